@@ -1,0 +1,3 @@
+"""ScholarBase: a Semantic Scholar or arXiv snapshot as a local search server."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,12 @@
+"""Text to vectors: one protocol, several models."""
+
+from scholarbase.encoders.base import Encoder, EncoderSpec, Encodings, LearnedSparse, document_text
+
+__all__ = ["Encoder", "EncoderSpec", "Encodings", "LearnedSparse", "document_text", "open_encoder"]
+
+
+def open_encoder(name: str, *, device: str | None = None) -> Encoder:
+    """Open the encoder that ``name`` means: see :func:`scholarbase.encoders.registry.open_encoder`."""
+    from scholarbase.encoders.registry import open_encoder as open_by_name  # models load only when asked for
+
+    return open_by_name(name, device=device)

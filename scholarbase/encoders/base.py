@@ -1,0 +1,78 @@
+"""What every encoder is and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+def document_text(title: str, abstract: str | None) -> str:
+    """The text of a paper that every index is made from: its title, a newline, its abstract."""
+    return f"{title}\n{abstract}" if abstract else title
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """What must be the same for two encoders to give comparable vectors. It stands in the manifest.
+
+    ``name`` is the model's name without a machine's path. ``fingerprint`` is a hash of the files that decide
+    its output (None where they are out of reach, as behind a URL).
+    """
+
+    kind: str
+    name: str
+    dimensions: int
+    learned_sparse: bool = False
+    max_tokens: int | None = None
+    fingerprint: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EncoderSpec:
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSparse:
+    """Learned term weights of one text: token ids, ascending, and their weights, all above zero."""
+
+    indices: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Encodings:
+    """What n texts became: ``dense`` is float32 of shape (n, dimensions), each row of unit length;
+    ``sparse`` has n items, or is None where the model has no learned sparse weights."""
+
+    dense: npt.NDArray[np.float32]
+    sparse: list[LearnedSparse] | None = None
+
+
+class Encoder(Protocol):
+    """Turns documents and queries into vectors. Safe to call from several threads."""
+
+    @property
+    def spec(self) -> EncoderSpec: ...
+
+    def encode_documents(self, texts: Sequence[str]) -> Encodings:
+        """Encode documents, longest possible batches chosen by the encoder. No texts give shape (0, dim).
+
+        Raises:
+            EncoderError: the model or the service behind it fails.
+        """
+        ...
+
+    def encode_queries(self, texts: Sequence[str]) -> Encodings:
+        """Encode queries. Raises as ``encode_documents``."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the model or the connection."""
+        ...

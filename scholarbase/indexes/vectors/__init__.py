@@ -1,0 +1,1 @@
+"""Vector indexes behind one protocol: Qdrant Edge in the process, a Qdrant server over the network."""

@@ -1,0 +1,97 @@
+"""What the sources give: one record for each thing that a snapshot's line says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class PaperRecord:
+    """A paper as one source tells it. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
+
+    ``external_ids`` holds scheme to value by the schemes of :mod:`scholarbase.identifiers`
+    (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``, ``PMCID``, ``sha``), values already canonical,
+    without arXiv and corpus id, which have fields of their own.
+    """
+
+    title: str
+    corpus_id: int | None = None
+    arxiv_id: str | None = None
+    external_ids: dict[str, str] = field(default_factory=dict)
+    abstract: str | None = None
+    authors: list[tuple[str, str | None]] = field(default_factory=list)
+    year: int | None = None
+    publication_date: str | None = None
+    venue: str | None = None
+    venue_id: str | None = None
+    categories: list[str] = field(default_factory=list)
+    citation_count: int | None = None
+    reference_count: int | None = None
+    url: str | None = None
+
+
+@dataclass(slots=True)
+class AbstractRecord:
+    corpus_id: int
+    abstract: str
+
+
+@dataclass(slots=True)
+class CitationRecord:
+    """An edge by corpus ids. ``cited`` or ``citing`` None: the publisher does not know that end."""
+
+    citing: int | None
+    cited: int | None
+    is_influential: bool | None = None
+    contexts: list[str] = field(default_factory=list)
+    intents: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PaperIdRecord:
+    """A sha-based id of a paper. Several may lead to one paper; one of them is primary."""
+
+    corpus_id: int
+    sha: str
+    primary: bool
+
+
+@dataclass(slots=True)
+class AuthorRecord:
+    author_id: str
+    name: str
+    aliases: list[str] = field(default_factory=list)
+    affiliations: list[str] = field(default_factory=list)
+    homepage: str | None = None
+    paper_count: int | None = None
+    citation_count: int | None = None
+    h_index: int | None = None
+
+
+@dataclass(slots=True)
+class TldrRecord:
+    corpus_id: int
+    text: str
+
+
+@dataclass(slots=True)
+class VenueRecord:
+    venue_id: str
+    name: str
+    alternate_names: list[str] = field(default_factory=list)
+    kind: str | None = None
+    issn: str | None = None
+    url: str | None = None
+
+
+Record = (
+    PaperRecord | AbstractRecord | CitationRecord | PaperIdRecord | AuthorRecord | TldrRecord | VenueRecord
+)
+
+
+@dataclass(slots=True)
+class Reject:
+    """A line that gave no record, and why: a sentence that names the value."""
+
+    reason: str
+    detail: str

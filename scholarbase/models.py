@@ -1,0 +1,455 @@
+"""The plain data that everything else speaks: papers, citations, requests and responses.
+
+All of it is frozen. ``SearchRequest`` checks itself when it is made, so that a route, the client and the
+library refuse the same things with the same sentences. ``to_dict`` gives the JSON of the HTTP contract,
+``from_dict`` reads it back: ``Paper.from_dict(paper.to_dict()) == paper``.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
+
+from scholarbase.errors import InvalidRequest
+
+Mode = Literal["hybrid", "sparse", "dense"]
+Engine = Literal["bm25", "fts5", "learned"]
+Direction = Literal["citations", "references", "both"]
+CitationSort = Literal["citation_count", "-citation_count", "date", "-date"]
+
+MODES: Final = ("hybrid", "sparse", "dense")
+ENGINES: Final = ("bm25", "fts5", "learned")
+DIRECTIONS: Final = ("citations", "references", "both")
+CITATION_SORTS: Final = ("-citation_count", "citation_count", "-date", "date")
+
+MAX_LIMIT: Final = 1000
+MAX_QUERY_LENGTH: Final = 10_000
+"""Characters of a query. Longer than any title or question; a whole abstract still fits."""
+MAX_IDS: Final = 10_000
+"""Ids in one list: of a batch, of ``within``, of ``exclude``, of the seeds of an expansion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    name: str
+    author_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper as the library holds it. What is not known, or was not asked for, is None or empty.
+
+    ``citation_count`` and ``reference_count`` are the source's own, worldwide figures; how many edges this
+    library holds is the ``total`` of a citations or references call.
+    """
+
+    id: str
+    corpus_id: int | None = None
+    external_ids: Mapping[str, str] = field(default_factory=dict)
+    title: str | None = None
+    abstract: str | None = None
+    tldr: str | None = None
+    authors: tuple[Author, ...] = ()
+    year: int | None = None
+    publication_date: str | None = None
+    venue: str | None = None
+    categories: tuple[str, ...] = ()
+    citation_count: int | None = None
+    reference_count: int | None = None
+    url: str | None = None
+
+    def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """The paper's JSON, with all fields or only those named (``id`` always stands first)."""
+        out: dict[str, Any] = {}
+        for name in PAPER_FIELDS if names is None else names:
+            value = getattr(self, name)
+            if name == "authors":
+                value = [{"name": a.name, "author_id": a.author_id} for a in value]
+            elif name == "categories":
+                value = list(value)
+            elif name == "external_ids":
+                value = dict(value)
+            out[name] = value
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Paper:
+        """Read a paper's JSON. Keys that a newer server may send are passed over."""
+        known = {name: data[name] for name in PAPER_FIELDS if name in data}
+        if "authors" in known:
+            known["authors"] = tuple(Author(a["name"], a.get("author_id")) for a in known["authors"])
+        if "categories" in known:
+            known["categories"] = tuple(known["categories"])
+        return cls(**known)
+
+
+PAPER_FIELDS: Final[tuple[str, ...]] = tuple(f.name for f in fields(Paper))
+
+
+def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The fields asked for, in the paper's own order, ``id`` always among them.
+
+    Raises:
+        InvalidRequest: a name is no field of a paper.
+    """
+    if names is None:
+        return PAPER_FIELDS
+    unknown = [name for name in names if name not in PAPER_FIELDS]
+    if unknown:
+        raise InvalidRequest(
+            f"Unknown field {unknown[0]!r} in fields: a paper has {', '.join(PAPER_FIELDS)}."
+        )
+    wanted = {"id", *names}
+    return tuple(name for name in PAPER_FIELDS if name in wanted)
+
+
+_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
+
+
+def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
+    """First and last day of a ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD`` as numbers ``yyyymmdd``.
+
+    Raises:
+        InvalidRequest: another form, or no such day.
+    """
+    match = _DATE.fullmatch(text)
+    problem = InvalidRequest(
+        f"{text!r} is no date for {name}: give YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
+    )
+    if match is None:
+        raise problem
+    year, month, day = (int(part) if part else None for part in match.groups())
+    assert year is not None
+    if year == 0 or (month is not None and not 1 <= month <= 12):
+        raise problem
+    if month is None:
+        return year * 10000 + 101, year * 10000 + 1231
+    last = calendar.monthrange(year, month)[1]
+    if day is None:
+        return year * 10000 + month * 100 + 1, year * 10000 + month * 100 + last
+    if not 1 <= day <= last:
+        raise problem
+    exact = year * 10000 + month * 100 + day
+    return exact, exact
+
+
+def _choice(value: str | None, name: str, choices: Sequence[str]) -> None:
+    if value is not None and value not in choices:
+        raise InvalidRequest(f"Unknown {name} {value!r}: it is one of {', '.join(choices)}.")
+
+
+def _whole(value: int, name: str, low: int, high: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+        span = f"from {low} to {high}" if high is not None else f"of {low} or more"
+        raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
+
+
+def check_page(limit: int, offset: int) -> None:
+    """Raises InvalidRequest: ``limit`` is not within 1..1000, or ``offset`` is negative."""
+    _whole(limit, "limit", 1, MAX_LIMIT)
+    _whole(offset, "offset", 0)
+
+
+def check_ids(ids: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
+    """Raises InvalidRequest: not a list of texts, or longer than ``MAX_IDS``."""
+    if ids is None:
+        return None
+    if isinstance(ids, str) or not all(isinstance(i, str) for i in ids):
+        raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
+    if len(ids) > MAX_IDS:
+        raise InvalidRequest(f"{name} holds {len(ids)} ids: {MAX_IDS} is the most in one call.")
+    return tuple(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What every result must satisfy. Applied before any leg takes its first k.
+
+    A date limit holds for papers that are *certainly* inside it: one of which only the year is known passes
+    ``from_='2006'`` but not ``from_='2006-03'``, and one without a date passes no date limit.
+    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``); ``category`` and ``venue`` each
+    pass when any of their values does.
+    """
+
+    from_: str | None = None
+    to: str | None = None
+    category: tuple[str, ...] = ()
+    venue: tuple[str, ...] = ()
+    min_citations: int | None = None
+    exclude: tuple[str, ...] = ()
+    within: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        first, last = self.first_day, self.last_day
+        if first is not None and last is not None and first > last:
+            raise InvalidRequest(f"from {self.from_!r} is later than to {self.to!r}: nothing can lie between.")
+        for name in ("category", "venue"):
+            values = getattr(self, name)
+            if isinstance(values, str):
+                values = (values,)
+            if not all(isinstance(v, str) and v.strip() for v in values):
+                raise InvalidRequest(f"{name} holds an empty value: leave it out, or name one.")
+            object.__setattr__(self, name, tuple(values))
+        if self.min_citations is not None:
+            _whole(self.min_citations, "min_citations", 0)
+        object.__setattr__(self, "exclude", check_ids(self.exclude, "exclude") or ())
+        object.__setattr__(self, "within", check_ids(self.within, "within"))
+
+    @property
+    def first_day(self) -> int | None:
+        """The first day allowed, ``yyyymmdd``."""
+        return None if self.from_ is None else date_bounds(self.from_, "from")[0]
+
+    @property
+    def last_day(self) -> int | None:
+        """The last day allowed, ``yyyymmdd``."""
+        return None if self.to is None else date_bounds(self.to, "to")[1]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One search. ``mode`` None is the best the library has: hybrid, or sparse where it has no dense vectors.
+
+    ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``fts5`` (SQLite, with query syntax) or
+    ``learned`` (BGE-M3's own weights). None sends query syntax to FTS5 and free text to BM25.
+    ``exact`` searches dense vectors without approximation and counts every match.
+    ``partial`` allows an answer from the legs that work, with those that failed named in it.
+
+    Raises:
+        InvalidRequest: on any value that cannot be right.
+    """
+
+    q: str
+    mode: Mode | None = None
+    engine: Engine | None = None
+    limit: int = 10
+    offset: int = 0
+    fields: tuple[str, ...] = PAPER_FIELDS
+    filters: Filters = Filters()
+    exact: bool = False
+    explain: bool = False
+    partial: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.q, str) or not self.q.strip():
+            raise InvalidRequest("q is empty: give the words to search for.")
+        if len(self.q) > MAX_QUERY_LENGTH:
+            raise InvalidRequest(f"q has {len(self.q)} characters: {MAX_QUERY_LENGTH} is the most.")
+        _choice(self.mode, "mode", MODES)
+        _choice(self.engine, "engine", ENGINES)
+        if self.engine is not None and self.mode == "dense":
+            raise InvalidRequest(f"engine {self.engine!r} names a sparse leg, and mode 'dense' has none.")
+        check_page(self.limit, self.offset)
+        object.__setattr__(self, "fields", check_fields(self.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class LegExplanation:
+    """What one leg said of a hit: its rank counted from 1, its own score, its share of the fused score."""
+
+    leg: str
+    rank: int
+    score: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    score: float
+    paper: Paper
+    explain: tuple[LegExplanation, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLeg:
+    leg: str
+    detail: str
+
+
+TotalRelation = Literal["eq", "gte"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """Results in rank order.
+
+    ``total`` is how many papers match: exactly where ``total_relation`` is ``eq``, at least where it is
+    ``gte``. ``next_offset`` is where the next page begins, None after the last that can be had.
+    """
+
+    snapshot: str
+    mode: Mode
+    engine: Engine | None
+    total: int
+    total_relation: TotalRelation
+    next_offset: int | None
+    results: tuple[Hit, ...]
+    fields: tuple[str, ...] = PAPER_FIELDS
+    failed_legs: tuple[FailedLeg, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        results = []
+        for hit in self.results:
+            item: dict[str, Any] = {"score": hit.score, "paper": hit.paper.to_dict(self.fields)}
+            if hit.explain is not None:
+                item["explain"] = [
+                    {"leg": e.leg, "rank": e.rank, "score": e.score, "share": e.share} for e in hit.explain
+                ]
+            results.append(item)
+        out: dict[str, Any] = {
+            "snapshot": self.snapshot,
+            "mode": self.mode,
+            "engine": self.engine,
+            "total": self.total,
+            "total_relation": self.total_relation,
+            "next_offset": self.next_offset,
+            "results": results,
+        }
+        if self.failed_legs:
+            out["failed_legs"] = [{"leg": f.leg, "detail": f.detail} for f in self.failed_legs]
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SearchResponse:
+        hits = tuple(
+            Hit(
+                item["score"],
+                Paper.from_dict(item["paper"]),
+                tuple(LegExplanation(e["leg"], e["rank"], e["score"], e["share"]) for e in item["explain"])
+                if "explain" in item
+                else None,
+            )
+            for item in data["results"]
+        )
+        return cls(
+            snapshot=data["snapshot"],
+            mode=data["mode"],
+            engine=data["engine"],
+            total=data["total"],
+            total_relation=data["total_relation"],
+            next_offset=data["next_offset"],
+            results=hits,
+            fields=_fields_of(item["paper"] for item in data["results"]),
+            failed_legs=tuple(FailedLeg(f["leg"], f["detail"]) for f in data.get("failed_legs", ())),
+        )
+
+
+def _fields_of(papers: Any) -> tuple[str, ...]:
+    """The fields that a server sent, from its first paper; all of them where it sent none."""
+    first = next(iter(papers), None)
+    return PAPER_FIELDS if first is None else tuple(name for name in PAPER_FIELDS if name in first)
+
+
+@dataclass(frozen=True, slots=True)
+class TitleMatch:
+    """A paper whose title is the one asked for (score 1.0) or like it (0..1)."""
+
+    score: float
+    paper: Paper
+
+
+@dataclass(frozen=True, slots=True)
+class TitleMatchResponse:
+    snapshot: str
+    results: tuple[TitleMatch, ...]
+    fields: tuple[str, ...] = PAPER_FIELDS
+
+    def to_dict(self) -> dict[str, Any]:
+        results = [{"score": m.score, "paper": m.paper.to_dict(self.fields)} for m in self.results]
+        return {"snapshot": self.snapshot, "results": results}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TitleMatchResponse:
+        results = tuple(TitleMatch(m["score"], Paper.from_dict(m["paper"])) for m in data["results"])
+        return cls(data["snapshot"], results, _fields_of(m["paper"] for m in data["results"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One edge seen from one of its ends: the paper at the other end, and what is known of the edge."""
+
+    paper: Paper
+    is_influential: bool | None = None
+    contexts: tuple[str, ...] = ()
+    intents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CitationsResponse:
+    """A page of a paper's citations or references; ``total`` counts the edges that paging returns."""
+
+    snapshot: str
+    total: int
+    next_offset: int | None
+    results: tuple[Citation, ...]
+    fields: tuple[str, ...] = PAPER_FIELDS
+
+    def to_dict(self) -> dict[str, Any]:
+        results = [
+            {
+                "paper": c.paper.to_dict(self.fields),
+                "is_influential": c.is_influential,
+                "contexts": list(c.contexts),
+                "intents": list(c.intents),
+            }
+            for c in self.results
+        ]
+        return {
+            "snapshot": self.snapshot,
+            "total": self.total,
+            "next_offset": self.next_offset,
+            "results": results,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CitationsResponse:
+        results = tuple(
+            Citation(
+                Paper.from_dict(c["paper"]), c["is_influential"], tuple(c["contexts"]), tuple(c["intents"])
+            )
+            for c in data["results"]
+        )
+        fields_sent = _fields_of(c["paper"] for c in data["results"])
+        return cls(data["snapshot"], data["total"], data["next_offset"], results, fields_sent)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A paper reached from the seeds: by how many of them, and over how few hops."""
+
+    paper: Paper
+    seeds: int
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandResponse:
+    """The neighbours of a set of seeds, each once; those that most seeds reach stand first."""
+
+    snapshot: str
+    total: int
+    next_offset: int | None
+    results: tuple[Neighbour, ...]
+    fields: tuple[str, ...] = PAPER_FIELDS
+
+    def to_dict(self) -> dict[str, Any]:
+        results = [
+            {"paper": n.paper.to_dict(self.fields), "seeds": n.seeds, "hops": n.hops} for n in self.results
+        ]
+        return {
+            "snapshot": self.snapshot,
+            "total": self.total,
+            "next_offset": self.next_offset,
+            "results": results,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExpandResponse:
+        results = tuple(
+            Neighbour(Paper.from_dict(n["paper"]), n["seeds"], n["hops"]) for n in data["results"]
+        )
+        fields_sent = _fields_of(n["paper"] for n in data["results"])
+        return cls(data["snapshot"], data["total"], data["next_offset"], results, fields_sent)
