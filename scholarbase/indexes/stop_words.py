@@ -1,13 +1,13 @@
 """Words that say nothing in a question for papers.
 
-Two kinds: English function words, and what people and agents write around a topic when they ask for literature
-("could you list some studies which show ..."). Both sparse engines drop them: FTS5 from free-text queries, BM25
-vectors from queries and documents. Phrases, query syntax and titles keep every word.
+Two kinds: English function words, and what people and agents write around a topic when they ask for
+literature ("could you list some studies which show ..."). Both sparse engines drop them: FTS5 from free-text
+queries, BM25 vectors from queries and documents. Phrases and titles keep every word.
 
 A word belongs here when nearly every question could hold it whatever its topic. Words that name a kind of
-content stay out, however frequent: *survey*, *review*, *method*, *model*, *benchmark*, *search*, *few* and *one*
-(few-shot, one-class). So do single letters, which are often symbols (*p*-value, vitamin *D*), but for *a* and
-*i*, and *s* and *t*, which are what is left of ``'s`` and ``n't``.
+content stay out, however frequent: *survey*, *review*, *method*, *model*, *benchmark*, *search*, *few* and
+*one* (few-shot, one-class). So do single letters, which are often symbols (*p*-value, vitamin *D*), but for
+*a* and *i*, and *s* and *t*, which are what is left of ``'s`` and ``n't``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 _FUNCTION_WORDS = """
 a an the
 and or but nor so yet if then else than as because since while until although though whether unless
-of at by for with about against between among amongst into onto through during before after above below to from
-up down in out on off over under within without upon toward towards across along around via per
+of at by for with about against between among amongst into onto through during before after above below to
+from up down in out on off over under within without upon toward towards across along around via per
 i me my mine myself we us our ours ourselves you your yours yourself yourselves
 he him his himself she her hers herself it its itself they them their theirs themselves ones
 this that these those there here
