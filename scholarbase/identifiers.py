@@ -1,0 +1,316 @@
+"""Every way to name a paper, to one canonical identifier.
+
+``parse`` reads what people and agents write: prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``,
+``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
+hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph
+API; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
+
+The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and give None for anything else:
+they are cheap enough to be called for every record of a snapshot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from scholarbase.errors import InvalidRequest
+
+MAX_LENGTH: Final = 2000
+"""Characters of an identifier. Longer than any DOI; most links still fit."""
+
+FORMS: Final = (
+    "arXiv:2309.06180, arXiv:hep-th/9901001, CorpusId:13756489, DOI:10.18653/v1/P18-1001, ACL:P18-1001, "
+    "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, URL:https://..., a Semantic "
+    "Scholar id of 40 hexadecimal digits, or a link to arXiv, Semantic Scholar, doi.org, the ACL Anthology "
+    "or PubMed"
+)
+
+
+class Identifier(NamedTuple):
+    """A paper's name in one scheme, in its canonical form: two names are the same if they are equal."""
+
+    scheme: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}:{self.value}"
+
+
+# The archives that gave ids before April 2007: https://arxiv.org/archive, with those closed since.
+_ARCHIVES: Final = frozenset(
+    {
+        "acc-phys", "adap-org", "alg-geom", "ao-sci", "astro-ph", "atom-ph", "bayes-an", "chao-dyn",
+        "chem-ph", "cmp-lg", "comp-gas", "cond-mat", "cs", "dg-ga", "funct-an", "gr-qc", "hep-ex",
+        "hep-lat", "hep-ph", "hep-th", "math", "math-ph", "mtrl-th", "nlin", "nucl-ex", "nucl-th",
+        "patt-sol", "physics", "plasm-ph", "q-alg", "q-bio", "quant-ph", "solv-int", "supr-con",
+    }
+)  # fmt: skip
+
+# re.ASCII throughout: \d would take Arabic digits, and ignoring case would take the Kelvin sign for a k.
+_ARXIV_NEW = re.compile(r"(\d\d(?:0[1-9]|1[0-2])\.\d{4,5})(?:v\d{1,4})?", re.ASCII | re.IGNORECASE)
+_ARXIV_OLD = re.compile(
+    r"([a-z]+(?:-[a-z]+)?)(?:\.[a-z-]+)?/(\d\d(?:0[1-9]|1[0-2])\d{3})(?:v\d{1,4})?", re.ASCII | re.IGNORECASE
+)
+_DOI = re.compile(r"10\.\d{3,9}(?:\.\d+)*/\S+", re.ASCII)
+_SHA = re.compile(r"[0-9a-f]{40}", re.IGNORECASE | re.ASCII)
+_ACL_OLD = re.compile(r"[A-Z]\d\d-\d{4,5}", re.ASCII | re.IGNORECASE)
+_ACL_NEW = re.compile(r"(?:19|20)\d\d\.[a-z0-9_]+-[a-z0-9_]+\.\d+", re.ASCII | re.IGNORECASE)
+_DBLP = re.compile(r"[A-Za-z]+/[^\s/]+(?:/[^\s/]+)*", re.ASCII)
+_LINK = re.compile(r"https?://([^\s/?#@:\[\]\\]+)(:\d{1,5})?(/[^\s?#]*)?(\?[^\s#]*)?(?:#\S*)?", re.IGNORECASE)
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_ARXIV_DOI: Final = "10.48550/arxiv."
+
+
+def _lower(text: str) -> str:
+    """ASCII letters to lower case: other letters of a DOI or a host are told apart by case."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def arxiv_id(text: str) -> str | None:
+    """The canonical arXiv id, without prefix, version and subject class, or None.
+
+    ``math.GT/0309136v2`` gives ``math/0309136``, ``2309.06180v3`` gives ``2309.06180``.
+    """
+    match = _ARXIV_NEW.fullmatch(text)
+    if match is not None:
+        return match[1]
+    match = _ARXIV_OLD.fullmatch(text)
+    if match is None:
+        return None
+    archive = match[1].lower()
+    return f"{archive}/{match[2]}" if archive in _ARCHIVES else None
+
+
+def doi(text: str) -> str | None:
+    """The DOI in lower case, without prefix, or None. DOIs don't distinguish the case of ASCII letters."""
+    return _lower(text) if _DOI.fullmatch(text) is not None else None
+
+
+def sha(text: str) -> str | None:
+    """Semantic Scholar's id of 40 hexadecimal digits in lower case, or None."""
+    return text.lower() if len(text) == 40 and _SHA.fullmatch(text) is not None else None
+
+
+def number(text: str) -> str | None:
+    """A positive whole number of up to 18 digits (corpus id, PMID, MAG id) without leading zeros, or None."""
+    if len(text) > 18 or not text.isascii() or not text.isdigit():
+        return None
+    return text.lstrip("0") or None
+
+
+def pmcid(text: str) -> str | None:
+    """The digits of a PubMed Central id, given with or without ``PMC``, or None."""
+    return number(text[3:] if text[:3].upper() == "PMC" else text)
+
+
+def acl_id(text: str) -> str | None:
+    """An ACL Anthology id (``P18-1001``, ``2020.acl-main.447``), or None."""
+    if _ACL_OLD.fullmatch(text) is not None:
+        return text.upper()
+    return text.lower() if _ACL_NEW.fullmatch(text) is not None else None
+
+
+def dblp_key(text: str) -> str | None:
+    """A DBLP record key such as ``conf/acl/LoWNKW20``, whose case matters, or None."""
+    return text if _DBLP.fullmatch(text) is not None else None
+
+
+_READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
+    "arxiv": (
+        "arXiv",
+        arxiv_id,
+        "YYMM.NNNNN with a month from 01 to 12, or an older one such as hep-th/9901001",
+    ),
+    "corpusid": ("CorpusId", number, "a positive whole number"),
+    "doi": ("DOI", doi, "10., a registrant's number, a slash and a suffix, such as 10.18653/v1/P18-1001"),
+    "acl": ("ACL", acl_id, "as P18-1001 or 2020.acl-main.447"),
+    "pmid": ("PMID", number, "a positive whole number"),
+    "pmcid": ("PMCID", pmcid, "a positive whole number, with or without PMC before it"),
+    "mag": ("MAG", number, "a positive whole number"),
+    "dblp": ("DBLP", dblp_key, "a record key such as conf/acl/LoWNKW20"),
+    "sha": ("sha", sha, "40 hexadecimal digits"),
+}
+
+
+def parse(text: str) -> Identifier:
+    """Read any way of naming a paper. ``parse(str(identifier))`` gives the same identifier again.
+
+    Raises:
+        InvalidRequest: the text is in none of the accepted forms, which the message lists.
+    """
+    if not isinstance(text, str):
+        raise InvalidRequest(f"{text!r} is no paper id: it must be a text, such as {FORMS}.")
+    if len(text) > MAX_LENGTH:
+        raise InvalidRequest(
+            f"The paper id {text[:40]!r}... has {len(text)} characters: {MAX_LENGTH} is the most."
+        )
+    name = text.strip()
+    if not name:
+        raise InvalidRequest(f"The paper id is empty: give one such as {FORMS}.")
+    if not name.isprintable():
+        raise InvalidRequest(f"The paper id {name!r} holds a character that cannot be printed: remove it.")
+    identifier = _bare(name) or _prefixed(name)
+    if identifier is not None:
+        return identifier
+    if name.isascii() and name.isdigit():
+        raise InvalidRequest(
+            f"The paper id {name!r} is a number without its scheme: "
+            f"write CorpusId:{name}, PMID:{name} or MAG:{name}."
+        )
+    raise InvalidRequest(f"{name!r} is no known form of paper id: give one such as {FORMS}.")
+
+
+def _bare(name: str) -> Identifier | None:
+    """What needs no prefix to be told apart."""
+    value = arxiv_id(name)
+    if value is not None:
+        return Identifier("arXiv", value)
+    if name.startswith("10."):
+        value = doi(name)
+        return None if value is None else _from_doi(value)
+    value = sha(name)
+    if value is not None:
+        return Identifier("sha", value)
+    if name[:3].upper() == "PMC":
+        value = pmcid(name)
+        return None if value is None else Identifier("PMCID", value)
+    return None
+
+
+def _prefixed(name: str) -> Identifier | None:
+    prefix, colon, rest = name.partition(":")
+    prefix, rest = prefix.lower(), rest.strip()
+    if prefix in ("http", "https"):
+        return _from_link(name)
+    if not colon or prefix not in (*_READERS, "url"):
+        host = name.partition("/")[0].lower()
+        return _from_link(f"https://{name}") if host.removeprefix("www.") in _SITES else None
+    if prefix == "url":
+        return _from_link(rest if "://" in rest else f"https://{rest}")
+    scheme, read, expected = _READERS[prefix]
+    value = read(rest)
+    if value is not None:
+        return _from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+    if rest[:4].lower() == "http":
+        linked = _from_link(rest)
+        if linked.scheme == scheme or (scheme, linked.scheme) == ("DOI", "arXiv"):
+            return linked
+    raise InvalidRequest(f"{rest!r} in {name!r} is no {scheme} id: it must be {expected}.")
+
+
+def _from_doi(value: str) -> Identifier:
+    """A DOI, or the arXiv id that arXiv's own DOIs (10.48550/arXiv.2309.06180) hold."""
+    if value.startswith(_ARXIV_DOI):
+        inner = arxiv_id(value[len(_ARXIV_DOI) :])
+        if inner is not None:
+            return Identifier("arXiv", inner)
+    return Identifier("DOI", value)
+
+
+def _from_link(text: str) -> Identifier:
+    """The identifier that a link to a known site holds, else the link itself.
+
+    A link is the same with https and http, with and without a trailing slash, fragment or default port.
+    """
+    match = _LINK.fullmatch(text)
+    host = _lower(match[1]) if match else ""
+    if match is None or "." not in host.strip("."):
+        raise InvalidRequest(f"{text!r} is no link: it must be as https://arxiv.org/abs/2309.06180.")
+    port = "" if match[2] in (None, ":80", ":443") else match[2]
+    path = (match[3] or "").rstrip("/")
+    query = match[4] if match[4] not in (None, "?") else ""
+    read = _SITES.get(host.removeprefix("www.")) if not port else None
+    if read is not None:
+        identifier = read(unquote(path).strip("/"))
+        if identifier is not None:
+            return identifier
+    return Identifier("URL", f"https://{host}{port}{path}{query}")
+
+
+# One function a site: from the path of a link, without slashes at its ends, to what it names. None: a page
+# that is about no paper, which stays a link. A path that does name a paper, but wrongly, is refused.
+
+
+def _arxiv_site(path: str) -> Identifier | None:
+    kind, _, rest = path.partition("/")
+    if kind.lower() not in ("abs", "pdf", "html", "ps", "format", "src", "e-print", "overview"):
+        return None
+    rest = re.sub(r"\.(?:pdf|ps|html|md)(?:\.gz)?$", "", rest, flags=re.IGNORECASE)
+    return parse(f"arXiv:{rest}")
+
+
+def _doi_site(path: str) -> Identifier | None:
+    value = doi(path) if path.isprintable() else None
+    return None if value is None else _from_doi(value)
+
+
+def _semantic_scholar_site(path: str) -> Identifier | None:
+    parts = path.split("/")
+    if parts[0] == "paper":
+        shas = [value for value in map(sha, parts[1:4]) if value is not None]
+        return Identifier("sha", shas[0]) if shas else None
+    value = number(parts[1]) if parts[0] == "p" and len(parts) > 1 else None
+    return None if value is None else Identifier("CorpusId", value)
+
+
+def _semantic_scholar_api(path: str) -> Identifier | None:
+    if path[:9].lower() == "corpusid:":
+        return parse(path)
+    if path.startswith("graph/v1/paper/"):
+        name = path.removeprefix("graph/v1/paper/")
+        if name == "batch" or name.startswith(("search", "autocomplete")):
+            return None
+        return parse(re.sub(r"/(?:citations|references|authors)$", "", name))
+    return None
+
+
+def _acl_site(path: str) -> Identifier | None:
+    parts = path.removeprefix("anthology/").removeprefix("papers/").split("/")
+    value = acl_id(re.sub(r"\.(?:pdf|bib|xml|endf)$", "", parts[0]))
+    return None if value is None else Identifier("ACL", value)
+
+
+def _pubmed_site(path: str) -> Identifier | None:
+    parts = path.split("/")
+    if len(parts) > 1 and parts[0] == "pubmed":
+        parts = parts[1:]
+    value = number(parts[0])
+    return _pmc_site(path) if value is None else Identifier("PMID", value)
+
+
+def _pmc_site(path: str) -> Identifier | None:
+    parts = path.removeprefix("pmc/").split("/")
+    value = pmcid(parts[1]) if len(parts) > 1 and parts[0] in ("articles", "article") else None
+    return None if value is None else Identifier("PMCID", value)
+
+
+def _dblp_site(path: str) -> Identifier | None:
+    if not path.startswith("rec/"):
+        return None
+    value = dblp_key(re.sub(r"\.(?:html|bib|xml)$", "", path[4:])) if path.isprintable() else None
+    return None if value is None else Identifier("DBLP", value)
+
+
+_SITES: Final[dict[str, Callable[[str], Identifier | None]]] = {
+    "arxiv.org": _arxiv_site,
+    "export.arxiv.org": _arxiv_site,
+    "ar5iv.org": _arxiv_site,
+    "ar5iv.labs.arxiv.org": _arxiv_site,
+    "alphaxiv.org": _arxiv_site,
+    "doi.org": _doi_site,
+    "dx.doi.org": _doi_site,
+    "semanticscholar.org": _semantic_scholar_site,
+    "pdfs.semanticscholar.org": _semantic_scholar_site,
+    "api.semanticscholar.org": _semantic_scholar_api,
+    "aclanthology.org": _acl_site,
+    "aclanthology.info": _acl_site,
+    "aclweb.org": _acl_site,
+    "pubmed.ncbi.nlm.nih.gov": _pubmed_site,
+    "ncbi.nlm.nih.gov": _pubmed_site,
+    "pmc.ncbi.nlm.nih.gov": _pmc_site,
+    "dblp.org": _dblp_site,
+    "dblp.uni-trier.de": _dblp_site,
+}

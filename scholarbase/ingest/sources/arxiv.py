@@ -1,0 +1,165 @@
+"""The arXiv metadata snapshot (``arxiv-metadata-oai-snapshot.json``): one JSON line to one record.
+
+The 14 keys of a line are described at https://www.kaggle.com/datasets/Cornell-University/arxiv. Real lines
+have holes: authors as one text and not parsed, versions without dates, several DOIs in one text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Final
+
+from scholarbase import identifiers
+from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, iso_date, load
+
+_MONTHS: Final = {
+    name: month
+    for month, name in enumerate(
+        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1
+    )
+}
+
+# TeX accent commands and the combining characters they stand for.
+_ACCENTS: Final = {
+    "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306", ".": "\u0307",
+    '"': "\u0308", "r": "\u030a", "H": "\u030b", "v": "\u030c", "d": "\u0323", "c": "\u0327", "k": "\u0328",
+    "b": "\u0331",
+}  # fmt: skip
+_LETTERS: Final = {
+    "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ",
+    "aa": "å", "AA": "Å", "i": "ı", "j": "ȷ",
+    "dh": "ð", "DH": "Ð", "th": "þ", "TH": "Þ", "dj": "đ", "DJ": "Đ",
+}  # fmt: skip
+_ACCENT = re.compile(
+    r"""\\(?:([`'^~=."])\s*|([uHvcdbrk])(?=[\s{\\])\s*)(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
+)
+_LETTER = re.compile(r"\\(ss|[oOlLij]|ae|AE|oe|OE|aa|AA|dh|DH|th|TH|dj|DJ)(?![A-Za-z])(?:\{\}|\s(?=\w)|)")
+_NOTE = re.compile(r"\s*\((?:[^()]|\([^()]*\))*\)")
+_SEPARATOR = re.compile(r"\s*(?:,|;|\band\b)\s*")
+_SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
+
+
+def decode_tex(text: str) -> str:
+    r"""TeX accents and letters to Unicode, braces around letters dropped: ``Erd{\H o}s`` gives ``Erdős``."""
+    if "\\" in text:
+        text = _ACCENT.sub(_accented, text)
+        text = _LETTER.sub(lambda match: _LETTERS[match[1]], text)
+    return text.replace("{", "").replace("}", "")
+
+
+def _accented(match: re.Match[str]) -> str:
+    letter = match[3] or match[4] or match[5] or match[6]
+    return unicodedata.normalize("NFC", letter + _ACCENTS[match[1] or match[2]])
+
+
+def split_authors(text: str) -> list[str]:
+    """The names in arXiv's text of authors: split at commas and ``and``, affiliations in parentheses dropped.
+
+    ``A. Einstein (IAS), B. Podolsky and N. Rosen`` gives the three names. ``Jr.`` and its like stay with the
+    name before them.
+    """
+    if "\\" in text or "{" in text:
+        text = decode_tex(text)
+    if "(" in text:
+        text = _NOTE.sub("", text)
+    names: list[str] = []
+    for part in _SEPARATOR.split(text):
+        name = " ".join(part.split())
+        if names and _SUFFIX.fullmatch(name):
+            names[-1] = f"{names[-1]} {name}"
+        elif name and name not in ("et al.", "et al"):
+            names.append(name)
+    return names
+
+
+def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """The authors: from ``authors_parsed`` (family name, given names, suffix, ...), else from ``authors``."""
+    parsed = record.get("authors_parsed")
+    if parsed:
+        if not isinstance(parsed, list):
+            raise BadRecord("bad-type", "authors_parsed is not a list.")
+        authors: list[tuple[str, str | None]] = []
+        for parts in parsed:
+            if not isinstance(parts, list) or not all(
+                part is None or isinstance(part, str) for part in parts
+            ):
+                raise BadRecord(
+                    "bad-type", f"An author is {str(parts)[:80]!r}: a list of texts was expected."
+                )
+            family, given, suffix = ((*parts[:3], "", "", "")[:3]) if parts else ("", "", "")
+            name = " ".join(decode_tex(f"{given or ''} {family or ''} {suffix or ''}").split())
+            if name:
+                authors.append((name, None))
+        return authors
+    text = record.get("authors")
+    if text is None:
+        return []
+    if not isinstance(text, str):
+        raise BadRecord("bad-type", f"authors is {str(text)[:80]!r}: a text was expected.")
+    return [(name, None) for name in split_authors(text)]
+
+
+def created_date(text: str) -> str | None:
+    """The day of a version as ``YYYY-MM-DD``, from ``Mon, 2 Apr 2007 19:18:42 GMT`` or ``2007-04-02``."""
+    if "," in text:
+        parts = text.split()
+        try:
+            return date(int(parts[3]), _MONTHS[parts[2][:3].title()], int(parts[1])).isoformat()
+        except (IndexError, KeyError, ValueError):
+            return None
+    return iso_date(text)
+
+
+def _first_version(record: Mapping[str, Any]) -> str | None:
+    versions = record.get("versions")
+    if not versions:
+        return None
+    first = versions[0] if isinstance(versions, list) else None
+    if not isinstance(first, dict):
+        raise BadRecord("bad-type", f"versions is {str(versions)[:80]!r}: a list of objects was expected.")
+    created = first.get("created")
+    return created_date(created) if isinstance(created, str) else None
+
+
+def _year_of_id(arxiv_id: str) -> int:
+    """The year in an arXiv id: ``9901`` and ``0704`` begin ids of 1999 and 2007. arXiv began in 1991."""
+    two = int(arxiv_id.rpartition("/")[2][:2])
+    return 1900 + two if two >= 91 else 2000 + two
+
+
+def parse_arxiv(line: bytes) -> PaperRecord | Reject:
+    """A line of an arXiv metadata snapshot.
+
+    The date is that of the first version; where it is missing or no day, the year comes from the id. A
+    journal reference is a citation, no venue's name, so the venue stays None. Of several DOIs the first is
+    kept.
+    """
+    try:
+        record = load(line)
+        given = record.get("id")
+        if given is None:
+            return Reject("no-id", "id is missing.")
+        arxiv_id = identifiers.arxiv_id(given.strip()) if isinstance(given, str) else None
+        if arxiv_id is None:
+            return Reject("bad-id", f"id is {str(given)[:80]!r}: an arXiv id was expected.")
+        published = _first_version(record)
+        categories = clean(record.get("categories"), "categories")
+        dois = clean(record.get("doi"), "doi")
+        doi = None if dois is None else identifiers.doi(dois.partition(" ")[0].rstrip(",;"))
+        return PaperRecord(
+            title=clean_title(record.get("title")),
+            arxiv_id=arxiv_id,
+            external_ids={} if doi is None else {"DOI": doi},
+            abstract=clean(record.get("abstract"), "abstract"),
+            authors=_authors(record),
+            year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),
+            publication_date=published,
+            categories=[] if categories is None else categories.split(" "),
+            url=f"https://arxiv.org/abs/{arxiv_id}",
+        )
+    except BadRecord as bad:
+        return bad.reject

@@ -1,0 +1,66 @@
+"""What a snapshot file is, told by its content: names and folders are the user's to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+
+class Dataset(StrEnum):
+    """A kind of snapshot file. All but ``arxiv`` bear the names of the Semantic Scholar datasets."""
+
+    PAPERS = "papers"
+    PAPER_IDS = "paper-ids"
+    ABSTRACTS = "abstracts"
+    PUBLICATION_VENUES = "publication-venues"
+    AUTHORS = "authors"
+    TLDRS = "tldrs"
+    ARXIV = "arxiv"
+    CITATIONS = "citations"
+    EMBEDDINGS = "embeddings"
+    S2ORC = "s2orc"
+
+
+UNUSED: Final = frozenset({Dataset.EMBEDDINGS, Dataset.S2ORC})
+"""Recognised, and not read: their vectors come from another model; full texts are not indexed."""
+
+LINES_LOOKED_AT: Final = 100
+"""A file whose first hundred lines say nothing is no snapshot file."""
+
+# The keys that a record of a dataset always has, the most telling first.
+_KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
+    (Dataset.CITATIONS, frozenset({"citingcorpusid", "citedcorpusid"})),
+    (Dataset.PAPER_IDS, frozenset({"corpusid", "sha", "primary"})),
+    (Dataset.ABSTRACTS, frozenset({"corpusid", "abstract"})),
+    (Dataset.EMBEDDINGS, frozenset({"corpusid", "vector"})),
+    (Dataset.S2ORC, frozenset({"corpusid", "content"})),
+    (Dataset.S2ORC, frozenset({"corpusid", "body"})),
+    (Dataset.TLDRS, frozenset({"corpusid", "text", "model"})),
+    (Dataset.PAPERS, frozenset({"corpusid", "title", "externalids"})),
+    (Dataset.AUTHORS, frozenset({"authorid", "name"})),
+    (Dataset.PUBLICATION_VENUES, frozenset({"id", "name", "alternate_names"})),
+    (Dataset.ARXIV, frozenset({"id", "title", "categories"})),
+)
+
+
+def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
+    """The dataset that an object with these keys belongs to, or None."""
+    keys = record.keys()
+    return next((dataset for dataset, needed in _KEYS if needed <= keys), None)
+
+
+def detect(lines: Iterable[bytes]) -> Dataset | None:
+    """The dataset of the first line, among the first hundred, that is a record of one; None if none is."""
+    for line in islice(lines, LINES_LOOKED_AT):
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        dataset = dataset_of_record(record) if isinstance(record, dict) else None
+        if dataset is not None:
+            return dataset
+    return None

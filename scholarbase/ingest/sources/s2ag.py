@@ -1,0 +1,361 @@
+"""The Semantic Scholar Academic Graph datasets: one JSON line to one record.
+
+The shapes are those of the releases at https://api.semanticscholar.org/api-docs/datasets: corpus ids are
+numbers in some datasets and texts in others, anything may be null, and intents are a list of names or, in
+newer releases, a list of such lists.
+
+A line that gives no record gives a :class:`Reject` whose ``reason`` is one of ``bad-json``, ``bad-unicode``,
+``not-an-object``, ``no-id``, ``bad-id``, ``no-title``, ``title-too-long``, ``no-abstract``, ``no-sha``,
+``bad-sha``, ``no-name``, ``no-text`` and ``bad-type``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Final
+
+import orjson
+
+from scholarbase import identifiers
+from scholarbase.ingest.records import (
+    AbstractRecord,
+    AuthorRecord,
+    CitationRecord,
+    PaperIdRecord,
+    PaperRecord,
+    Reject,
+    TldrRecord,
+    VenueRecord,
+)
+
+MAX_TITLE_LENGTH: Final = 5000
+"""Characters of a title. The longest real ones have some hundreds; beyond this it is another text."""
+
+_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)))
+
+
+class BadRecord(ValueError):
+    """A line that gives no record: the reject that its parser returns."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reject = Reject(reason, detail)
+
+
+def load(line: bytes) -> dict[str, Any]:
+    """The object of a JSON line. Raises BadRecord: it is not JSON, not Unicode or not an object."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        # orjson names surrogates both for \ud800 escapes and for bytes that are not UTF-8.
+        reason = "bad-unicode" if "surrogate" in error.msg else "bad-json"
+        raise BadRecord(reason, f"The line is not valid JSON: {error}.") from None
+    if not isinstance(record, dict):
+        raise BadRecord("not-an-object", f"The line is a JSON {type(record).__name__}, not an object.")
+    return record
+
+
+def clean(value: Any, key: str) -> str | None:
+    """A text with single spaces and without control characters; None if it is null or blank.
+
+    Raises:
+        BadRecord: it is something else than a text.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise BadRecord("bad-type", f"{key} is {_shown(value)}: a text was expected.")
+    text = " ".join(value.split())
+    if not text.isprintable():
+        text = " ".join(text.translate(_CONTROL).split())
+    return text or None
+
+
+def clean_title(value: Any) -> str:
+    """A paper's title. Raises BadRecord: there is none, or it exceeds ``MAX_TITLE_LENGTH``."""
+    title = clean(value, "title")
+    if title is None:
+        raise BadRecord("no-title", f"The title is {_shown(value)}: a paper needs one.")
+    if len(title) > MAX_TITLE_LENGTH:
+        raise BadRecord(
+            "title-too-long",
+            f"The title has {len(title)} characters, more than {MAX_TITLE_LENGTH}: {title[:60]}...",
+        )
+    return title
+
+
+def iso_date(value: Any) -> str | None:
+    """``YYYY-MM-DD`` where the value begins with such a day and there is such a day, else None."""
+    if not isinstance(value, str) or len(value) < 10 or value[4] != "-" or value[7] != "-":
+        return None
+    if len(value) > 10 and value[10] not in "T ":
+        return None
+    try:
+        return date.fromisoformat(value[:10]).isoformat()
+    except ValueError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _corpus_id(value: Any) -> int | None:
+    """A positive whole number, or a text of one; None for anything else."""
+    if type(value) is int:
+        return value if 0 < value < 1 << 63 else None
+    if type(value) is str:
+        digits = identifiers.number(value)
+        return None if digits is None else int(digits)
+    return None
+
+
+def _required_id(record: Mapping[str, Any], key: str = "corpusid") -> int:
+    value = record.get(key)
+    found = _corpus_id(value)
+    if found is None:
+        if value is None or value == "":
+            raise BadRecord("no-id", f"{key} is missing.")
+        raise BadRecord("bad-id", f"{key} is {_shown(value)}: a positive whole number was expected.")
+    return found
+
+
+def _list(record: Mapping[str, Any], key: str) -> list[Any]:
+    value = record.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadRecord("bad-type", f"{key} is {_shown(value)}: a list was expected.")
+    return value
+
+
+def _object(record: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = record.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadRecord("bad-type", f"{key} is {_shown(value)}: an object was expected.")
+    return value
+
+
+def _texts(record: Mapping[str, Any], key: str) -> list[str]:
+    return [text for value in _list(record, key) if (text := clean(value, key)) is not None]
+
+
+def _count(record: Mapping[str, Any], key: str) -> int | None:
+    value = record.get(key)
+    if value is None or (type(value) is int and 0 <= value < 1 << 63):
+        return value
+    raise BadRecord("bad-type", f"{key} is {_shown(value)}: a whole number of 0 or more was expected.")
+
+
+def _year(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:5])
+    if value is None or type(value) is int:
+        return value if value is not None and 1 <= value <= 9999 else None
+    raise BadRecord("bad-type", f"year is {_shown(value)}: a whole number was expected.")
+
+
+_SCHEMES: Final = (
+    ("DOI", "DOI", identifiers.doi),
+    ("ACL", "ACL", identifiers.acl_id),
+    ("DBLP", "DBLP", identifiers.dblp_key),
+    ("MAG", "MAG", identifiers.number),
+    ("PubMed", "PMID", identifiers.number),
+    ("PubMedCentral", "PMCID", identifiers.pmcid),
+)
+
+
+def _external_ids(given: Mapping[str, Any], url: str | None) -> dict[str, str]:
+    """The ids in other schemes, canonical. An id that is none in its scheme is left out."""
+    ids: dict[str, str] = {}
+    for key, scheme, read in _SCHEMES:
+        value = given.get(key)
+        if value is not None:
+            canonical = read(str(value).strip())
+            if canonical is not None:
+                ids[scheme] = canonical
+    if url is not None and "/paper/" in url:
+        sha = identifiers.sha(url.rpartition("/")[2])
+        if sha is not None:
+            ids["sha"] = sha
+    return ids
+
+
+def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    authors: list[tuple[str, str | None]] = []
+    for entry in _list(record, "authors"):
+        if not isinstance(entry, dict):
+            raise BadRecord("bad-type", f"An author is {_shown(entry)}: an object was expected.")
+        name = clean(entry.get("name"), "authors.name")
+        if name is not None:
+            author_id = entry.get("authorId")
+            authors.append((name, None if author_id is None else str(author_id)))
+    return authors
+
+
+def parse_papers(line: bytes) -> PaperRecord | Reject:
+    """A line of ``papers``.
+
+    A publication date that is no day is dropped, and the year kept; a missing year is taken from the date.
+    The venue is ``venue``, else the journal's name. Fields of study are no arXiv categories and are not read.
+    """
+    try:
+        record = load(line)
+        corpus_id = _required_id(record)
+        given = _object(record, "externalids")
+        arxiv = given.get("ArXiv")
+        url = clean(record.get("url"), "url")
+        published = iso_date(record.get("publicationdate"))
+        year = _year(record.get("year"))
+        if year is None and published is not None:
+            year = int(published[:4])
+        return PaperRecord(
+            title=clean_title(record.get("title")),
+            corpus_id=corpus_id,
+            arxiv_id=None if arxiv is None else identifiers.arxiv_id(str(arxiv).strip()),
+            external_ids=_external_ids(given, url),
+            authors=_authors(record),
+            year=year,
+            publication_date=published,
+            venue=clean(record.get("venue"), "venue")
+            or clean(_object(record, "journal").get("name"), "journal.name"),
+            venue_id=clean(record.get("publicationvenueid"), "publicationvenueid"),
+            citation_count=_count(record, "citationcount"),
+            reference_count=_count(record, "referencecount"),
+            url=url,
+        )
+    except BadRecord as bad:
+        return bad.reject
+
+
+def parse_abstracts(line: bytes) -> AbstractRecord | Reject:
+    """A line of ``abstracts``."""
+    try:
+        record = load(line)
+        corpus_id = _required_id(record)
+        abstract = clean(record.get("abstract"), "abstract")
+        if abstract is None:
+            return Reject("no-abstract", f"The abstract of CorpusId:{corpus_id} is empty.")
+        return AbstractRecord(corpus_id, abstract)
+    except BadRecord as bad:
+        return bad.reject
+
+
+def _end(record: Mapping[str, Any], key: str) -> int | None:
+    """One end of an edge; None where the publisher does not know it."""
+    value = record[key]
+    if value is None:
+        return None
+    found = _corpus_id(value)
+    if found is None:
+        raise BadRecord("bad-id", f"{key} is {_shown(value)}: a positive whole number was expected.")
+    return found
+
+
+def _intents(values: list[Any]) -> list[str]:
+    """The intents of an edge, each once: ``["a"]`` and ``[["a"], null, ["b", "a"]]`` are both known."""
+    intents: dict[str, None] = {}
+    for value in values:
+        for name in value if isinstance(value, list) else (value,):
+            text = clean(name, "intents")
+            if text is not None:
+                intents[text] = None
+    return list(intents)
+
+
+def parse_citations(line: bytes) -> CitationRecord | Reject:
+    """A line of ``citations``. An end that is null stays None; a line without both keys has ``no-id``."""
+    try:
+        record = load(line)
+        try:
+            citing, cited = _end(record, "citingcorpusid"), _end(record, "citedcorpusid")
+        except KeyError as missing:
+            return Reject("no-id", f"{missing.args[0]} is missing.")
+        influential = record.get("isinfluential")
+        if influential is not None and type(influential) is not bool:
+            return Reject("bad-type", f"isinfluential is {_shown(influential)}: true or false was expected.")
+        contexts = _texts(record, "contexts") if record.get("contexts") is not None else []
+        intents = _intents(_list(record, "intents")) if record.get("intents") is not None else []
+        return CitationRecord(citing, cited, influential, contexts, intents)
+    except BadRecord as bad:
+        return bad.reject
+
+
+def parse_paper_ids(line: bytes) -> PaperIdRecord | Reject:
+    """A line of ``paper-ids``. ``primary`` null counts as false."""
+    try:
+        record = load(line)
+        corpus_id = _required_id(record)
+        given = record.get("sha")
+        if given is None:
+            return Reject("no-sha", f"CorpusId:{corpus_id} has no sha.")
+        sha = identifiers.sha(given) if isinstance(given, str) else None
+        if sha is None:
+            return Reject("bad-sha", f"sha is {_shown(given)}: 40 hexadecimal digits were expected.")
+        primary = record.get("primary")
+        if primary is not None and type(primary) is not bool:
+            return Reject("bad-type", f"primary is {_shown(primary)}: true or false was expected.")
+        return PaperIdRecord(corpus_id, sha, primary is True)
+    except BadRecord as bad:
+        return bad.reject
+
+
+def parse_authors(line: bytes) -> AuthorRecord | Reject:
+    """A line of ``authors``. Author ids are texts; numbers are read as such."""
+    try:
+        record = load(line)
+        author_id = _required_id(record, "authorid")
+        name = clean(record.get("name"), "name")
+        if name is None:
+            return Reject("no-name", f"The author {author_id} has no name.")
+        return AuthorRecord(
+            author_id=str(author_id),
+            name=name,
+            aliases=_texts(record, "aliases"),
+            affiliations=_texts(record, "affiliations"),
+            homepage=clean(record.get("homepage"), "homepage"),
+            paper_count=_count(record, "papercount"),
+            citation_count=_count(record, "citationcount"),
+            h_index=_count(record, "hindex"),
+        )
+    except BadRecord as bad:
+        return bad.reject
+
+
+def parse_tldrs(line: bytes) -> TldrRecord | Reject:
+    """A line of ``tldrs``."""
+    try:
+        record = load(line)
+        corpus_id = _required_id(record)
+        text = clean(record.get("text"), "text")
+        if text is None:
+            return Reject("no-text", f"The summary of CorpusId:{corpus_id} is empty.")
+        return TldrRecord(corpus_id, text)
+    except BadRecord as bad:
+        return bad.reject
+
+
+def parse_publication_venues(line: bytes) -> VenueRecord | Reject:
+    """A line of ``publication-venues``."""
+    try:
+        record = load(line)
+        venue_id = clean(record.get("id"), "id")
+        if venue_id is None:
+            return Reject("no-id", "id is missing.")
+        name = clean(record.get("name"), "name")
+        if name is None:
+            return Reject("no-name", f"The venue {venue_id} has no name.")
+        return VenueRecord(
+            venue_id=venue_id,
+            name=name,
+            alternate_names=_texts(record, "alternate_names"),
+            kind=clean(record.get("type"), "type"),
+            issn=clean(record.get("issn"), "issn"),
+            url=clean(record.get("url"), "url"),
+        )
+    except BadRecord as bad:
+        return bad.reject
