@@ -142,7 +142,12 @@ def _choice(value: str | None, name: str, choices: Sequence[str]) -> None:
 
 
 def _whole(value: int, name: str, low: int, high: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < low
+        or (high is not None and value > high)
+    ):
         span = f"from {low} to {high}" if high is not None else f"of {low} or more"
         raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
 
@@ -185,7 +190,9 @@ class Filters:
     def __post_init__(self) -> None:
         first, last = self.first_day, self.last_day
         if first is not None and last is not None and first > last:
-            raise InvalidRequest(f"from {self.from_!r} is later than to {self.to!r}: nothing can lie between.")
+            raise InvalidRequest(
+                f"from {self.from_!r} is later than to {self.to!r}: nothing can lie between."
+            )
         for name in ("category", "venue"):
             values = getattr(self, name)
             if isinstance(values, str):

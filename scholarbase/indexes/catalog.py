@@ -1,0 +1,198 @@
+"""The catalogue: papers by any of their names, out of a read-only SQLite file."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from scholarbase.errors import LibraryCorrupt
+from scholarbase.identifiers import Identifier
+from scholarbase.indexes.filters import venue_key
+from scholarbase.models import Author, Paper
+
+FILE_NAME: Final = "catalog.sqlite"
+
+_COLUMNS: Final = {
+    "id": "p.arxiv_id, p.corpus_id",
+    "corpus_id": "p.corpus_id",
+    "external_ids": "p.external_ids",
+    "title": "p.title",
+    "abstract": "a.abstract",
+    "tldr": "p.tldr",
+    "authors": "p.authors",
+    "year": "p.year",
+    "publication_date": "p.publication_date",
+    "venue": "p.venue",
+    "categories": "p.categories",
+    "citation_count": "p.citation_count",
+    "reference_count": "p.reference_count",
+    "url": "p.url",
+}
+"""The SQL that gives each field of a paper. ``id`` takes two columns; it always comes first."""
+
+
+class Catalog:
+    """A catalogue open for reading, by a pool of connections that many threads share.
+
+    The file is opened ``immutable``: SQLite takes no locks and looks for no journal, so it must not change
+    while it is open (https://sqlite.org/uri.html#uriimmutable).
+    """
+
+    def __init__(self, path: Path, *, readers: int = 8) -> None:
+        """
+        Raises:
+            LibraryCorrupt: the file is missing or is no catalogue.
+        """
+        self.path = path
+        self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._all: list[sqlite3.Connection] = []
+        if not path.is_file():
+            raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
+        try:
+            for _ in range(readers):
+                connection = _connect(path)
+                self._all.append(connection)
+                self._idle.put(connection)
+            self._all[0].execute("SELECT 1 FROM papers LIMIT 1").fetchone()
+        except sqlite3.Error as error:
+            self.close()
+            raise LibraryCorrupt(f"{path} is no catalogue: {error}. Ingest the library again.") from error
+
+    def close(self) -> None:
+        for connection in self._all:
+            connection.close()
+        self._all.clear()
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection of the pool, for this thread alone until the block ends.
+
+        Raises:
+            LibraryCorrupt: SQLite fails inside the block.
+        """
+        connection = self._idle.get()
+        try:
+            yield connection
+        except sqlite3.DatabaseError as error:
+            raise LibraryCorrupt(
+                f'{self.path} cannot be read: {error}. Run "scholarbase verify" on the library.'
+            ) from error
+        finally:
+            self._idle.put(connection)
+
+    def meta(self, key: str) -> str | None:
+        with self.connection() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def resolve(self, identifiers: Sequence[Identifier]) -> list[int | None]:
+        """The catalogue id of each identifier, None where the library does not hold it."""
+        by_scheme: dict[str, set[str]] = {}
+        for identifier in identifiers:
+            by_scheme.setdefault(identifier.scheme, set()).add(identifier.value)
+        found: dict[Identifier, int] = {}
+        with self.connection() as connection:
+            for scheme, values in by_scheme.items():
+                for value, paper_id in connection.execute(*_lookup(scheme, values)):
+                    found[Identifier(scheme, str(value))] = paper_id
+        return [found.get(identifier) for identifier in identifiers]
+
+    def papers(self, ids: Sequence[int], fields: Sequence[str]) -> list[Paper]:
+        """The papers of these catalogue ids, in their order, with the fields asked for.
+
+        Raises:
+            LibraryCorrupt: an id has no row, so an index and the catalogue disagree.
+        """
+        if not ids:
+            return []
+        wanted = [name for name in fields if name != "id"]
+        columns = ", ".join(_COLUMNS[name] for name in ("id", *wanted))
+        join = "LEFT JOIN abstracts a ON a.paper_id = p.id" if "abstract" in wanted else ""
+        sql = f"""
+            SELECT p.id, {columns}
+            FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}
+        """
+        with self.connection() as connection:
+            rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
+        by_id = {row[0]: _paper(row, wanted) for row in rows}
+        try:
+            return [by_id[paper_id] for paper_id in ids]
+        except KeyError as error:
+            raise LibraryCorrupt(
+                f"An index names paper {error.args[0]}, which {self.path} does not hold: "
+                f'run "scholarbase verify" on the library.'
+            ) from error
+
+    def venue_keys(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The keys of all venues that go by these names, their other names included."""
+        keys = {venue_key(name) for name in names}
+        with self.connection() as connection:
+            rows = connection.execute(
+                "SELECT venue_key FROM venue_names WHERE name_key IN (SELECT value FROM json_each(?))",
+                (orjson.dumps(sorted(keys)).decode(),),
+            ).fetchall()
+        return tuple(sorted(keys | {row[0] for row in rows}))
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
+    )
+    connection.execute("PRAGMA query_only = 1")
+    connection.execute("PRAGMA mmap_size = 1073741824")
+    connection.execute("PRAGMA cache_size = -16384")
+    return connection
+
+
+def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
+    listed = orjson.dumps(sorted(values)).decode()
+    if scheme == "arXiv":
+        return "SELECT arxiv_id, id FROM papers WHERE arxiv_id IN (SELECT value FROM json_each(?))", (listed,)
+    if scheme == "CorpusId":
+        numbers = orjson.dumps(sorted(int(v) for v in values if int(v) < 2**63)).decode()
+        return "SELECT corpus_id, id FROM papers WHERE corpus_id IN (SELECT value FROM json_each(?))", (
+            numbers,
+        )
+    return (
+        "SELECT value, paper_id FROM aliases WHERE scheme = ? AND value IN (SELECT value FROM json_each(?))",
+        (scheme, listed),
+    )
+
+
+def canonical_id(arxiv_id: str | None, corpus_id: int | None) -> str:
+    """The one id by which answers name a paper: arXiv's where it has one, else the corpus id."""
+    return f"arXiv:{arxiv_id}" if arxiv_id is not None else f"CorpusId:{corpus_id}"
+
+
+def _paper(row: Sequence[Any], wanted: Sequence[str]) -> Paper:
+    arxiv_id, corpus_id = row[1], row[2]
+    values: dict[str, Any] = {"id": canonical_id(arxiv_id, corpus_id)}
+    for name, stored in zip(wanted, row[3:], strict=True):
+        value = stored
+        if name == "authors":
+            value = tuple(Author(*pair) for pair in orjson.loads(stored)) if stored else ()
+        elif name == "categories":
+            value = tuple(stored.split()) if stored else ()
+        elif name == "external_ids":
+            value = _external_ids(arxiv_id, corpus_id, stored)
+        values[name] = value
+    return Paper(**values)
+
+
+def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:
+    """Scheme to value: ``f"{scheme}:{value}"`` is an id that every call takes."""
+    ids: dict[str, str] = {}
+    if arxiv_id is not None:
+        ids["arXiv"] = arxiv_id
+    if corpus_id is not None:
+        ids["CorpusId"] = str(corpus_id)
+    if stored:
+        ids.update(orjson.loads(stored))
+    return ids

@@ -1,0 +1,122 @@
+"""The tables of ``catalog.sqlite``, as migrations, so that a newer ScholarBase can open an older library.
+
+=============  =======================================================================================
+papers         one row a paper; ``id`` is the integer that edges, full text and vectors refer to
+abstracts      beside the papers, so that walking citations does not read them
+aliases        every other name of a paper: DOI, ACL, PMID, MAG, sha, ... (arXiv and corpus id are columns)
+authors        what the S2AG ``authors`` dataset adds to an author id
+venues         publication venues with their other names
+edges          who cites whom
+meta           facts that must travel with the file: the snapshot id
+=============  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+from scholarbase.indexes import fulltext
+
+migrations = Migrations("scholarbase-catalog")
+
+BUILD_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -262144;
+PRAGMA temp_store = MEMORY;
+"""
+"""While building: a write-ahead log survives a kill at any instant, and 256 MB of cache keep the indexes'
+upper pages in memory however large the library grows (https://sqlite.org/wal.html)."""
+
+
+@migrations()
+def m001_catalog(db: Database) -> None:
+    papers = db.table("papers")
+    papers.create(
+        {
+            "id": int,
+            "corpus_id": int,
+            "arxiv_id": str,
+            "title": str,
+            "title_hash": int,
+            "authors": str,
+            "year": int,
+            "publication_date": str,
+            "first_day": int,
+            "last_day": int,
+            "venue": str,
+            "venue_key": str,
+            "venue_id": str,
+            "categories": str,
+            "citation_count": int,
+            "reference_count": int,
+            "external_ids": str,
+            "url": str,
+            "tldr": str,
+        },
+        pk="id",
+        not_null={"title"},
+    )
+    papers.create_index(["corpus_id"], index_name="papers_by_corpus_id", unique=True)
+    papers.create_index(["arxiv_id"], index_name="papers_by_arxiv_id", unique=True)
+    papers.create_index(["title_hash"], index_name="papers_by_title")
+    db.table("abstracts").create({"paper_id": int, "abstract": str}, pk="paper_id", not_null={"abstract"})
+    db.execute(
+        """
+        CREATE TABLE aliases (
+            scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL,
+            PRIMARY KEY (scheme, value)
+        ) WITHOUT ROWID
+        """
+    )
+    db.table("authors").create(
+        {
+            "author_id": str,
+            "name": str,
+            "aliases": str,
+            "affiliations": str,
+            "homepage": str,
+            "paper_count": int,
+            "citation_count": int,
+            "h_index": int,
+        },
+        pk="author_id",
+    )
+    db.table("venues").create(
+        {"venue_id": str, "name": str, "kind": str, "issn": str, "url": str}, pk="venue_id"
+    )
+    db.execute(
+        """
+        CREATE TABLE venue_names (
+            name_key TEXT NOT NULL, venue_key TEXT NOT NULL, PRIMARY KEY (name_key, venue_key)
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute(
+        """
+        CREATE TABLE edges (
+            citing INTEGER NOT NULL, cited INTEGER NOT NULL,
+            is_influential INTEGER, contexts TEXT, intents TEXT,
+            PRIMARY KEY (citing, cited)
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute("CREATE INDEX edges_by_cited ON edges (cited, citing)")
+    db.table("meta").create({"key": str, "value": str}, pk="key")
+
+
+@migrations()
+def m002_fulltext(db: Database) -> None:
+    fulltext.create(db.conn)
+
+
+def open_for_building(path: Path) -> sqlite3.Connection:
+    """Open, or begin, a catalogue that is being built, with its schema brought up to date."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.executescript(BUILD_PRAGMAS)
+    migrations.apply(Database(connection))
+    return connection

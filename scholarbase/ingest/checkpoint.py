@@ -1,0 +1,83 @@
+"""Where a job stands. Kept in the catalogue that it builds, so that rows and progress commit as one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from scholarbase.ingest.records import Reject
+
+
+class Checkpoint:
+    """A job's state (small JSON values by name) and its rejects, in two tables that sealing drops."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS ingest_state (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
+        )
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS ingest_rejects (file TEXT, line INT, reason TEXT, detail TEXT)"
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, even when the process is killed inside."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        row = self._db.execute("SELECT value FROM ingest_state WHERE key = ?", (key,)).fetchone()
+        return default if row is None else orjson.loads(row[0])
+
+    def set(self, key: str, value: Any) -> None:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+        self._db.execute("INSERT OR REPLACE INTO ingest_state VALUES (?, ?)", (key, text))
+
+    def add(self, key: str, counts: Iterable[tuple[str, int]]) -> None:
+        """Add to a value that is a dictionary of counts."""
+        total: dict[str, int] = self.get(key, {})
+        for name, count in counts:
+            total[name] = total.get(name, 0) + count
+        self.set(key, total)
+
+    def reject(self, file: str, rejects: list[tuple[int, Reject]]) -> None:
+        self._db.executemany(
+            "INSERT INTO ingest_rejects VALUES (?, ?, ?, ?)",
+            [(file, line, reject.reason, reject.detail) for line, reject in rejects],
+        )
+        self.add("rejects", [(reject.reason, 1) for _, reject in rejects])
+
+    def write_rejects(self, path: Path) -> None:
+        """The rejects as gzip JSON lines, in the order of the sources. The same rejects give the same bytes."""
+        temporary = path.with_suffix(".tmp")
+        rows = self._db.execute("SELECT file, line, reason, detail FROM ingest_rejects ORDER BY rowid")
+        with temporary.open("wb") as raw:
+            with (
+                gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed,
+                io.BufferedWriter(packed) as out,
+            ):
+                for file, line, reason, detail in rows:
+                    entry = {"file": file, "line": line, "reason": reason, "detail": detail}
+                    out.write(orjson.dumps(entry) + b"\n")
+            raw.flush()
+            os.fsync(raw.fileno())
+        temporary.replace(path)
+
+    def drop(self) -> None:
+        self._db.execute("DROP TABLE ingest_state")
+        self._db.execute("DROP TABLE ingest_rejects")

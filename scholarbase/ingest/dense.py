@@ -1,0 +1,120 @@
+"""Document vectors on their way from an encoder, or from a file, to the vector index.
+
+They are kept in parts, each of them files that appear whole or not at all, so that hours of encoding survive
+a kill: ``000007.dense.npy`` (float32, n x dimensions); where the model has learned sparse weights, ``indices``,
+``values`` and row ``pointers``, as in a CSR matrix; and last ``000007.ids.npy``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scholarbase.encoders.base import Encodings
+from scholarbase.indexes.vectors.base import SparseVector
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    ids: npt.NDArray[np.int64]
+    dense: npt.NDArray[np.float32]
+    sparse: tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32], npt.NDArray[np.int64]] | None
+
+
+class DenseParts:
+    """A folder of parts, written in order and then looked up by paper id."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+
+    @property
+    def count(self) -> int:
+        """How many parts are whole. They are numbered from 0 without a gap."""
+        return len(list(self._folder.glob("*.ids.npy")))
+
+    @property
+    def last_id(self) -> int:
+        """The greatest id of the newest part, 0 where there is none."""
+        count = self.count
+        return int(np.load(self._path(count - 1, "ids.npy")).max(initial=0)) if count else 0
+
+    def write(self, number: int, ids: npt.NDArray[np.int64], encodings: Encodings) -> None:
+        """Write one part. Its ids come last: a part without them is no part yet."""
+        self._save(number, "dense.npy", partial(np.save, arr=encodings.dense.astype(np.float32)))
+        if encodings.sparse is not None:
+            pointers = np.cumsum([0, *(len(s.indices) for s in encodings.sparse)], dtype=np.int64)
+            none = [np.empty(0, np.uint32)], [np.empty(0, np.float32)]
+            indices = np.concatenate([s.indices for s in encodings.sparse] or none[0])
+            values = np.concatenate([s.values for s in encodings.sparse] or none[1])
+            for kind, array in (("indices", indices), ("values", values), ("pointers", pointers)):
+                self._save(number, f"{kind}.npy", partial(np.save, arr=array))
+        self._save(number, "ids.npy", partial(np.save, arr=ids))
+
+    def _path(self, number: int, kind: str) -> Path:
+        return self._folder / f"{number:06d}.{kind}"
+
+    def _map(self, number: int, kind: str) -> npt.NDArray[Any]:
+        array: npt.NDArray[Any] = np.load(self._path(number, f"{kind}.npy"), mmap_mode="r")
+        return array
+
+    def _save(self, number: int, kind: str, write: Callable[[Any], None]) -> None:
+        temporary = self._path(number, "tmp")
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path(number, kind))
+
+    def open(self) -> DenseLookup:
+        parts = []
+        for number in range(self.count):
+            sparse = None
+            if self._path(number, "indices.npy").exists():
+                sparse = (
+                    self._map(number, "indices"),
+                    self._map(number, "values"),
+                    self._map(number, "pointers"),
+                )
+            parts.append(_Part(np.load(self._path(number, "ids.npy")), self._map(number, "dense"), sparse))
+        return DenseLookup(parts)
+
+
+class DenseLookup:
+    """The vectors of papers, by id. Memory: 20 bytes a paper; the dense vectors stay in their files.
+
+    A paper that stands in several parts has the vector of the first.
+    """
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._parts = parts
+        ids = np.concatenate([p.ids for p in parts]) if parts else np.empty(0, np.int64)
+        part = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p.ids) for p in parts])
+        row = np.concatenate(
+            [np.arange(len(p.ids), dtype=np.int64) for p in parts] or [np.empty(0, np.int64)]
+        )
+        self._ids, first = np.unique(ids, return_index=True)
+        self._part, self._row = part[first], row[first]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def get(self, paper_id: int) -> tuple[npt.NDArray[np.float32], SparseVector | None] | None:
+        """The paper's dense vector and its learned sparse one, None where it has none."""
+        place = int(np.searchsorted(self._ids, paper_id))
+        if place == len(self._ids) or self._ids[place] != paper_id:
+            return None
+        part, row = self._parts[self._part[place]], int(self._row[place])
+        sparse = None
+        if part.sparse is not None:
+            indices, values, pointers = part.sparse
+            span = slice(pointers[row], pointers[row + 1])
+            sparse = SparseVector(indices[span].tolist(), values[span].tolist())
+        return np.asarray(part.dense[row]), sparse

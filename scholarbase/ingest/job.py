@@ -1,0 +1,607 @@
+"""The job that turns a snapshot into a library, stage by stage.
+
+==============  ==========================================================================================
+fingerprint     which files there are, what they hold and what their bytes hash to
+read            records to catalogue rows, dataset by dataset; before the citations, the keep rule
+full text       rows to FTS5
+encode          rows to dense vectors, in parts; or vectors computed elsewhere, by paper id
+vectors         rows and parts to the vector index
+seal            the manifest; then everything moves to its final name, the manifest last
+==============  ==========================================================================================
+
+Each stage commits its progress with its rows, so that a job killed at any instant and started again goes on
+there and ends with the same library.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import orjson
+
+from scholarbase.encoders import Encoder, Encodings, document_text
+from scholarbase.encoders.probe import probe
+from scholarbase.errors import (
+    EncoderMismatch,
+    InvalidRequest,
+    LibraryExists,
+    SourceChanged,
+    SourceError,
+    TooManyRejects,
+)
+from scholarbase.identifiers import Identifier, parse
+from scholarbase.indexes import fulltext
+from scholarbase.indexes.filters import NO_FILTERS, category_keys
+from scholarbase.indexes.schema import open_for_building
+from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, Payload, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.space import check_space, required_bytes
+from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.dense import DenseLookup, DenseParts
+from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, storage_errors
+from scholarbase.ingest.progress import Reporter, SilentReporter, Tracker
+from scholarbase.ingest.records import Record, Reject
+from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
+from scholarbase.ingest.sources.vectors import open_vectors
+from scholarbase.ingest.writer import CatalogWriter
+from scholarbase.manifest import Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.settings import KeepRule
+
+log = logging.getLogger("scholarbase.ingest")
+
+LINES_PER_COMMIT: Final = 10_000
+ROWS_PER_COMMIT: Final = 20_000
+POINTS_PER_UPSERT: Final = 2_000
+UPSERTS_PER_FLUSH: Final = 10
+DOCUMENTS_PER_PART: Final = 512
+REJECTS_ALWAYS_ALLOWED: Final = 10
+"""So that one bad line does not fail a snapshot of a hundred."""
+LENGTH_SAMPLE: Final = 20_000
+"""Documents whose lengths give BM25's average length."""
+AGREEMENT_SAMPLE: Final = 8
+"""Papers that are encoded again, to see that vectors computed elsewhere are this encoder's."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRules:
+    """What decides the content of a library, besides its sources."""
+
+    keep: KeepRule = "arxiv"
+    max_reject_share: float = 0.05
+
+
+def ingest(
+    sources: Sequence[str | Path],
+    library: str | Path,
+    *,
+    encoder: Encoder | None = None,
+    encoder_location: str | None = None,
+    vectors: str | Path | None = None,
+    rules: IngestRules = IngestRules(),
+    restart: bool = False,
+    reporter: Reporter | None = None,
+) -> Manifest:
+    """Build a library from snapshot files or folders; go on with it where an earlier call was cut off.
+
+    Args:
+        encoder: makes the dense vectors of the papers; None builds a library without them.
+        encoder_location: how to open the encoder again (a name, a path or a URL), kept beside the library.
+        vectors: a NumPy or Parquet file of vectors that the encoder computed elsewhere; papers that are not
+            in it have no dense vector.
+        restart: throw away an unfinished job's work, or a library from other sources.
+
+    Raises:
+        SourceError: a source cannot be read, or (SourceChanged) changed since the job began, or
+            (TooManyRejects) has too many bad records.
+        LibraryError: something is in the way (LibraryExists, LibraryBusy), or the vectors are another
+            encoder's (EncoderMismatch).
+        StorageError: the disk is full.
+        EncoderError: the encoder fails.
+    """
+    if vectors is not None and encoder is None:
+        raise InvalidRequest(
+            "Vectors computed elsewhere need the encoder that made them: give --encoder too."
+        )
+    library = Path(library)
+    with storage_errors(library):
+        folder = BuildFolder(library, restart=restart)
+        try:
+            job = _Job(folder, encoder, encoder_location, vectors, rules, reporter or SilentReporter())
+            return job.run(sources, restart=restart)
+        finally:
+            folder.close()
+
+
+class _Job:
+    def __init__(
+        self,
+        folder: BuildFolder,
+        encoder: Encoder | None,
+        encoder_location: str | None,
+        vectors: str | Path | None,
+        rules: IngestRules,
+        reporter: Reporter,
+    ) -> None:
+        self._folder = folder
+        self._encoder = encoder
+        self._encoder_location = encoder_location
+        self._vectors = Path(vectors) if vectors is not None else None
+        self._rules = rules
+        self._reporter = reporter
+
+    def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
+        files = self._used(discover(sources))
+        if (self._folder.library / "manifest.json").exists() and not restart:
+            return self._already_there(files)
+        if self._sealed():
+            return self._publish()
+        self._db = open_for_building(self._folder.catalog)
+        try:
+            self._checkpoint = Checkpoint(self._db)
+            facts = self._fingerprint(files)
+            self._read(files)
+            self._index_text()
+            lookup = self._encode()
+            config, bm25 = self._index_vectors(lookup)
+            self._seal(facts, config, bm25)
+        finally:
+            self._db.close()
+        return self._publish()
+
+    def _used(self, files: list[SourceFile]) -> list[SourceFile]:
+        for file in files:
+            if file.dataset in UNUSED:
+                log.warning(
+                    "%s is of the dataset %s, which is not used: passed over.", file.name, file.dataset
+                )
+        return [file for file in files if file.dataset not in UNUSED]
+
+    # -- fingerprint ------------------------------------------------------------------------------------
+
+    def _plan(self, facts: Sequence[SourceFact]) -> dict[str, Any]:
+        """What must stay the same from a job's first start to its end."""
+        return {
+            "sources": [asdict(fact) for fact in facts],
+            "keep": self._rules.keep,
+            "encoder": self._encoder.spec.to_dict() if self._encoder else None,
+            "vectors": self._vectors_hash(),
+        }
+
+    def _vectors_hash(self) -> str | None:
+        if self._vectors is None:
+            return None
+        files = sorted(self._vectors.iterdir()) if self._vectors.is_dir() else [self._vectors]
+        return ",".join(f"{file.name}:{sha256_of(file)}" for file in files if file.is_file())
+
+    def _hash(self, files: Sequence[SourceFile]) -> list[SourceFact]:
+        with self._reporter.stage("fingerprint", "bytes", sum(f.size for f in files)) as tracker:
+            facts = []
+            for file in files:
+                facts.append(SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path)))
+                tracker.advance(file.size)
+                tracker.at(sum(fact.bytes for fact in facts))
+        return facts
+
+    def _fingerprint(self, files: Sequence[SourceFile]) -> list[SourceFact]:
+        facts = self._hash(files)
+        plan = orjson.loads(orjson.dumps(self._plan(facts)))
+        begun = self._checkpoint.get("plan")
+        if begun is None:
+            with self._checkpoint.transaction():
+                self._checkpoint.set("plan", plan)
+        elif begun != plan:
+            raise SourceChanged(
+                f"The unfinished library at {self._folder.library} was begun with other {_difference(begun, plan)}: "
+                "run the command that began it, or give --restart to begin again."
+            )
+        else:
+            log.info("Going on with the unfinished library at %s.", self._folder.library)
+        return facts
+
+    def _already_there(self, files: Sequence[SourceFile]) -> Manifest:
+        """The same command on a finished library is no error; another one is."""
+        manifest, snapshot = read_manifest(self._folder.library)
+        facts = self._hash(files)
+        same = (
+            tuple(facts) == manifest.sources
+            and manifest.rules["keep"] == self._rules.keep
+            and (self._encoder.spec if self._encoder else None) == manifest.encoder
+            and manifest.vectors.get("computed_elsewhere") == self._vectors_hash()
+        )
+        if not same:
+            raise LibraryExists(
+                f"{self._folder.library} already holds a library (snapshot {snapshot}) from other sources or rules: "
+                "give another --library, or --restart to replace it."
+            )
+        log.info("The library at %s is already complete.", self._folder.library)
+        return manifest
+
+    # -- read -------------------------------------------------------------------------------------------
+
+    def _read(self, files: Sequence[SourceFile]) -> None:
+        writer = CatalogWriter(self._db, self._rules.keep)
+        records = [file for file in files if file.dataset is not Dataset.CITATIONS]
+        edges = [file for file in files if file.dataset is Dataset.CITATIONS]
+        self._read_files("read records", records, writer)
+        if not self._checkpoint.get("pruned"):
+            with (
+                self._reporter.stage("keep rule", "papers dropped", None) as tracker,
+                self._checkpoint.transaction(),
+            ):
+                counts = writer.prune()
+                self._checkpoint.add("counts", counts.items())
+                self._checkpoint.set("pruned", True)
+                tracker.advance(counts.total())
+        kept = self._scalar("SELECT count(*) FROM papers")
+        if not kept:
+            raise SourceError(
+                f"The sources hold no paper that the keep rule {self._rules.keep!r} keeps: "
+                "give the abstracts or an arXiv snapshot too, or another --keep (abstract, title)."
+            )
+        self._read_files("read citations", edges, writer)
+
+    def _read_files(self, stage: str, files: Sequence[SourceFile], writer: CatalogWriter) -> None:
+        total = sum(file.size for file in files)
+        before = 0
+        done = set(self._checkpoint.get("read", []))
+        with self._reporter.stage(
+            stage, "lines", total, sum(f.size for f in files if f.name in done)
+        ) as tracker:
+            for file in files:
+                if file.name not in done:
+                    self._read_file(file, writer, tracker, before)
+                before += file.size
+                tracker.at(before)
+
+    def _read_file(self, file: SourceFile, writer: CatalogWriter, tracker: Tracker, before: int) -> None:
+        key = f"line:{file.name}"
+        skip = int(self._checkpoint.get(key, 0))
+        parse_line = PARSERS[file.dataset]
+        position = [0]
+        lines = ((number, line) for number, line in open_lines(file.path, position) if number > skip)
+        while batch := list(islice(lines, LINES_PER_COMMIT)):
+            records: list[Record] = []
+            rejects: list[tuple[int, Reject]] = []
+            for number, line in batch:
+                record = parse_line(line)
+                if isinstance(record, Reject):
+                    rejects.append((number, record))
+                else:
+                    records.append(record)
+            with self._checkpoint.transaction():
+                counts = writer.write(file.dataset, records)
+                counts[f"lines_{file.dataset}"] = len(batch)
+                counts[f"rejects_{file.dataset}"] = len(rejects)
+                self._checkpoint.add("counts", counts.items())
+                self._checkpoint.reject(file.name, rejects)
+                self._checkpoint.set(key, batch[-1][0])
+            tracker.advance(len(batch))
+            tracker.at(before + position[0])
+            self._check_rejects(file.dataset, final=False)
+        self._check_rejects(file.dataset, final=True)
+        with self._checkpoint.transaction():
+            self._checkpoint.set("read", [*self._checkpoint.get("read", []), file.name])
+
+    def _check_rejects(self, dataset: Dataset, *, final: bool) -> None:
+        counts = self._checkpoint.get("counts", {})
+        lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
+        if not final and lines < LINES_PER_COMMIT:
+            return
+        if rejects > max(REJECTS_ALWAYS_ALLOWED, self._rules.max_reject_share * lines):
+            file, line, detail = self._db.execute(
+                "SELECT file, line, detail FROM ingest_rejects LIMIT 1"
+            ).fetchone()
+            raise TooManyRejects(
+                f"{rejects:,} of {lines:,} lines of the dataset {dataset} were rejected, more than the share of "
+                f"{self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first: {file} line "
+                f"{line}: {detail}"
+            )
+
+    # -- full text --------------------------------------------------------------------------------------
+
+    def _index_text(self) -> None:
+        last = int(self._checkpoint.get("fulltext", 0))
+        done = self._scalar("SELECT count(*) FROM papers WHERE id <= ?", last)
+        total = self._scalar("SELECT count(*) FROM papers")
+        if self._checkpoint.get("fulltext_done"):
+            return
+        with self._reporter.stage("index full text", "papers", total, done) as tracker:
+            while (end := self._nth_id_after(last, ROWS_PER_COMMIT)) is not None:
+                with self._checkpoint.transaction():
+                    fulltext.index_range(self._db, last + 1, end)
+                    self._checkpoint.set("fulltext", end)
+                count = self._scalar("SELECT count(*) FROM papers WHERE id > ? AND id <= ?", last, end)
+                tracker.advance(count)
+                done += count
+                tracker.at(done)
+                last = end
+            with self._checkpoint.transaction():
+                fulltext.optimize(self._db)
+                self._checkpoint.set("fulltext_done", True)
+
+    def _nth_id_after(self, last: int, count: int) -> int | None:
+        """The greatest of the next ``count`` ids, None when there is no next."""
+        row = self._db.execute(
+            "SELECT max(id) FROM (SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?)", (last, count)
+        ).fetchone()
+        return None if row[0] is None else int(row[0])
+
+    # -- encode -----------------------------------------------------------------------------------------
+
+    def _encode(self) -> DenseLookup:
+        if self._encoder is None:
+            return DenseLookup([])
+        parts = DenseParts(self._folder.dense)
+        if not self._checkpoint.get("encoded"):
+            if self._vectors is not None:
+                self._load_vectors(parts, self._encoder, self._vectors)
+            else:
+                self._encode_papers(parts, self._encoder)
+            with self._checkpoint.transaction():
+                self._checkpoint.set("encoded", True)
+        return parts.open()
+
+    def _encode_papers(self, parts: DenseParts, encoder: Encoder) -> None:
+        last = parts.last_id
+        number = parts.count
+        done = self._scalar("SELECT count(*) FROM papers WHERE id <= ?", last)
+        with self._reporter.stage(
+            "encode", "papers", self._scalar("SELECT count(*) FROM papers"), done
+        ) as tracker:
+            while rows := self._documents(last, DOCUMENTS_PER_PART):
+                encodings = encoder.encode_documents(
+                    [document_text(title, abstract) for _, title, abstract in rows]
+                )
+                parts.write(number, np.array([row[0] for row in rows], dtype=np.int64), encodings)
+                last = rows[-1][0]
+                number += 1
+                done += len(rows)
+                tracker.advance(len(rows))
+                tracker.at(done)
+
+    def _documents(self, after: int, count: int) -> list[tuple[int, str, str | None]]:
+        return self._db.execute(
+            """
+            SELECT id, title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
+            WHERE id > ? ORDER BY id LIMIT ?
+            """,
+            (after, count),
+        ).fetchall()
+
+    def _load_vectors(self, parts: DenseParts, encoder: Encoder, path: Path) -> None:
+        whole = parts.count
+        checked = False
+        counts: Counter[str] = Counter()
+        with self._reporter.stage("load vectors", "vectors", None) as tracker:
+            for number, (names, vectors) in enumerate(open_vectors(path)):
+                if vectors.shape[1] != encoder.spec.dimensions:
+                    raise EncoderMismatch(
+                        f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {encoder.spec.name} "
+                        f"have {encoder.spec.dimensions}: give the encoder that made them."
+                    )
+                ids = self._resolve(names, path)
+                held = ids > 0
+                counts["vectors_of_no_paper"] += int((~held).sum())
+                if not checked and held.any():
+                    self._check_agreement(encoder, ids[held], vectors[held], path)
+                    checked = True
+                if number >= whole:
+                    parts.write(number, ids[held], Encodings(vectors[held]))
+                tracker.advance(len(names))
+        if not checked:
+            raise SourceError(
+                f"{path} has no vector of a paper in this library: check that its ids are these papers'."
+            )
+        with self._checkpoint.transaction():
+            self._checkpoint.add("counts", counts.items())
+
+    def _resolve(self, names: Sequence[str], path: Path) -> Any:
+        """Catalogue ids of the papers named, 0 where the library does not hold one."""
+        ids = np.zeros(len(names), dtype=np.int64)
+        for place, name in enumerate(names):
+            try:
+                identifier = parse(name)
+            except InvalidRequest as error:
+                raise SourceError(f"{path} names a paper {name!r}: {error}") from error
+            ids[place] = self._paper_id(identifier) or 0
+        return ids
+
+    def _paper_id(self, identifier: Identifier) -> int | None:
+        if identifier.scheme == "arXiv":
+            row = self._db.execute("SELECT id FROM papers WHERE arxiv_id = ?", (identifier.value,)).fetchone()
+        elif identifier.scheme == "CorpusId":
+            row = self._db.execute(
+                "SELECT id FROM papers WHERE corpus_id = ?", (int(identifier.value),)
+            ).fetchone()
+        else:
+            row = self._db.execute(
+                "SELECT paper_id FROM aliases WHERE scheme = ? AND value = ?", tuple(identifier)
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    def _check_agreement(self, encoder: Encoder, ids: Any, vectors: Any, path: Path) -> None:
+        """A handful of the papers, encoded here, must come out as the vectors say."""
+        texts = []
+        for paper_id in ids[:AGREEMENT_SAMPLE].tolist():
+            title, abstract = self._db.execute(
+                "SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id = ?",
+                (paper_id,),
+            ).fetchone()
+            texts.append(document_text(title, abstract))
+        ours = encoder.encode_documents(texts).dense
+        cosines = (ours * vectors[: len(texts)]).sum(axis=1)
+        if float(np.median(cosines)) < 0.9:
+            raise EncoderMismatch(
+                f"The vectors in {path} are not those of {encoder.spec.name}: of {len(texts)} papers encoded again, "
+                f"half have a cosine below {float(np.median(cosines)):.2f}. Give the encoder that made them."
+            )
+
+    # -- vectors ----------------------------------------------------------------------------------------
+
+    def _index_vectors(self, lookup: DenseLookup) -> tuple[VectorConfig, Bm25Parameters]:
+        spec = self._encoder.spec if self._encoder else None
+        # Vectors computed elsewhere bring no learned weights with them.
+        learned = spec is not None and spec.learned_sparse and self._vectors is None
+        config = VectorConfig(dimensions=spec.dimensions if spec else None, learned=learned)
+        parameters = self._bm25_parameters()
+        if self._checkpoint.get("vectors_done"):
+            return config, parameters
+        total = self._scalar("SELECT count(*) FROM papers")
+        last = int(self._checkpoint.get("vectors", 0))
+        if last == 0 and self._folder.vectors.exists():
+            shutil.rmtree(self._folder.vectors)
+        done = self._scalar("SELECT count(*) FROM papers WHERE id <= ?", last)
+        check_space(self._folder.path, required_bytes(config, total - done))
+        writer = EdgeWriter.open(self._folder.vectors, config)
+        try:
+            with self._reporter.stage("index vectors", "papers", total, done) as tracker:
+                text = Bm25Text(parameters)
+                batches = 0
+                while points := self._points(last, lookup, text):
+                    writer.upsert(points)
+                    last = points[-1].id
+                    batches += 1
+                    if batches % UPSERTS_PER_FLUSH == 0:
+                        writer.flush()
+                        with self._checkpoint.transaction():
+                            self._checkpoint.set("vectors", last)
+                    done += len(points)
+                    tracker.advance(len(points))
+                    tracker.at(done)
+            with self._reporter.stage("optimize vectors", "papers", total) as tracker:
+                writer.finish()
+                tracker.advance(total)
+        finally:
+            writer.close()
+        with self._checkpoint.transaction():
+            self._checkpoint.set("vectors_done", True)
+        return config, parameters
+
+    def _bm25_parameters(self) -> Bm25Parameters:
+        """BM25 with the library's own average length, from documents taken evenly."""
+        total = self._scalar("SELECT count(*) FROM papers")
+        step = max(1, total // LENGTH_SAMPLE)
+        rows = self._db.execute(
+            """
+            SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
+            WHERE id % ? = 0 ORDER BY id LIMIT ?
+            """,
+            (step, LENGTH_SAMPLE),
+        )
+        counter = Bm25Text()
+        lengths = [counter.count_tokens(title, abstract) for title, abstract in rows]
+        mean = float(round(float(np.mean(lengths)))) if lengths else 0.0
+        return replace(counter.parameters, average_length=max(mean, 1.0))
+
+    def _points(self, after: int, lookup: DenseLookup, text: Bm25Text) -> list[VectorPoint]:
+        rows = self._db.execute(
+            """
+            SELECT id, title, abstract, first_day, last_day, categories, venue_key, citation_count
+            FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id > ? ORDER BY id LIMIT ?
+            """,
+            (after, POINTS_PER_UPSERT),
+        )
+        points = []
+        for paper_id, title, abstract, first_day, last_day, categories, venue, citation_count in rows:
+            sparse = {BM25: text.document(title, abstract)}
+            dense, learned = lookup.get(paper_id) or (None, None)
+            if learned is not None:
+                sparse[LEARNED] = learned
+            payload = Payload(
+                first_day, last_day, category_keys((categories or "").split()), venue, citation_count
+            )
+            points.append(VectorPoint(paper_id, payload, dense, sparse))
+        return points
+
+    # -- seal -------------------------------------------------------------------------------------------
+
+    def _seal(self, facts: Sequence[SourceFact], config: VectorConfig, bm25: Bm25Parameters) -> None:
+        """Everything in its last form, under its name in the building folder."""
+        with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
+            counts = self._counts(index, config)
+        self._checkpoint.write_rejects(self._folder.path / REJECTS)
+        if self._encoder is not None:
+            about = {"location": self._encoder_location, "probe": probe(self._encoder)}
+            self._folder.write(ENCODER, orjson.dumps(about, option=orjson.OPT_INDENT_2))
+        manifest = Manifest(
+            sources=tuple(facts),
+            rules={"keep": self._rules.keep, "document_text": "title, newline, abstract"},
+            counts=counts,
+            rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
+            fulltext={"tokenizer": fulltext.TOKENIZER, "title_weight": fulltext.TITLE_WEIGHT},
+            bm25=bm25.to_dict(),
+            vectors=config.to_dict() | {"computed_elsewhere": self._vectors_hash()},
+            encoder=self._encoder.spec if self._encoder else None,
+        )
+        self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
+        with self._checkpoint.transaction():
+            self._checkpoint.drop()
+            self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+
+    def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
+        counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))
+        for table in ("papers", "abstracts", "aliases", "authors", "venues", "edges"):
+            counts[table] = self._scalar(f"SELECT count(*) FROM {table}")
+        counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
+        counts["points"] = index.count(NO_FILTERS)
+        counts["dense_vectors"] = index.count(NO_FILTERS, vector=DENSE) if config.dimensions else 0
+        return dict(sorted(counts.items()))
+
+    def _sealed(self) -> bool:
+        """Whether an earlier run got as far as the manifest, so that only moving is left."""
+        if not self._folder.pending_manifest.exists():
+            return False
+        if not self._folder.catalog.exists():
+            return True
+        with sqlite3.connect(self._folder.catalog) as db:
+            row = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
+        db.close()
+        return row is not None and row[0] == snapshot_id(self._folder.pending_manifest.read_bytes())
+
+    def _publish(self) -> Manifest:
+        if self._folder.catalog.exists():
+            _finish_catalog(self._folder.catalog)
+        shutil.rmtree(self._folder.dense, ignore_errors=True)
+        self._folder.publish()
+        manifest, snapshot = read_manifest(self._folder.library)
+        log.info(
+            "The library at %s is complete: %s papers, %s edges, snapshot %s.",
+            self._folder.library,
+            f"{manifest.counts['papers']:,}",
+            f"{manifest.counts['edges']:,}",
+            snapshot,
+        )
+        return manifest
+
+    def _scalar(self, sql: str, *parameters: int) -> int:
+        return int(self._db.execute(sql, parameters).fetchone()[0])
+
+
+def _finish_catalog(path: Path) -> None:
+    """One file without a log beside it, compact, safe on the disk."""
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        db.execute("PRAGMA journal_mode = DELETE")
+        free, pages = (
+            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count")
+        )
+        if free > pages // 5:
+            db.execute("VACUUM")
+    finally:
+        db.close()
+
+
+def _difference(begun: dict[str, Any], now: dict[str, Any]) -> str:
+    names = {"sources": "sources", "keep": "keep rule", "encoder": "encoder", "vectors": "vectors"}
+    return " and ".join(names[key] for key in names if begun.get(key) != now.get(key))

@@ -1,0 +1,159 @@
+"""How far a job has come: a live display on a terminal, a log line now and then elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+log = logging.getLogger("scholarbase.ingest")
+
+
+class Tracker(Protocol):
+    """One stage's progress. ``advance`` counts what the display shows, ``at`` says where the job stands."""
+
+    def advance(self, count: int) -> None: ...
+
+    def at(self, done: int) -> None:
+        """The job has come to ``done``, in the units of the stage's total."""
+        ...
+
+
+class Reporter(Protocol):
+    """Shows one stage after the other: ``total`` and ``done`` are in any unit, ``unit`` names what is counted."""
+
+    def stage(
+        self, name: str, unit: str, total: int | None, done: int = 0
+    ) -> AbstractContextManager[Tracker]: ...
+
+
+def reporter(seconds: float = 10.0) -> Reporter:
+    """The display that fits where standard error goes."""
+    return TerminalReporter() if sys.stderr.isatty() else LogReporter(seconds)
+
+
+class SilentReporter:
+    """Says nothing: for calls from Python."""
+
+    @contextmanager
+    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
+        yield _Count()
+
+
+class _Count:
+    """Counts, and knows the rate since the stage began."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.done = 0
+        self.began = time.monotonic()
+
+    def advance(self, count: int) -> None:
+        self.count += count
+
+    def at(self, done: int) -> None:
+        self.done = done
+
+    @property
+    def rate(self) -> float:
+        """What was counted in a second, since the stage began."""
+        return self.count / max(time.monotonic() - self.began, 1e-9)
+
+
+class LogReporter:
+    """A line when a stage begins, every few seconds while it runs, and when it ends."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    @contextmanager
+    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
+        tracker = _LogTracker(name, unit, total, done, self._seconds)
+        yield tracker
+        log.info("%s: %s %s in %.1f s", name, f"{tracker.count:,}", unit, time.monotonic() - tracker.began)
+
+
+class _LogTracker(_Count):
+    def __init__(self, name: str, unit: str, total: int | None, done: int, seconds: float) -> None:
+        super().__init__()
+        self._name, self._unit, self._total, self._first = name, unit, total, done
+        self._seconds = seconds
+        self._next = self.began + seconds
+
+    def advance(self, count: int) -> None:
+        super().advance(count)
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._seconds
+            log.info(
+                "%s: %s %s, %s/s%s",
+                self._name,
+                f"{self.count:,}",
+                self._unit,
+                f"{self.rate:,.0f}",
+                self._left(now),
+            )
+
+    def _left(self, now: float) -> str:
+        if self._total is None or self.done <= self._first:
+            return ""
+        seconds = (self._total - self.done) * (now - self.began) / (self.done - self._first)
+        return f", {100 * self.done / self._total:.0f}%, about {seconds:,.0f} s left"
+
+
+class TerminalReporter:
+    """A bar with counts, rate and time left."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+
+    @contextmanager
+    def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
+        columns = (
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description:<22}"),
+            BarColumn(bar_width=30),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[counted]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self._console) as bar:
+            task = bar.add_task(name, total=total, completed=done, counted=f"0 {unit}")
+            tracker = _TerminalTracker(bar, task, unit, total)
+            yield tracker
+            bar.update(task, total=total or 1, completed=total or 1, counted=tracker.text)
+
+
+class _TerminalTracker(_Count):
+    def __init__(self, bar: Progress, task: TaskID, unit: str, total: int | None) -> None:
+        super().__init__()
+        self._bar, self._task, self._unit, self._total = bar, task, unit, total
+
+    @property
+    def text(self) -> str:
+        return f"{self.count:,} {self._unit} · {self.rate:,.0f}/s"
+
+    def advance(self, count: int) -> None:
+        super().advance(count)
+        self._bar.update(self._task, counted=self.text)
+
+    def at(self, done: int) -> None:
+        super().at(done)
+        self._bar.update(self._task, completed=done)

@@ -1,0 +1,285 @@
+"""Records to catalogue rows: joins what several sources say of one paper, and counts what it did.
+
+Every method takes one batch and is called inside a transaction of the job's. A paper keeps the id it got
+first; ids are given in the order of the records, so the same sources give the same ids.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from scholarbase.indexes import citations
+from scholarbase.indexes.citations import EdgeRow
+from scholarbase.indexes.filters import venue_key
+from scholarbase.indexes.titles import title_hash
+from scholarbase.ingest.records import (
+    AbstractRecord,
+    AuthorRecord,
+    CitationRecord,
+    PaperIdRecord,
+    PaperRecord,
+    TldrRecord,
+    VenueRecord,
+)
+from scholarbase.ingest.sources import Dataset
+from scholarbase.models import date_bounds
+from scholarbase.settings import KeepRule
+
+_INSERT_PAPER = """
+INSERT INTO papers (
+    id, corpus_id, arxiv_id, title, title_hash, authors, year, publication_date, first_day, last_day,
+    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_JOIN_ARXIV = """
+UPDATE papers SET
+    year = iif(publication_date IS NULL AND :date IS NOT NULL, :year, coalesce(year, :year)),
+    first_day = iif(publication_date IS NULL AND :date IS NOT NULL, :first_day, coalesce(first_day, :first_day)),
+    last_day = iif(publication_date IS NULL AND :date IS NOT NULL, :last_day, coalesce(last_day, :last_day)),
+    publication_date = coalesce(publication_date, :date),
+    categories = coalesce(categories, :categories),
+    authors = coalesce(authors, :authors),
+    external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
+    url = coalesce(url, :url)
+WHERE id = :id
+"""
+"""What Semantic Scholar knows stays; arXiv fills the holes. A paper of which only the year was known takes
+arXiv's day, and the year with it, so that the two agree."""
+
+
+class CatalogWriter:
+    """Writes batches of records to a catalogue that is being built."""
+
+    def __init__(self, connection: sqlite3.Connection, keep: KeepRule) -> None:
+        self._db = connection
+        self._keep = keep
+        self._next_id = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM papers").fetchone()[0])
+        self._by_dataset: dict[Dataset, Callable[[Any], Counter[str]]] = {
+            Dataset.PAPERS: self._s2ag_papers,
+            Dataset.PAPER_IDS: self._paper_ids,
+            Dataset.ABSTRACTS: self._abstracts,
+            Dataset.PUBLICATION_VENUES: self._venues,
+            Dataset.AUTHORS: self._authors,
+            Dataset.TLDRS: self._tldrs,
+            Dataset.ARXIV: self._arxiv_papers,
+            Dataset.CITATIONS: self._citations,
+        }
+
+    def write(self, dataset: Dataset, records: Sequence[Any]) -> Counter[str]:
+        """Write one batch of one dataset's records; what became of them, by name."""
+        return self._by_dataset[dataset](records)
+
+    def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
+        counts: Counter[str] = Counter(s2ag_papers=len(records))
+        seen = self._ids_of("corpus_id", [r.corpus_id for r in records])
+        taken = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
+        new: list[PaperRecord] = []
+        for record in records:
+            if record.corpus_id in seen:
+                counts["papers_repeated"] += 1
+                continue
+            if record.arxiv_id is not None and record.arxiv_id in taken:
+                # Two corpus ids that claim one arXiv id: the first keeps it.
+                counts["arxiv_ids_repeated"] += 1
+                record.arxiv_id = None
+            if self._keep == "arxiv" and record.arxiv_id is None:
+                counts["papers_without_arxiv_id"] += 1
+                continue
+            seen[record.corpus_id] = taken[record.arxiv_id] = 0
+            new.append(record)
+        self._insert(new)
+        return counts
+
+    def _arxiv_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
+        counts: Counter[str] = Counter(arxiv_papers=len(records))
+        known = self._ids_of("arxiv_id", [r.arxiv_id for r in records])
+        joined = [(known[r.arxiv_id], r) for r in records if r.arxiv_id in known]
+        new: dict[str | None, PaperRecord] = {}
+        for record in records:
+            if record.arxiv_id not in known:
+                new.setdefault(record.arxiv_id, record)
+        counts["arxiv_joined"] = len(joined)
+        counts["papers_repeated"] = len(records) - len(joined) - len(new)
+        self._db.executemany(
+            _JOIN_ARXIV,
+            [
+                {
+                    "id": paper_id,
+                    "date": r.publication_date,
+                    "year": r.year,
+                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
+                    "categories": " ".join(r.categories) or None,
+                    "authors": _authors(r),
+                    "external_ids": orjson.dumps(r.external_ids).decode(),
+                    "url": r.url,
+                }
+                for paper_id, r in joined
+            ],
+        )
+        self._insert_names(joined)
+        self._insert(list(new.values()))
+        return counts
+
+    def _insert(self, records: Sequence[PaperRecord]) -> None:
+        placed = list(enumerate(records, start=self._next_id))
+        self._next_id += len(placed)
+        self._db.executemany(
+            _INSERT_PAPER,
+            [
+                (
+                    paper_id,
+                    r.corpus_id,
+                    r.arxiv_id,
+                    r.title,
+                    title_hash(r.title),
+                    _authors(r),
+                    r.year,
+                    r.publication_date,
+                    *_days(r),
+                    r.venue,
+                    venue_key(r.venue) if r.venue else None,
+                    r.venue_id,
+                    " ".join(r.categories) or None,
+                    r.citation_count,
+                    r.reference_count,
+                    orjson.dumps(r.external_ids).decode() if r.external_ids else None,
+                    r.url,
+                )
+                for paper_id, r in placed
+            ],
+        )
+        self._insert_names(placed)
+
+    def _insert_names(self, placed: Sequence[tuple[int, PaperRecord]]) -> None:
+        """Abstracts and aliases. An alias that another paper already has stays with that paper."""
+        self._db.executemany(
+            "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
+            [(paper_id, r.abstract) for paper_id, r in placed if r.abstract],
+        )
+        self._db.executemany(
+            "INSERT OR IGNORE INTO aliases VALUES (?, ?, ?)",
+            sorted((scheme, v, paper_id) for paper_id, r in placed for scheme, v in r.external_ids.items()),
+        )
+
+    def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:
+        written = self._changes(
+            "INSERT OR IGNORE INTO abstracts SELECT id, ? FROM papers WHERE corpus_id = ?",
+            [(r.abstract, r.corpus_id) for r in records],
+        )
+        return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
+
+    def _paper_ids(self, records: Sequence[PaperIdRecord]) -> Counter[str]:
+        written = self._changes(
+            "INSERT OR IGNORE INTO aliases SELECT 'sha', ?, id FROM papers WHERE corpus_id = ?",
+            [(r.sha, r.corpus_id) for r in records],
+        )
+        return Counter(s2ag_paper_ids=len(records), s2ag_paper_ids_used=written)
+
+    def _tldrs(self, records: Sequence[TldrRecord]) -> Counter[str]:
+        written = self._changes(
+            "UPDATE papers SET tldr = ? WHERE corpus_id = ? AND tldr IS NULL",
+            [(r.text, r.corpus_id) for r in records],
+        )
+        return Counter(s2ag_tldrs=len(records), s2ag_tldrs_used=written)
+
+    def _venues(self, records: Sequence[VenueRecord]) -> Counter[str]:
+        written = self._changes(
+            "INSERT OR IGNORE INTO venues VALUES (?, ?, ?, ?, ?)",
+            [(r.venue_id, r.name, r.kind, r.issn, r.url) for r in records],
+        )
+        self._db.executemany(
+            "INSERT OR IGNORE INTO venue_names VALUES (?, ?)",
+            [(venue_key(n), venue_key(r.name)) for r in records for n in (r.name, *r.alternate_names)],
+        )
+        return Counter(s2ag_venues=len(records), s2ag_venues_used=written)
+
+    def _authors(self, records: Sequence[AuthorRecord]) -> Counter[str]:
+        # Of a release's 80 million authors only those of kept papers are wanted: their ids, looked up once.
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'wanted_authors'").fetchone():
+            self._db.execute("CREATE TABLE wanted_authors (author_id TEXT PRIMARY KEY) WITHOUT ROWID")
+            self._db.execute(
+                """
+                INSERT OR IGNORE INTO wanted_authors
+                SELECT author.value ->> 1 FROM papers, json_each(papers.authors) AS author
+                WHERE author.value ->> 1 IS NOT NULL
+                """
+            )
+        written = self._changes(
+            """
+            INSERT OR IGNORE INTO authors SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+            WHERE EXISTS (SELECT 1 FROM wanted_authors WHERE author_id = ?1)
+            """,
+            [
+                (
+                    r.author_id,
+                    r.name,
+                    orjson.dumps(r.aliases).decode(),
+                    orjson.dumps(r.affiliations).decode(),
+                    r.homepage,
+                    r.paper_count,
+                    r.citation_count,
+                    r.h_index,
+                )
+                for r in records
+            ],
+        )
+        return Counter(s2ag_authors=len(records), s2ag_authors_used=written)
+
+    def _citations(self, records: Sequence[CitationRecord]) -> Counter[str]:
+        counts: Counter[str] = Counter(s2ag_citations=len(records))
+        ends = self._ids_of("corpus_id", [e for r in records for e in (r.citing, r.cited) if e is not None])
+        rows = []
+        for r in records:
+            if r.citing is None or r.cited is None:
+                counts["citations_with_an_unknown_end"] += 1
+            elif r.citing == r.cited:
+                counts["self_citations"] += 1
+            elif r.citing not in ends or r.cited not in ends:
+                counts["citations_outside_the_library"] += 1
+            else:
+                rows.append(EdgeRow(ends[r.citing], ends[r.cited], r.is_influential, r.contexts, r.intents))
+        citations.insert_edges(self._db, rows)
+        counts["citations_used"] = len(rows)
+        return counts
+
+    def prune(self) -> Counter[str]:
+        """Apply the keep rule, now that all that the sources say of a paper is known."""
+        rule = {
+            "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
+            "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
+            "title": "0",
+        }[self._keep]
+        dropped = self._db.execute(f"DELETE FROM papers WHERE {rule}").rowcount
+        if dropped:
+            for table in ("abstracts", "aliases"):
+                self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
+        self._db.execute("DROP TABLE IF EXISTS wanted_authors")
+        return Counter(papers_dropped_by_the_keep_rule=dropped)
+
+    def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:
+        sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"
+        return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
+
+    def _changes(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        before = self._db.total_changes
+        self._db.executemany(sql, rows)
+        return self._db.total_changes - before
+
+
+def _authors(record: PaperRecord) -> str | None:
+    return orjson.dumps(record.authors).decode() if record.authors else None
+
+
+def _days(record: PaperRecord) -> tuple[int | None, int | None]:
+    """The span of days in which the paper appeared: one day, a year, or unknown."""
+    if record.publication_date is not None:
+        return date_bounds(record.publication_date)
+    if record.year is not None and 1 <= record.year <= 9999:
+        return date_bounds(f"{record.year:04d}")
+    return None, None

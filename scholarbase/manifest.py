@@ -1,0 +1,103 @@
+"""``manifest.json``: what a library holds, and from what it was made.
+
+The manifest has facts of the content and no times, so that two builds from the same sources under the same
+rules have the same manifest. The snapshot id is the first 32 hexadecimal digits of the file's SHA-256:
+``sha256sum manifest.json`` shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.encoders.base import EncoderSpec
+from scholarbase.errors import LibraryCorrupt, LibraryNotFound
+
+FILE_NAME: Final = "manifest.json"
+FORMAT: Final = 1
+"""The version of the library's layout on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFact:
+    """One source file: its name below the folder that was given, and what its bytes hash to."""
+
+    name: str
+    dataset: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    sources: tuple[SourceFact, ...]
+    rules: dict[str, Any]
+    counts: dict[str, int]
+    rejects: dict[str, int]
+    fulltext: dict[str, Any]
+    bm25: dict[str, Any]
+    vectors: dict[str, Any]
+    encoder: EncoderSpec | None = None
+    format: int = field(default=FORMAT)
+
+    def to_bytes(self) -> bytes:
+        """The file's bytes: keys sorted, indented by two, so that a difference is easy to see."""
+        return orjson.dumps(
+            asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+        )
+
+    @property
+    def snapshot(self) -> str:
+        return snapshot_id(self.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: Path) -> Manifest:
+        """Raises LibraryCorrupt: not a manifest, or one of another format than this ScholarBase reads."""
+        try:
+            content = orjson.loads(data)
+            if content["format"] != FORMAT:
+                raise LibraryCorrupt(
+                    f"The library at {where.parent} has format {content['format']!r}, and this ScholarBase reads "
+                    f"format {FORMAT}: ingest it again, or use the release that made it."
+                )
+            encoder = content.pop("encoder")
+            sources = tuple(SourceFact(**source) for source in content.pop("sources"))
+            return cls(
+                sources=sources, encoder=EncoderSpec.from_dict(encoder) if encoder else None, **content
+            )
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise LibraryCorrupt(
+                f"{where} is no manifest of a library: {error}. Ingest the library again."
+            ) from error
+
+
+def snapshot_id(manifest_bytes: bytes) -> str:
+    return hashlib.sha256(manifest_bytes).hexdigest()[:32]
+
+
+def read_manifest(library: Path) -> tuple[Manifest, str]:
+    """A library's manifest and its snapshot id.
+
+    Raises:
+        LibraryNotFound: the folder is missing, or holds no manifest.
+        LibraryCorrupt: the manifest cannot be read.
+    """
+    path = library / FILE_NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if (library / "building").is_dir():
+            raise LibraryNotFound(
+                f'The library at {library} is not finished: run the same "scholarbase ingest" again to go on.'
+            ) from None
+        what = "No library at" if not library.exists() else "No manifest.json in"
+        raise LibraryNotFound(
+            f'{what} {library}: run "scholarbase ingest" first, or give another --library.'
+        ) from None
+    except NotADirectoryError:
+        raise LibraryNotFound(f"{library} is a file, not a library: give a library's folder.") from None
+    return Manifest.from_bytes(data, path), snapshot_id(data)

@@ -1,0 +1,94 @@
+"""Every setting, in one class. Each is an environment variable: ``SCHOLARBASE_`` and its name in capitals."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from scholarbase.errors import InvalidRequest
+
+PREFIX = "SCHOLARBASE_"
+
+KeepRule = Literal["arxiv", "abstract", "title"]
+
+
+class Settings(BaseSettings):
+    """Settings from the environment; what the command line says goes before them.
+
+    Make one with :func:`load_settings`, which refuses names that do not exist.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    library: Path | None = Field(None, description="The library's folder, where a command is not told one.")
+    url: str = Field("http://127.0.0.1:8000", description="The server that the client and `--url` speak to.")
+
+    host: str = Field("127.0.0.1", description="The address that the server listens on.")
+    port: int = Field(
+        8000, ge=0, le=65535, description="The port that the server listens on; 0 takes a free one."
+    )
+    workers: int = Field(1, ge=1, le=64, description="Serving processes. They share one query encoder.")
+    runtime_dir: Path | None = Field(
+        None, description="Where serving processes keep temporary files; the system's own place when unset."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
+
+    encoder: str | None = Field(
+        None,
+        description="The query encoder: a name, a path or a URL; what the library was built with when unset.",
+    )
+    encoder_api_key: SecretStr | None = Field(None, description="The key of an embeddings URL.")
+    device: str | None = Field(
+        None, description="Where a model runs, such as cpu or cuda:0; chosen when unset."
+    )
+
+    qdrant_url: str | None = Field(
+        None, description="A Qdrant server to search instead of the library's own vectors folder."
+    )
+    qdrant_api_key: SecretStr | None = Field(None, description="The key of the Qdrant server.")
+    qdrant_alias: str = Field("scholarbase", description="The collection alias on the Qdrant server.")
+
+    keep: KeepRule = Field(
+        "arxiv",
+        description="Which papers an ingest keeps: arxiv (an arXiv id and an abstract), abstract, or title.",
+    )
+    max_reject_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="An ingest fails when more than this share of a dataset's lines are rejected.",
+    )
+    progress_seconds: float = Field(
+        10.0, gt=0, description="Seconds between two progress lines where there is no terminal."
+    )
+
+    rrf_k: int = Field(60, ge=1, description="The k of reciprocal rank fusion.")
+    fusion_depth: int = Field(
+        1000, ge=1000, le=10_000, description="How many results of each leg a hybrid search fuses."
+    )
+    readers: int = Field(8, ge=1, le=256, description="Read-only SQLite connections kept open by a process.")
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the environment, with ``overrides`` that are not None in front.
+
+    Raises:
+        InvalidRequest: a SCHOLARBASE_ variable that is no setting, or a value that cannot be right.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            raise InvalidRequest(
+                f"The environment sets {name}, which is no setting of ScholarBase: unset it, or see "
+                f"docs/settings.md for the names."
+            )
+    try:
+        return Settings(**{k: v for k, v in overrides.items() if v is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = PREFIX + str(first["loc"][0]).upper() if first["loc"] else "a setting"
+        raise InvalidRequest(f"{name} is {first['input']!r}: {first['msg']}.") from error
