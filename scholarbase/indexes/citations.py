@@ -1,0 +1,314 @@
+"""The citation edges: written once, walked in both directions.
+
+An edge is a pair of catalogue ids, the citing paper's and the cited one's. *Citations* of a paper are the
+papers that cite it, *references* those that it cites. Every count here is a count of edges that a page can
+return, never the publisher's own worldwide figure.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from scholarbase.errors import InvalidRequest, LibraryCorrupt
+from scholarbase.indexes.filter_sql import filter_sql, json_list, reading
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.models import CITATION_SORTS, CitationSort, Direction
+
+Ids = npt.NDArray[np.int64]
+
+MAX_STEPS: Final = 20_000_000
+"""Edges that one expansion may walk: about half a gigabyte of memory."""
+
+_FETCH: Final = 50_000
+_READING: Final = "The citation edges"
+
+_ORDERS: Final[dict[CitationSort, str]] = {
+    "-citation_count": "p.citation_count DESC NULLS LAST, p.id",
+    "citation_count": "p.citation_count ASC NULLS LAST, p.id",
+    "-date": "p.first_day DESC NULLS LAST, p.last_day DESC, p.id",
+    "date": "p.first_day ASC NULLS LAST, p.last_day ASC, p.id",
+}
+"""A date of which only the year is known stands at that year's first day, before (after, when descending)
+the days inside the year."""
+
+
+class EdgeRow(NamedTuple):
+    """An edge to be stored. None: the source does not say."""
+
+    citing: int
+    cited: int
+    is_influential: bool | None = None
+    contexts: list[str] | None = None
+    intents: list[str] | None = None
+
+
+class Edge(NamedTuple):
+    """An edge seen from one of its ends: ``paper_id`` is the other end's."""
+
+    paper_id: int
+    is_influential: bool | None
+    contexts: tuple[str, ...]
+    intents: tuple[str, ...]
+
+
+class NeighbourRow(NamedTuple):
+    """A paper reached from seeds: how many of them reach it, and the fewest hops that takes."""
+
+    paper_id: int
+    seeds: int
+    hops: int
+
+
+class Expansion(NamedTuple):
+    """A page of neighbours, and how many there are in all."""
+
+    total: int
+    neighbours: list[NeighbourRow]
+
+
+def insert_edges(connection: sqlite3.Connection, rows: Iterable[EdgeRow]) -> None:
+    """Store edges. An edge told twice is kept once, with what either telling knows: influential if any says
+    so, contexts and intents of the first that has them. A paper's citation of itself is not stored.
+
+    Telling the same again changes nothing, so a batch may be repeated.
+    """
+    connection.executemany(
+        """
+        INSERT INTO edges(citing, cited, is_influential, contexts, intents) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT(citing, cited) DO UPDATE SET
+            is_influential = max(
+                coalesce(is_influential, excluded.is_influential),
+                coalesce(excluded.is_influential, is_influential)
+            ),
+            contexts = coalesce(contexts, excluded.contexts),
+            intents = coalesce(intents, excluded.intents)
+        """,
+        (
+            (row.citing, row.cited, row.is_influential, _stored(row.contexts), _stored(row.intents))
+            for row in rows
+            if row.citing != row.cited
+        ),
+    )
+
+
+def check(connection: sqlite3.Connection) -> None:
+    """See that both ends of every edge are papers, and different ones.
+
+    Raises:
+        LibraryCorrupt: some are not, or the edges cannot be read.
+    """
+    with reading(_READING):
+        row = connection.execute(
+            """
+            SELECT citing, cited FROM edges
+            WHERE citing = cited
+               OR NOT EXISTS (SELECT 1 FROM papers WHERE id = citing)
+               OR NOT EXISTS (SELECT 1 FROM papers WHERE id = cited)
+            LIMIT 1
+            """
+        ).fetchone()
+    if row is not None:
+        citing, cited = row
+        why = (
+            "a paper does not cite itself" if citing == cited else "one of them is no paper of the catalogue"
+        )
+        raise LibraryCorrupt(
+            f"The citation edges hold one from paper {citing} to paper {cited}, but {why}: ingest again."
+        )
+
+
+def count(
+    connection: sqlite3.Connection,
+    paper_id: int,
+    direction: Direction,
+    filters: ResolvedFilters = NO_FILTERS,
+) -> int:
+    """How many edges :func:`page` gives over all its pages.
+
+    Raises:
+        LibraryCorrupt: the edges cannot be read.
+    """
+    near, far = _ends(direction)
+    condition, params = filter_sql(filters, "p")
+    # Without filters the papers need not be looked at: both ends of an edge are papers.
+    join = "" if filters.is_empty else f"CROSS JOIN papers AS p ON p.id = edges.{far}"
+    with reading(_READING):
+        row = connection.execute(
+            f"SELECT count(*) FROM edges {join} WHERE edges.{near} = ? AND {condition}", [paper_id, *params]
+        ).fetchone()
+    return int(row[0])
+
+
+def page(
+    connection: sqlite3.Connection,
+    paper_id: int,
+    direction: Direction,
+    limit: int,
+    offset: int = 0,
+    sort: CitationSort = "-citation_count",
+    filters: ResolvedFilters = NO_FILTERS,
+) -> list[Edge]:
+    """A page of a paper's citations or references. Papers without the value sorted by come last; ties by id.
+
+    Raises:
+        InvalidRequest: an unknown sort, or ``both`` as the direction.
+        LibraryCorrupt: the edges cannot be read.
+    """
+    if sort not in CITATION_SORTS:
+        raise InvalidRequest(f"Unknown sort {sort!r}: it is one of {', '.join(CITATION_SORTS)}.")
+    near, far = _ends(direction)
+    condition, params = filter_sql(filters, "p")
+    # The ids of the page first: contexts are long, and the sort of a hub need not carry them.
+    sql = f"""
+        WITH page AS MATERIALIZED (
+            SELECT p.id, row_number() OVER (ORDER BY {_ORDERS[sort]}) AS place
+            FROM edges CROSS JOIN papers AS p ON p.id = edges.{far}
+            WHERE edges.{near} = ? AND {condition}
+            ORDER BY place LIMIT ? OFFSET ?
+        )
+        SELECT page.id, e.is_influential, e.contexts, e.intents
+        FROM page CROSS JOIN edges AS e ON e.{far} = page.id AND e.{near} = ?
+        ORDER BY page.place
+    """
+    with reading(_READING):
+        rows = connection.execute(sql, [paper_id, *params, limit, offset, paper_id]).fetchall()
+    return [
+        Edge(other, None if influential is None else bool(influential), _loaded(contexts), _loaded(intents))
+        for other, influential, contexts, intents in rows
+    ]
+
+
+def expand(
+    connection: sqlite3.Connection,
+    seeds: Iterable[int],
+    direction: Direction,
+    hops: int = 1,
+    filters: ResolvedFilters = NO_FILTERS,
+    limit: int = 100,
+    offset: int = 0,
+) -> Expansion:
+    """The neighbours of a set of papers, each once and never a seed.
+
+    Those that most seeds reach come first, then those that take fewer hops, then the most cited (unknown
+    last), then the lowest id. Filters hold for the neighbours, not for the papers on the way to them.
+
+    Raises:
+        InvalidRequest: ``hops`` is not 1 or 2, or the walk takes more than ``MAX_STEPS`` edges.
+        LibraryCorrupt: the edges cannot be read.
+    """
+    if hops not in (1, 2):
+        raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
+    starts = np.unique(np.fromiter(seeds, dtype=np.int64))
+    with reading(_READING):
+        near, far = _walk(connection, starts, direction)
+        reached_from, reached = near, far
+        if hops == 2:
+            middles, onward = _walk(connection, np.unique(far), direction)
+            second_from, second = _join(near, far, middles, onward)
+            reached_from = np.concatenate([near, second_from])
+            reached = np.concatenate([far, second])
+        ids, seed_counts = _distinct_counts(reached_from, reached, starts)
+        in_one = np.isin(ids, far)
+        cited = _passing(connection, ids, filters)
+    rows = sorted(
+        (-seeds_reaching, 1 if direct else 2, *cited[paper_id], paper_id)
+        for paper_id, seeds_reaching, direct in zip(
+            ids.tolist(), seed_counts.tolist(), in_one.tolist(), strict=True
+        )
+        if paper_id in cited
+    )
+    some = [NeighbourRow(row[-1], -row[0], row[1]) for row in rows[offset : offset + limit]]
+    return Expansion(len(rows), some)
+
+
+def _walk(connection: sqlite3.Connection, starts: Ids, direction: Direction) -> tuple[Ids, Ids]:
+    """All edges that leave these papers in the direction, as two arrays: where from, where to."""
+    ways: tuple[Direction, ...] = ("citations", "references") if direction == "both" else (direction,)
+    listed = json_list(starts.tolist())
+    parts: list[Ids] = [np.empty((0, 2), dtype=np.int64)]
+    steps = 0
+    for way in ways:
+        near, far = _ends(way)
+        cursor = connection.execute(
+            f"""
+            SELECT start.value, edges.{far}
+            FROM json_each(?) AS start CROSS JOIN edges ON edges.{near} = start.value
+            """,
+            (listed,),
+        )
+        # In parts: a list of a million tuples takes ten times the memory of its array.
+        while rows := cursor.fetchmany(_FETCH):
+            steps += len(rows)
+            _check_steps(steps)
+            parts.append(np.array(rows, dtype=np.int64))
+    pairs = np.concatenate(parts)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _join(near: Ids, far: Ids, middles: Ids, onward: Ids) -> tuple[Ids, Ids]:
+    """Follow each pair (near, far) over all pairs (middle, onward) with far = middle."""
+    order = np.argsort(middles, kind="stable")
+    middles, onward = middles[order], onward[order]
+    first = np.searchsorted(middles, far, side="left")
+    degree = np.searchsorted(middles, far, side="right") - first
+    steps = int(degree.sum())
+    _check_steps(steps)
+    # Position of each step: where its middle's edges begin, plus 0, 1, 2, ... within them.
+    within = np.arange(steps) - np.repeat(np.cumsum(degree) - degree, degree)
+    return np.repeat(near, degree), onward[np.repeat(first, degree) + within]
+
+
+def _distinct_counts(reached_from: Ids, reached: Ids, starts: Ids) -> tuple[Ids, Ids]:
+    """Every paper reached that is no start, and from how many different starts."""
+    outside = ~np.isin(reached, starts)
+    ids, place = np.unique(reached[outside], return_inverse=True)
+    seed_place = np.searchsorted(starts, reached_from[outside])
+    pairs = np.unique(place.astype(np.int64) * len(starts) + seed_place)
+    return ids, np.bincount(pairs // max(len(starts), 1), minlength=len(ids))
+
+
+def _passing(
+    connection: sqlite3.Connection, ids: Ids, filters: ResolvedFilters
+) -> dict[int, tuple[bool, int]]:
+    """The papers among ``ids`` that pass, with what sorts them: most cited first, unknown last."""
+    condition, params = filter_sql(filters, "p")
+    rows = connection.execute(
+        f"""
+        SELECT p.id, p.citation_count
+        FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value WHERE {condition}
+        """,
+        [json_list(ids.tolist()), *params],
+    )
+    return {paper_id: (cited is None, -(cited or 0)) for paper_id, cited in rows}
+
+
+def _check_steps(steps: int) -> None:
+    if steps > MAX_STEPS:
+        raise InvalidRequest(
+            f"This expansion walks more than {MAX_STEPS} edges: give fewer seeds, one hop, or one direction."
+        )
+
+
+def _ends(direction: Direction) -> tuple[str, str]:
+    """The column of the paper at hand and that of the other end."""
+    if direction == "citations":
+        return "cited", "citing"
+    if direction == "references":
+        return "citing", "cited"
+    if direction == "both":
+        raise InvalidRequest("A page goes in one direction, citations or references: ask for each in turn.")
+    assert_never(direction)
+
+
+def _stored(texts: list[str] | None) -> str | None:
+    return orjson.dumps(texts).decode() if texts else None
+
+
+def _loaded(stored: Any) -> tuple[str, ...]:
+    return () if stored is None else tuple(orjson.loads(stored))
