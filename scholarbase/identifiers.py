@@ -50,7 +50,13 @@ _ARCHIVES: Final = frozenset(
 )  # fmt: skip
 
 # re.ASCII throughout: \d would take Arabic digits, and ignoring case would take the Kelvin sign for a k.
-_ARXIV_NEW = re.compile(r"(\d\d(?:0[1-9]|1[0-2])\.\d{4,5})(?:v\d{1,4})?", re.ASCII | re.IGNORECASE)
+# Four digits follow the month from April 2007 to December 2014, five since.
+_ARXIV_NEW = re.compile(
+    r"((?:0[89]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|07(?:0[4-9]|1[0-2])\.\d{4}"
+    r"|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5})(?:v\d{1,4})?",
+    re.ASCII | re.IGNORECASE,
+)
+_ARXIV_NUMBER = re.compile(r"(\d{3,4})\.(\d{1,16})", re.ASCII)
 _ARXIV_OLD = re.compile(
     r"([a-z]+(?:-[a-z]+)?)(?:\.[a-z-]+)?/(\d\d(?:0[1-9]|1[0-2])\d{3})(?:v\d{1,4})?", re.ASCII | re.IGNORECASE
 )
@@ -82,6 +88,28 @@ def arxiv_id(text: str) -> str | None:
         return None
     archive = match[1].lower()
     return f"{archive}/{match[2]}" if archive in _ARCHIVES else None
+
+
+def arxiv_id_from_number(text: str) -> str | None:
+    """The arXiv id that became a number on its way, or None: ``806.1945`` gives ``0806.1945``, ``1108.27``
+    gives ``1108.2700`` and ``1809.0495399999998`` gives ``1809.04954``.
+
+    Tables read by programs that take ids for numbers lose zeros at both ends or gain the noise of binary
+    fractions. As the month says how many digits an id has, what was lost is known. For records of a source
+    only: in a request, an id with a digit missing is more likely a slip.
+    """
+    match = _ARXIV_NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    month, serial = match[1].zfill(4), match[2]
+    digits = 4 if month < "1501" else 5
+    if len(serial) > digits:
+        number_read = float(text)
+        rounded = f"{number_read:.{digits}f}"
+        if abs(number_read - float(rounded)) > 1e-9:
+            return None
+        serial = rounded.partition(".")[2]
+    return arxiv_id(f"{month}.{serial.ljust(digits, '0')}")
 
 
 def doi(text: str) -> str | None:
@@ -122,7 +150,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "arxiv": (
         "arXiv",
         arxiv_id,
-        "YYMM.NNNNN with a month from 01 to 12, or an older one such as hep-th/9901001",
+        "YYMM.NNNNN with a month from 01 to 12 (four digits after the point up to 1412), or as hep-th/9901001",
     ),
     "corpusid": ("CorpusId", number, "a positive whole number"),
     "doi": ("DOI", doi, "10., a registrant's number, a slash and a suffix, such as 10.18653/v1/P18-1001"),

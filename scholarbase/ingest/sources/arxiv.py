@@ -39,7 +39,6 @@ _ACCENT = re.compile(
 )
 _LETTER = re.compile(r"\\(ss|[oOlLij]|ae|AE|oe|OE|aa|AA|dh|DH|th|TH|dj|DJ)(?![A-Za-z])(?:\{\}|\s(?=\w)|)")
 _NOTE = re.compile(r"\s*\((?:[^()]|\([^()]*\))*\)")
-_SEPARATOR = re.compile(r"\s*(?:,|;|\band\b)\s*")
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
 
 
@@ -66,9 +65,13 @@ def split_authors(text: str) -> list[str]:
         text = decode_tex(text)
     if "(" in text:
         text = _NOTE.sub("", text)
+    if "\n" in text or "  " in text:
+        text = " ".join(text.split())
     names: list[str] = []
-    for part in _SEPARATOR.split(text):
-        name = " ".join(part.split())
+    for part in text.replace(" and ", ",").replace(";", ",").split(","):
+        name = part.strip()
+        if name.startswith("and "):
+            name = name[4:]
         if names and _SUFFIX.fullmatch(name):
             names[-1] = f"{names[-1]} {name}"
         elif name and name not in ("et al.", "et al"):
@@ -125,6 +128,14 @@ def _first_version(record: Mapping[str, Any]) -> str | None:
     return created_date(created) if isinstance(created, str) else None
 
 
+def _arxiv_id(given: Any) -> str | None:
+    """The id, also where a table has made a number of it on its way."""
+    if isinstance(given, str):
+        text = given.strip()
+        return identifiers.arxiv_id(text) or identifiers.arxiv_id_from_number(text)
+    return identifiers.arxiv_id_from_number(repr(given)) if type(given) is float else None
+
+
 def _year_of_id(arxiv_id: str) -> int:
     """The year in an arXiv id: ``9901`` and ``0704`` begin ids of 1999 and 2007. arXiv began in 1991."""
     two = int(arxiv_id.rpartition("/")[2][:2])
@@ -136,14 +147,14 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
 
     The date is that of the first version; where it is missing or no day, the year comes from the id. A
     journal reference is a citation, no venue's name, so the venue stays None. Of several DOIs the first is
-    kept.
+    kept. An id that a table made a number of (``806.1945``) is mended, since what it lost is known.
     """
     try:
         record = load(line)
         given = record.get("id")
         if given is None:
             return Reject("no-id", "id is missing.")
-        arxiv_id = identifiers.arxiv_id(given.strip()) if isinstance(given, str) else None
+        arxiv_id = _arxiv_id(given)
         if arxiv_id is None:
             return Reject("bad-id", f"id is {str(given)[:80]!r}: an arXiv id was expected.")
         published = _first_version(record)

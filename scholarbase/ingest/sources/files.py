@@ -68,11 +68,12 @@ def compression_of(path: Path) -> Compression:
     return next((name for magic, name in _MAGIC if start.startswith(magic)), "none")
 
 
-def open_lines(path: Path) -> Generator[tuple[int, bytes]]:
+def open_lines(path: Path, position: list[int] | None = None) -> Generator[tuple[int, bytes]]:
     """The lines of a file, plain or compressed, each with its number, counted from 1.
 
     Lines may be of any length; they come without what ends them. Blank lines are counted and passed over.
-    The file is closed when the iterator ends, or is closed.
+    The file is closed when the iterator ends, or is closed. ``position``, a list of one number, is kept at how
+    many bytes of the stored file have been read, for a progress display.
 
     Raises:
         SourceError: the file cannot be read, or its compressed stream breaks off or is damaged.
@@ -84,6 +85,8 @@ def open_lines(path: Path) -> Generator[tuple[int, bytes]]:
                 text = line.rstrip(b"\r\n")
                 if number == 1:
                     text = text.removeprefix(b"\xef\xbb\xbf")
+                if position is not None and number % 1000 == 0:
+                    position[0] = file.tell()
                 if text and not text.isspace():
                     yield number, text
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:

@@ -66,6 +66,9 @@ def clean(value: Any, key: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadRecord("bad-type", f"{key} is {_shown(value)}: a text was expected.")
+    if "  " not in value and value.isprintable():
+        # Most texts: nothing to mend but a space at an end. Line breaks and tabs are not printable.
+        return value.strip(" ") or None
     text = " ".join(value.split())
     if not text.isprintable():
         text = " ".join(text.translate(_CONTROL).split())
