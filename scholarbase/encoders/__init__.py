@@ -5,8 +5,8 @@ from scholarbase.encoders.base import Encoder, EncoderSpec, Encodings, LearnedSp
 __all__ = ["Encoder", "EncoderSpec", "Encodings", "LearnedSparse", "document_text", "open_encoder"]
 
 
-def open_encoder(name: str, *, device: str | None = None) -> Encoder:
+def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:
     """Open the encoder that ``name`` means: see :func:`scholarbase.encoders.registry.open_encoder`."""
     from scholarbase.encoders.registry import open_encoder as open_by_name  # models load only when asked for
 
-    return open_by_name(name, device=device)
+    return open_by_name(name, device=device, api_key=api_key)

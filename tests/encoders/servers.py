@@ -1,0 +1,40 @@
+"""Real HTTP servers for the tests: uvicorn in a thread, on a free port or a Unix socket."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+
+@contextmanager
+def running(app: Any, uds: Path | None = None) -> Iterator[str]:
+    """Run an ASGI application; gives its base URL, or ``unix:`` and its socket."""
+    config = uvicorn.Config(
+        app, uds=None if uds is None else str(uds), log_level="warning", access_log=False, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    listener = None
+    if uds is None:
+        listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": None if listener is None else [listener]}, daemon=True
+    )
+    thread.start()
+    try:
+        for _ in range(500):
+            if server.started:
+                break
+            thread.join(0.02)
+        assert server.started, "the test server did not start within 10 s"
+        yield f"unix:{uds}" if listener is None else f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        if listener is not None:
+            listener.close()

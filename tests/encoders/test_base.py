@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scholarbase.encoders import EncoderSpec, document_text
+from scholarbase.encoders.base import unit_rows
+from scholarbase.errors import EncoderError
+
+
+def test_document_text_is_title_newline_abstract() -> None:
+    assert document_text("A title", "An abstract.") == "A title\nAn abstract."
+    assert document_text("A title", None) == "A title"
+
+
+def test_a_spec_survives_its_json() -> None:
+    spec = EncoderSpec("bge-m3", "BAAI/bge-m3", 1024, learned_sparse=True, max_tokens=1024, fingerprint="ab")
+    assert EncoderSpec.from_dict(spec.to_dict()) == spec
+
+
+def test_unit_rows_scales_a_3_4_5_triangle() -> None:
+    rows = unit_rows([[3.0, 4.0], [0.0, -2.0]], "it")
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, -1.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
+def test_unit_rows_refuses_a_vector_without_direction(bad: list[float]) -> None:
+    with pytest.raises(EncoderError, match=r"The model x gave a vector .* for text 2 of 2"):
+        unit_rows([[1.0, 0.0], bad], "The model x")
