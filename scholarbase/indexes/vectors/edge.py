@@ -24,7 +24,6 @@ from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
     LEARNED,
-    Payload,
     ScoredId,
     SparseVector,
     VectorConfig,
@@ -38,7 +37,16 @@ from scholarbase.indexes.vectors.cut import (
     check_sparse,
     check_vector_name,
 )
+from scholarbase.indexes.vectors.payload import (
+    INTEGER_FIELDS,
+    KEYWORD_FIELDS,
+    ascending,
+    payload_dict,
+    payload_of,
+    point_id,
+)
 from scholarbase.indexes.vectors.shard_view import ShardView
+from scholarbase.indexes.vectors.space import check_space, required_bytes
 
 HNSW_EF: Final = 256
 """Candidates held while the graph is walked: with oversampling 2 it finds 0.97 of the true top 100 among
@@ -48,8 +56,6 @@ OVERSAMPLING: Final = 2.0
 FULL_SCAN_KB: Final = 1000
 """Below so many kilobytes of vectors Qdrant compares with all of them rather than walk the graph."""
 
-INTEGER_FIELDS: Final = ("first_day", "last_day", "citation_count")
-KEYWORD_FIELDS: Final = ("categories", "venue")
 _IDS_AT_ONCE: Final = 10_000
 
 
@@ -139,7 +145,7 @@ class EdgeIndex:
             found = self._shard.query(
                 qdrant.QueryRequest(limit=limit, query=query, filter=condition, params=params)
             )
-        return [ScoredId(_point_id(point.id), point.score) for point in found]
+        return [ScoredId(point_id(point.id), point.score) for point in found]
 
     def count(self, filters: ResolvedFilters, *, vector: str | None = None) -> int:
         """See :class:`VectorIndex`. The count is exact."""
@@ -154,15 +160,16 @@ class EdgeIndex:
         """See :class:`VectorIndex`."""
         for records in self._scroll(_IDS_AT_ONCE, whole=False):
             for record in records:
-                yield _point_id(record.id)
+                yield point_id(record.id)
 
-    def points(self, batch: int = 1000) -> Iterator[list[VectorPoint]]:
-        """See :class:`VectorIndex`. Dense vectors come as they are stored: float16 precision, unit length."""
-        for records in self._scroll(batch, whole=True):
+    def points(self, batch: int = 1000, *, start: int = 0) -> Iterator[list[VectorPoint]]:
+        """See :class:`VectorIndex`; from the id ``start`` on. Dense vectors come as they are stored: float16
+        precision, unit length."""
+        for records in self._scroll(batch, whole=True, start=start):
             yield [_vector_point(record) for record in records]
 
-    def _scroll(self, batch: int, whole: bool) -> Iterator[list[qdrant.Record]]:
-        offset: Any = None
+    def _scroll(self, batch: int, *, whole: bool, start: int = 0) -> Iterator[list[qdrant.Record]]:
+        offset: Any = start
         while True:
             with engine(self.path, "list its points"):
                 records, offset = self._shard.scroll(
@@ -203,9 +210,10 @@ class EdgeWriter:
 
         Raises:
             VectorIndexError: a shard with another layout is there, or one that cannot be read.
-            StorageError: the folder cannot be made.
+            StorageError: the folder cannot be made, or the disk is full.
         """
         path = Path(path)
+        check_space(path, required_bytes(config, 0))
         if not path.exists():
             _create(path, config)
         found = read_config(path)
@@ -227,6 +235,7 @@ class EdgeWriter:
         check_points(points, self.config)
         if not points:
             return
+        check_space(self.path, required_bytes(self.config, len(points)))
         with engine(self.path, "take points"):
             self._shard.update(qdrant.UpdateOperation.upsert_points([_edge_point(point) for point in points]))
 
@@ -364,28 +373,11 @@ def engine(path: Path, action: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        if "No space left" in str(error):
+        if "No space left" in str(error) or "Not enough space" in str(error):
             raise StorageError(
                 f"The disk under {path} is full: free some space and start again ({error})."
             ) from error
         raise VectorIndexError(f"The vector index at {path} failed to {action}: {error}") from error
-
-
-def payload_dict(payload: Payload) -> dict[str, Any]:
-    """What is stored of a payload: only what is known, so that what is missing fails every filter."""
-    stored = {
-        "first_day": payload.first_day,
-        "last_day": payload.last_day,
-        "categories": list(payload.categories) or None,
-        "venue": payload.venue,
-        "citation_count": payload.citation_count,
-    }
-    return {name: value for name, value in stored.items() if value is not None}
-
-
-def payload_of(stored: Mapping[str, Any] | None) -> Payload:
-    """The other way of ``payload_dict``."""
-    return Payload(**stored) if stored else Payload()
 
 
 def _edge_point(point: VectorPoint) -> qdrant.Point:
@@ -404,26 +396,13 @@ def _vector_point(record: qdrant.Record) -> VectorPoint:
     vectors: Mapping[str, Any] = record.vector if isinstance(record.vector, dict) else {}
     dense = vectors.get(DENSE)
     sparse = {
-        name: SparseVector(*_ascending(vector.indices, vector.values))
+        name: ascending(vector.indices, vector.values)
         for name, vector in sorted(vectors.items())
         if name != DENSE
     }
     return VectorPoint(
-        id=_point_id(record.id),
+        id=point_id(record.id),
         payload=payload_of(record.payload),
         dense=None if dense is None else np.asarray(dense, dtype=np.float32),
         sparse=sparse,
     )
-
-
-def _ascending(indices: Sequence[int], values: Sequence[float]) -> tuple[list[int], list[float]]:
-    pairs = sorted(zip(indices, values, strict=True))
-    return [index for index, _ in pairs], [float(value) for _, value in pairs]
-
-
-def _point_id(value: Any) -> int:
-    if not isinstance(value, int):
-        raise VectorIndexError(
-            f"Point {value!r} has no whole number for an id: this is no index of ScholarBase."
-        )
-    return value
