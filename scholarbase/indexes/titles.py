@@ -1,0 +1,213 @@
+"""Titles: the paper that a title names, exactly or nearly.
+
+Exact is by the normalised form, whose hash the catalogue keeps and indexes. Nearly is by the rarest words: a
+handful of typing errors spoils a handful of words, and those that are left find the paper.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sqlite3
+import unicodedata
+from hashlib import blake2b
+from itertools import combinations
+from typing import Final
+
+from rapidfuzz.distance import Indel
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.filter_sql import filter_sql, reading
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.query_syntax import words
+from scholarbase.indexes.stop_words import STOP_WORDS
+from scholarbase.indexes.vectors.base import ScoredId
+
+MIN_SCORE: Final = 0.7
+"""Three typing errors leave a title of usual length above 0.87, a lost word above 0.72; of 200 arXiv papers six
+had another paper's title above this."""
+
+_CANDIDATES: Final = 100
+_TELLING: Final = 2000
+"""Titles that the rare words may match together: ranking them takes a few milliseconds."""
+_COUNTED: Final = 5000
+"""Where counting the titles of a word stops."""
+_PAIRED: Final = 4
+"""Words of a title that are paired when they are too common to stand alone."""
+
+_READING: Final = "The titles"
+
+_TAG: Final = re.compile(
+    r"</?(?:i|b|u|em|strong|sub|sup|sc|scp|tt|span|italic|bold|mml:\w+|inline-formula|tex-math)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+_COMMAND: Final = re.compile(r"\\([A-Za-z]+)\*?")
+_UNSPOKEN: Final = """
+H c v u k r b d t G
+it bf rm sf tt sc em cal bm bar hat tilde vec dot ddot overline underline left right big Big displaystyle
+text textit textbf textrm textsf texttt textsc textup textsuperscript textsubscript emph mbox hbox
+math mathit mathbf mathrm mathsf mathtt mathcal mathbb mathfrak mathscr boldsymbol operatorname ensuremath
+to rightarrow leftarrow leftrightarrow longrightarrow Rightarrow mapsto times cdot cdots ldots dots pm mp sim
+simeq approx equiv propto le ge leq geq lesssim gtrsim ll gg neq ne in subset infty partial nabla circ
+quad qquad prime dagger ast star otimes oplus wedge vee langle rangle lbrace rbrace
+"""
+_SILENT: Final = frozenset(_UNSPOKEN.split())
+"""LaTeX commands that stand for no letter: accents, styles, operators and arrows."""
+_GREEK: Final = {
+    "lambda": "lamda",  # as Unicode spells it
+    "Lambda": "lamda",
+    "varepsilon": "epsilon",
+    "vartheta": "theta",
+    "varphi": "phi",
+}
+_UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
+"""Letters that Unicode does not decompose, and LaTeX writes as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
+_KEPT_MARKS: Final = frozenset({0, 7, 8, 9})
+"""Combining classes of marks that make another letter: vowel signs, nukta, kana voicing, virama. Accents, Hebrew
+points and Arabic vowels have others (https://www.unicode.org/reports/tr44/#Canonical_Combining_Class_Values)."""
+
+
+def normalize_title(text: str) -> str:
+    """A title as it is compared: lower-case letters and digits of any script, without accents, punctuation,
+    spaces, and the markup of LaTeX and HTML. ``$\\alpha$`` is the letter α."""
+    text = _COMMAND.sub(_plain, _TAG.sub("", html.unescape(text)))
+    # Folding case can undo a decomposition (U+0345), so it stands between two.
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(filter(_is_kept, folded)).translate(_UNDIVIDED)
+
+
+def _is_kept(char: str) -> bool:
+    if char.isalnum():
+        return True
+    return unicodedata.category(char)[0] == "M" and unicodedata.combining(char) in _KEPT_MARKS
+
+
+def _plain(command: re.Match[str]) -> str:
+    """What a LaTeX command stands for: nothing, a Greek letter, or the letters of its name."""
+    name = command[1]
+    if name in _SILENT:
+        return ""
+    if name in ("aa", "AA"):
+        return "å"
+    size = "CAPITAL" if name[0].isupper() else "SMALL"
+    try:
+        return unicodedata.lookup(f"GREEK {size} LETTER {_GREEK.get(name, name).upper()}")
+    except KeyError:
+        return name
+
+
+def title_hash(text: str) -> int:
+    """A number from 0 to 2**63 - 1 that titles with one normalised form share, in every process and release.
+
+    The first 63 bits of the form's BLAKE2b in UTF-8 (https://www.rfc-editor.org/rfc/rfc7693).
+    """
+    digest = blake2b(normalize_title(text).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def match(
+    connection: sqlite3.Connection,
+    title: str,
+    limit: int,
+    min_score: float = MIN_SCORE,
+    filters: ResolvedFilters = NO_FILTERS,
+) -> list[ScoredId]:
+    """The papers with this title (score 1.0), then those whose titles are most like it, ties by id.
+
+    Like papers are looked for among those that share a word with the title; a score is :func:`similarity`.
+    A title without letters and digits names no paper.
+
+    Raises:
+        InvalidRequest: ``min_score`` is not within 0..1.
+        LibraryCorrupt: the catalogue cannot be read.
+    """
+    if not 0.0 <= min_score <= 1.0:
+        raise InvalidRequest(f"min_score is {min_score!r}: it must be a number from 0 to 1.")
+    normalized = normalize_title(title)
+    if not normalized:
+        return []
+    condition, params = filter_sql(filters, "p")
+    with reading(_READING):
+        same_hash = connection.execute(
+            f"SELECT p.id, p.title FROM papers AS p WHERE p.title_hash = ? AND {condition} ORDER BY p.id",
+            [title_hash(title), *params],
+        ).fetchall()
+        # Two titles may share a hash, however rarely.
+        found = [
+            ScoredId(paper_id, 1.0) for paper_id, stored in same_hash if normalize_title(stored) == normalized
+        ]
+        if len(found) >= limit or min_score == 1.0:
+            return found[:limit]
+        candidates = _candidates(connection, title, condition, params)
+    exact = {hit.id for hit in found}
+    like = [
+        ScoredId(paper_id, similarity(normalized, normalize_title(stored)))
+        for paper_id, stored in candidates
+        if paper_id not in exact
+    ]
+    like.sort(key=lambda hit: (-hit.score, hit.id))
+    return [*found, *(hit for hit in like if hit.score >= min_score)][:limit]
+
+
+def similarity(a: str, b: str) -> float:
+    """How alike two normalised titles are, 0..1: 1 - d / (len(a) + len(b)), with d the letters that must be
+    inserted or deleted to make one of the other (the normalised indel similarity). 1.0 only for the same."""
+    return Indel.normalized_similarity(a, b)
+
+
+def _candidates(
+    connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
+) -> list[tuple[int, str]]:
+    """The papers whose titles share the most telling words with this one."""
+    expression = _rare_words(connection, title)
+    if expression is None:
+        return []
+    return connection.execute(
+        f"""
+        SELECT p.id, p.title FROM fulltext CROSS JOIN papers AS p ON p.id = fulltext.rowid
+        WHERE fulltext MATCH ? AND {condition}
+        ORDER BY bm25(fulltext, 1.0, 0.0), p.id LIMIT ?
+        """,
+        [expression, *params, _CANDIDATES],
+    ).fetchall()
+
+
+def _rare_words(connection: sqlite3.Connection, title: str) -> str | None:
+    """An FTS5 expression for the titles that share a rare word, or two common ones, with this title.
+
+    How many papers it matches stays within a few thousand, so that ranking them takes milliseconds.
+    """
+    known = sorted(
+        (papers, place, term)
+        for place, term in enumerate(_terms(title))
+        if (papers := _frequency(connection, term))
+    )
+    if not known:
+        # Every word is misspelt, or unknown in this form: words that begin alike may do.
+        prefixes = [f'"{word[: (len(word) + 1) // 2]}" *' for word in words(title) if len(word) >= 6]
+        known = [(1, place, prefix) for place, prefix in enumerate(prefixes[:_PAIRED])]
+    alternatives: list[str] = []
+    matched = 0
+    while known and (matched + known[0][0] <= _TELLING):
+        papers, _, term = known.pop(0)
+        matched += papers
+        alternatives.append(term)
+    common = [term for _, _, term in known[:_PAIRED]]
+    alternatives += [f"({a} AND {b})" for a, b in combinations(common, 2)]
+    if not alternatives:
+        alternatives = common
+    return f"title : ({' OR '.join(alternatives)})" if alternatives else None
+
+
+def _terms(title: str) -> list[str]:
+    each = list(dict.fromkeys(word.casefold() for word in words(title)))
+    return [f'"{word}"' for word in each if word not in STOP_WORDS] or [f'"{word}"' for word in each]
+
+
+def _frequency(connection: sqlite3.Connection, term: str) -> int:
+    """How many titles hold the word, as FTS5 stems it; counting stops where it is common."""
+    row = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)",
+        (f"title : {term}", _COUNTED),
+    ).fetchone()
+    return int(row[0])
