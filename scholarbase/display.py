@@ -1,0 +1,123 @@
+"""Answers in a form that a person enjoys reading."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from scholarbase.manifest import Manifest
+from scholarbase.models import CitationsResponse, Paper, SearchResponse, TitleMatchResponse
+
+
+def _console() -> Console:
+    # Without a terminal, rich would wrap at 80 columns; a file or a pipe is read at any width.
+    return Console(width=None if sys.stdout.isatty() else 110, highlight=False, soft_wrap=False)
+
+
+def _people(paper: Paper, most: int = 3) -> str:
+    names = [author.name for author in paper.authors]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _origin(paper: Paper) -> str:
+    cited = None if paper.citation_count is None else f"cited {paper.citation_count:,} times"
+    parts = (paper.id, str(paper.year or ""), paper.venue or " ".join(paper.categories), cited)
+    return " · ".join(part for part in parts if part)
+
+
+def _line(mark: str, paper: Paper, note: str = "") -> Text:
+    text = Text()
+    text.append(f"{mark:>4}  ", style="dim")
+    text.append(paper.title or paper.id, style="bold")
+    text.append(f"\n      {_people(paper)}" if paper.authors else "")
+    text.append(f"\n      {_origin(paper)}{note}", style="cyan")
+    return text
+
+
+def show_search(answer: SearchResponse) -> None:
+    console = _console()
+    least = "at least " if answer.total_relation == "gte" else ""
+    engine = f", {answer.engine}" if answer.engine else ""
+    console.print(
+        f"[dim]{least}{answer.total:,} papers match ({answer.mode}{engine}); snapshot {answer.snapshot}[/dim]"
+    )
+    for failure in answer.failed_legs:
+        console.print(f"[red]Without the leg {escape(failure.leg)}: {escape(failure.detail)}[/red]")
+    for place, hit in enumerate(answer.results, 1):
+        console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
+        for leg in hit.explain or ():
+            console.print(
+                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}[/dim]"
+            )
+
+
+def show_titles(answer: TitleMatchResponse) -> None:
+    console = _console()
+    if not answer.results:
+        console.print("No paper has this title, or one like it.")
+    for match in answer.results:
+        console.print(_line(f"{match.score:.2f}", match.paper))
+
+
+def show_citations(answer: CitationsResponse) -> None:
+    console = _console()
+    console.print(f"[dim]{answer.total:,} in this library[/dim]")
+    for place, citation in enumerate(answer.results, 1):
+        console.print(_line(f"{place}.", citation.paper, " · influential" if citation.is_influential else ""))
+        for context in citation.contexts[:1]:
+            console.print(Text(textwrap.shorten(f"“{context}”", 200), style="dim italic"))
+
+
+def show_paper(paper: Paper) -> None:
+    console = _console()
+    console.print(Text(paper.title or paper.id, style="bold"))
+    console.print(Text(", ".join(author.name for author in paper.authors)))
+    console.print(Text(_origin(paper), style="cyan"))
+    for text in (paper.abstract, paper.tldr and f"In short: {paper.tldr}"):
+        if text:
+            console.print()
+            console.print(Text(text))
+    names = ", ".join(f"{scheme}:{value}" for scheme, value in paper.external_ids.items())
+    console.print()
+    console.print(Text(names, style="dim"))
+
+
+def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
+    console = _console()
+    console.print(f"[bold]{escape(str(path))}[/bold]  snapshot {snapshot}")
+    console.print(_table("", _facts(path, manifest)))
+    sources = Table("source", "dataset", "MB", "sha256", box=None, header_style="dim", pad_edge=False)
+    for source in manifest.sources:
+        sources.add_row(source.name, source.dataset, f"{source.bytes / 1e6:,.1f}", source.sha256[:16])
+    console.print(sources)
+    console.print(_table("what became of the sources", {k: f"{v:,}" for k, v in manifest.counts.items()}))
+    if manifest.rejects:
+        rows = {reason: f"{count:,}" for reason, count in manifest.rejects.items()}
+        console.print(_table("rejected (see rejects.jsonl.gz)", rows))
+
+
+def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
+    size = sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
+    encoder = manifest.encoder
+    return {
+        "papers": f"{manifest.counts['papers']:,}, {manifest.counts['abstracts']:,} with an abstract",
+        "citation edges": f"{manifest.counts['edges']:,}",
+        "keep rule": str(manifest.rules["keep"]),
+        "encoder": f"{encoder.name} ({encoder.kind}, {encoder.dimensions} dimensions)" if encoder else "none",
+        "dense vectors": f"{manifest.counts['dense_vectors']:,}",
+        "on disk": f"{size / 1e6:,.1f} MB",
+    }
+
+
+def _table(title: str, rows: dict[str, Any]) -> Table:
+    table = Table(title=title or None, box=None, show_header=False, title_justify="left", pad_edge=False)
+    for name, value in rows.items():
+        table.add_row(f"[dim]{escape(name.replace('_', ' '))}[/dim]", escape(str(value)))
+    return table

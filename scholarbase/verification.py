@@ -1,0 +1,127 @@
+"""Whether a library holds what its manifest says: what ``scholarbase verify`` runs."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import zip_longest
+from pathlib import Path
+
+from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
+from scholarbase.indexes import catalog, citations, fulltext
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import DENSE
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.manifest import Manifest, read_manifest
+
+COUNTED = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
+
+
+def verify(library: str | Path) -> Iterator[str]:
+    """Check a library part by part; a line for each check that it passed.
+
+    The library is not changed. Takes as long as reading it whole.
+
+    Raises:
+        VerificationFailed: a check found a difference; the sentence says which.
+        LibraryNotFound: no library there.
+    """
+    path = Path(library)
+    manifest, snapshot = read_manifest(path)
+    try:
+        with _connection(path / catalog.FILE_NAME) as db:
+            yield _check_hash(db, snapshot)
+            yield _check_database(db)
+            yield _check_counts(db, manifest)
+            citations.check(db)
+            yield "edges: both ends of every citation are papers"
+            yield _check_fulltext(path / catalog.FILE_NAME)
+            yield from _check_vectors(path, db, manifest)
+    except (LibraryError, VectorIndexError) as error:
+        if isinstance(error, VectorIndexError | LibraryCorrupt):
+            raise VerificationFailed(str(error)) from error
+        raise
+    except sqlite3.DatabaseError as error:
+        raise VerificationFailed(
+            f"{path / catalog.FILE_NAME} cannot be read: {error}. Ingest again."
+        ) from error
+
+
+def _connection(path: Path) -> closing[sqlite3.Connection]:
+    if not path.is_file():
+        raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
+    return closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True))
+
+
+def _check_hash(db: sqlite3.Connection, snapshot: str) -> str:
+    row = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
+    if row is None or row[0] != snapshot:
+        raise VerificationFailed(
+            f"The manifest hashes to {snapshot}, and the catalogue was built as {row and row[0]}: the manifest was "
+            "changed, or is another library's."
+        )
+    return f"manifest: its hash is the snapshot id {snapshot}"
+
+
+def _check_database(db: sqlite3.Connection) -> str:
+    problem = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if problem != "ok":
+        raise VerificationFailed(f"The catalogue's file is damaged: {problem}.")
+    return "catalogue: SQLite finds no damage"
+
+
+def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
+    for table in COUNTED:
+        held = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        if held != manifest.counts[table]:
+            raise VerificationFailed(
+                f"The catalogue holds {held:,} rows of {table}, and the manifest says {manifest.counts[table]:,}."
+            )
+    lost = db.execute(
+        "SELECT count(*) FROM abstracts WHERE paper_id NOT IN (SELECT id FROM papers)"
+    ).fetchone()[0]
+    if lost:
+        raise VerificationFailed(f"{lost:,} abstracts belong to no paper.")
+    return "counts: " + ", ".join(f"{manifest.counts[table]:,} {table}" for table in COUNTED)
+
+
+def _check_fulltext(path: Path) -> str:
+    """FTS5 checks itself by an INSERT, though it changes nothing: on a copy, so that the library stays as it is."""
+    with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
+        copy = Path(folder) / path.name
+        try:
+            shutil.copyfile(path, copy)
+        except OSError as error:
+            raise LibraryError(
+                f"Verifying the full text needs a copy of {path} in {folder}: {error.strerror}. "
+                "Set TMPDIR to a folder with room for it."
+            ) from error
+        with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+            db.execute("PRAGMA journal_mode = OFF")
+            fulltext.check(db)
+    return "full text: every word of every title and abstract is indexed"
+
+
+def _check_vectors(path: Path, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
+    with closing(EdgeIndex.open(path / "vectors")) as index:
+        rows = (row[0] for row in db.execute("SELECT id FROM papers ORDER BY id"))
+        for paper_id, point_id in zip_longest(rows, index.ids()):
+            if paper_id != point_id:
+                one, other = (
+                    ("paper", "point")
+                    if point_id is None or (paper_id or 0) < point_id
+                    else ("point", "paper")
+                )
+                number = min(i for i in (paper_id, point_id) if i is not None)
+                raise VerificationFailed(f"The {one} {number} has no {other}: vectors and catalogue differ.")
+        yield f"vectors: a point for each of {manifest.counts['points']:,} papers"
+        if manifest.vectors["dimensions"]:
+            held = index.count(NO_FILTERS, vector=DENSE)
+            if held != manifest.counts["dense_vectors"]:
+                raise VerificationFailed(
+                    f"The index holds {held:,} dense vectors, and the manifest says {manifest.counts['dense_vectors']:,}."
+                )
+            yield f"dense vectors: {held:,}"
