@@ -1,0 +1,139 @@
+"""300 real arXiv papers (and copies of a few, for ties) in both kinds of vector index."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from qdrant_client import QdrantClient
+
+from scholarbase.indexes.filters import category_keys
+from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, VectorIndex, VectorPoint
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.server import ServerIndex, ServerWriter
+
+PAPERS = Path(__file__).parents[2] / "data" / "papers.jsonl.gz"
+DIMENSIONS = 32
+COPIES = 40
+SNAPSHOT = "0123456789abcdef0123456789abcdef"
+CONFIG = VectorConfig(dimensions=DIMENSIONS)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Points by ascending id, their texts, and what turns a query into vectors."""
+
+    texts: list[tuple[str, str]]
+    points: list[VectorPoint]
+    bm25: Bm25Text
+    project: Callable[[str], npt.NDArray[np.float32]]
+
+
+def projection(texts: list[str]) -> Callable[[str], npt.NDArray[np.float32]]:
+    """Tf-idf, each word a direction drawn from its checksum: like texts have like vectors, on every machine."""
+    counts = Counter(word for text in texts for word in set(words(text)))
+    directions: dict[str, npt.NDArray[np.float64]] = {}
+
+    def project(text: str) -> npt.NDArray[np.float32]:
+        total = np.zeros(DIMENSIONS)
+        for word, frequency in Counter(words(text)).items():
+            if word not in directions:
+                directions[word] = np.random.default_rng(zlib.crc32(word.encode())).standard_normal(
+                    DIMENSIONS
+                )
+            idf = math.log((1 + len(texts)) / (1 + counts[word]))
+            total += (1 + math.log(frequency)) * idf * directions[word]
+        return (total / np.linalg.norm(total)).astype(np.float32)
+
+    return project
+
+
+def payload(number: int, paper: dict) -> Payload:
+    """Dates and categories are the paper's own; some dates are cut to the year, or left out. arXiv's snapshot
+    has neither venues nor citations: the archive stands in for the one, the abstract's length for the other."""
+    year, month, day = (int(part) for part in paper["date"].split("-"))
+    first = last = year * 10000 + month * 100 + day
+    if number % 7 == 0:
+        first, last = year * 10000 + 101, year * 10000 + 1231
+    undated = number % 11 == 0
+    return Payload(
+        first_day=None if undated else first,
+        last_day=None if undated else last,
+        categories=[] if number % 13 == 0 else category_keys(paper["categories"]),
+        venue=None if number % 3 == 0 else paper["categories"][0].split(".")[0],
+        citation_count=None if number % 5 == 0 else len(paper["abstract"]) % 50,
+    )
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    with gzip.open(PAPERS, "rt", encoding="utf-8") as lines:
+        papers = [json.loads(line) for line in lines]
+    papers += papers[100 : 100 + COPIES]
+    texts = [(paper["title"], paper["abstract"]) for paper in papers]
+    bm25 = Bm25Text(Bm25Parameters(average_length=110.0))
+    project = projection([f"{title}\n{abstract}" for title, abstract in texts])
+    points = [
+        VectorPoint(
+            id=number,
+            payload=payload(number, paper),
+            # One paper in 17 has no dense vector.
+            dense=None if number % 17 == 0 else project(f"{paper['title']}\n{paper['abstract']}"),
+            sparse={BM25: bm25.document(paper["title"], paper["abstract"])},
+        )
+        for number, paper in enumerate(papers, start=1)
+    ]
+    return Corpus(texts, points, bm25, project)
+
+
+def shuffled(points: list[VectorPoint]) -> list[VectorPoint]:
+    order = np.random.default_rng(5).permutation(len(points))
+    return [points[i] for i in order]
+
+
+@pytest.fixture(scope="session")
+def shard(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished shard."""
+    path = tmp_path_factory.mktemp("library") / "vectors"
+    writer = EdgeWriter.open(path, CONFIG)
+    writer.upsert(shuffled(corpus.points))
+    writer.finish()
+    writer.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def edge(shard: Path) -> Iterator[EdgeIndex]:
+    index = EdgeIndex.open(shard)
+    yield index
+    index.close()
+
+
+@pytest.fixture(scope="session")
+def server(corpus: Corpus) -> Iterator[ServerIndex]:
+    client = QdrantClient(":memory:")
+    writer = ServerWriter.open(client, "papers", SNAPSHOT, CONFIG)
+    writer.upsert(shuffled(corpus.points))
+    writer.finish()
+    yield ServerIndex.open(client, "papers", SNAPSHOT)
+    client.close()
+
+
+@pytest.fixture(params=["edge", "server"])
+def index(request: pytest.FixtureRequest) -> VectorIndex:
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import StorageError
+from scholarbase.indexes.vectors.base import VectorConfig
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.space import check_space, required_bytes
+from tests.indexes.vectors.conftest import CONFIG, Corpus
+
+
+def blocks(folder: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_lack_of_room_is_a_sentence_with_both_sizes(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    with pytest.raises(StorageError, match=r"needs about [\d,]+ MB, but the disk has [\d,]+ MB free"):
+        check_space(tmp_path / "not" / "yet" / "vectors", free * 2)
+    check_space(tmp_path / "vectors", 1)
+
+
+def test_the_estimate_is_on_the_safe_side(corpus: Corpus, tmp_path: Path) -> None:
+    writer = EdgeWriter.open(tmp_path / "vectors", CONFIG)
+    writer.upsert(corpus.points)
+    writer.flush()
+    growing = blocks(tmp_path)
+    writer.finish()
+    writer.close()
+    assert growing + blocks(tmp_path) < required_bytes(CONFIG, len(corpus.points))
+
+
+def test_more_needs_more() -> None:
+    base = required_bytes(VectorConfig(), 1000)
+    assert required_bytes(VectorConfig(), 2000) > base
+    assert required_bytes(VectorConfig(learned=True), 1000) > base
+    # A float16 vector of 1024 dimensions is 2,048 bytes, in two segments, and an int8 code of 1,024.
+    assert required_bytes(VectorConfig(dimensions=1024), 1000) - base >= 5_120_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 120 MB."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting is not permitted")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+FILL = """
+import sys
+from pathlib import Path
+import numpy as np
+from scholarbase.errors import StorageError
+from scholarbase.indexes.vectors.base import Payload, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.edge import EdgeWriter
+
+random = np.random.default_rng(0)
+try:
+    writer = EdgeWriter.open(Path(sys.argv[1]), VectorConfig(dimensions=256))
+    for start in range(0, 300_000, 1000):
+        vectors = random.standard_normal((1000, 256)).astype(np.float32)
+        writer.upsert([
+            VectorPoint(start + i, Payload(), vectors[i], {"bm25": SparseVector(range(i, i + 50), [1.0] * 50)})
+            for i in range(1000)
+        ])
+except StorageError as error:
+    print(error)
+    sys.exit(7)
+"""
+
+
+def test_a_full_disk_is_an_error_and_not_the_death_of_the_process(small_disk: Path) -> None:
+    """Qdrant writes through memory maps: without room the kernel kills the process with SIGBUS."""
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, str(small_disk / "vectors")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 7, done
+    assert "MB free" in done.stdout

@@ -1,0 +1,295 @@
+"""What every vector index must do, asked of each of them, with answers worked out without them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient
+from rank_bm25 import BM25Okapi
+
+from scholarbase.errors import InvalidRequest, VectorIndexError
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    Payload,
+    ScoredId,
+    SparseVector,
+    VectorConfig,
+    VectorIndex,
+    VectorPoint,
+)
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.server import ServerIndex, ServerWriter
+from tests.indexes.vectors.conftest import DIMENSIONS, SNAPSHOT, Corpus, words
+
+QUESTIONS = [
+    "Which papers propose neural networks for image classification?",
+    "convergence of stochastic gradient methods",
+    "quantum entanglement",
+    "channel capacity with feedback in wireless networks",
+    "privacy-preserving learning from distributed data",
+    "speech recognition",
+]
+
+FILTERS = {
+    "from": ResolvedFilters(first_day=20150101),
+    "to": ResolvedFilters(last_day=20101231),
+    "within a month": ResolvedFilters(first_day=20180601, last_day=20180630),
+    "within a year": ResolvedFilters(first_day=20180101, last_day=20181231),
+    "category": ResolvedFilters(categories=("cs.LG",)),
+    "archive": ResolvedFilters(categories=("math",)),
+    "categories": ResolvedFilters(categories=("cs.CV", "quant-ph")),
+    "venue": ResolvedFilters(venues=("cs",)),
+    "venues": ResolvedFilters(venues=("stat", "quant-ph")),
+    "citations": ResolvedFilters(min_citations=25),
+    "no citations asked": ResolvedFilters(min_citations=0),
+    "ids": ResolvedFilters(within=frozenset({3, 5, 120, 121, 122, 299, 320, 9999})),
+    "not ids": ResolvedFilters(exclude=frozenset(range(1, 250))),
+    "all at once": ResolvedFilters(
+        first_day=20120101,
+        last_day=20191231,
+        categories=("cs",),
+        venues=("cs", "stat"),
+        min_citations=10,
+        within=frozenset(range(100, 341)),
+        exclude=frozenset({150, 151, 152}),
+    ),
+    "nothing": ResolvedFilters(categories=("no.SUCH",)),
+    "no ids": ResolvedFilters(within=frozenset()),
+}
+
+
+def passes(number: int, payload: Payload, filters: ResolvedFilters) -> bool:
+    """The filters' meaning, spelled out."""
+    checks = [
+        filters.first_day is None
+        or (payload.first_day is not None and payload.first_day >= filters.first_day),
+        filters.last_day is None or (payload.last_day is not None and payload.last_day <= filters.last_day),
+        not filters.categories or bool(set(filters.categories) & set(payload.categories)),
+        not filters.venues or payload.venue in filters.venues,
+        filters.min_citations is None
+        or (payload.citation_count is not None and payload.citation_count >= filters.min_citations),
+        filters.within is None or number in filters.within,
+        number not in filters.exclude,
+    ]
+    return all(checks)
+
+
+def cosines(corpus: Corpus, query: np.ndarray) -> dict[int, float]:
+    return {point.id: float(point.dense @ query) for point in corpus.points if point.dense is not None}
+
+
+def okapi(corpus: Corpus) -> tuple[BM25Okapi, dict[str, int | None]]:
+    """rank-bm25 over the same terms, with the one IDF that differs put in its place."""
+    terms: dict[str, int | None] = {}
+    documents = []
+    for title, abstract in corpus.texts:
+        document = []
+        for word in words(title) * 2 + words(abstract):
+            if word not in terms:
+                indices = corpus.bm25.query(word).indices
+                terms[word] = indices[0] if indices else None
+            if terms[word] is not None:
+                document.append(terms[word])
+        documents.append(document)
+    oracle = BM25Okapi(documents, k1=1.2, b=0.75)
+    oracle.avgdl = corpus.bm25.parameters.average_length
+    holding = Counter(term for document in documents for term in set(document))
+    for term, count in holding.items():
+        oracle.idf[term] = math.log(1 + (len(documents) - count + 0.5) / (count + 0.5))
+    return oracle, terms
+
+
+def agree(found: list[ScoredId], expected: dict[int, float], limit: int, tolerance: float) -> None:
+    """The hits are the best by the expected scores, in order, as far as scores differ by more than rounding."""
+    best = sorted(expected.values(), reverse=True)[:limit]
+    assert len(found) == len(best)
+    for hit, score in zip(found, best, strict=True):
+        assert hit.score == pytest.approx(expected[hit.id], abs=tolerance)
+        assert hit.score == pytest.approx(score, abs=tolerance)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_exact_dense_search_is_brute_force_cosine(index: VectorIndex, corpus: Corpus, question: str) -> None:
+    query = corpus.project(question)
+    # float16 rounds each coordinate by at most one part in 2048.
+    agree(index.search_dense(query, 20, NO_FILTERS, exact=True), cosines(corpus, query), 20, 1e-3)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_approximate_dense_search_finds_nearly_the_same(
+    index: VectorIndex, corpus: Corpus, question: str
+) -> None:
+    query = corpus.project(question)
+    exact = {hit.id for hit in index.search_dense(query, 50, NO_FILTERS, exact=True)}
+    near = {hit.id for hit in index.search_dense(query, 50, NO_FILTERS)}
+    assert len(exact & near) >= 45
+
+
+def test_sparse_search_is_bm25_as_rank_bm25_has_it(index: VectorIndex, corpus: Corpus) -> None:
+    oracle, terms = okapi(corpus)
+    for question in QUESTIONS:
+        asked = {terms[word] for word in words(question) if terms.get(word) is not None}
+        scores = oracle.get_scores(list(asked))
+        expected = {number: float(score) for number, score in enumerate(scores, start=1) if score > 0}
+        found = index.search_sparse(BM25, corpus.bm25.query(question), 400, NO_FILTERS)
+        assert {hit.id for hit in found} == set(expected)
+        agree(found, expected, 400, 1e-3)
+
+
+def test_both_indexes_give_the_same_answers(edge: EdgeIndex, server: ServerIndex, corpus: Corpus) -> None:
+    for question in QUESTIONS:
+        vector = corpus.bm25.query(question)
+        ours = edge.search_sparse(BM25, vector, 100, NO_FILTERS)
+        theirs = server.search_sparse(BM25, vector, 100, NO_FILTERS)
+        assert [hit.id for hit in ours] == [hit.id for hit in theirs]
+        assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], rel=1e-5)
+        query = corpus.project(question)
+        ours = edge.search_dense(query, 50, NO_FILTERS, exact=True)
+        theirs = server.search_dense(query, 50, NO_FILTERS, exact=True)
+        assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_apply_before_the_cut(index: VectorIndex, corpus: Corpus, name: str) -> None:
+    filters = FILTERS[name]
+    allowed = {point.id for point in corpus.points if passes(point.id, point.payload, filters)}
+    assert bool(allowed) == (name not in {"nothing", "no ids"})
+    for question in QUESTIONS:
+        vector = corpus.bm25.query(question)
+        everything = index.search_sparse(BM25, vector, 400, NO_FILTERS)
+        expected = [hit for hit in everything if hit.id in allowed]
+        assert index.search_sparse(BM25, vector, 5, filters) == expected[:5]
+
+        query = corpus.project(question)
+        scored = {number: score for number, score in cosines(corpus, query).items() if number in allowed}
+        agree(index.search_dense(query, 5, filters, exact=True), scored, 5, 1e-3)
+        assert {hit.id for hit in index.search_dense(query, 400, filters)} == set(scored)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_counts_are_exact(index: VectorIndex, corpus: Corpus, name: str) -> None:
+    filters = FILTERS[name]
+    allowed = [point for point in corpus.points if passes(point.id, point.payload, filters)]
+    assert index.count(filters) == len(allowed)
+    assert index.count(filters, vector=BM25) == len(allowed)
+    assert index.count(filters, vector=DENSE) == sum(point.dense is not None for point in allowed)
+
+
+def test_ties_break_by_lowest_id_wherever_the_cut_falls(index: VectorIndex, corpus: Corpus) -> None:
+    # Papers 301 to 340 are copies of 101 to 140: every one of those is tied.
+    title, abstract = corpus.texts[104]
+    vector = corpus.bm25.query(title)
+    everything = index.search_sparse(BM25, vector, 400, NO_FILTERS)
+    assert [hit.id for hit in everything[:2]] == [105, 305]
+    assert everything[0].score == everything[1].score
+    for limit in range(1, 60):
+        assert index.search_sparse(BM25, vector, limit, NO_FILTERS) == everything[:limit]
+    dense = corpus.project(f"{title}\n{abstract}")
+    near = index.search_dense(dense, 340, NO_FILTERS, exact=True)
+    assert [hit.id for hit in near[:2]] == [105, 305]
+    for limit in range(1, 60):
+        assert index.search_dense(dense, limit, NO_FILTERS, exact=True) == near[:limit]
+
+
+@pytest.mark.parametrize("kind", ["edge", "server"])
+def test_a_tie_group_wider_than_any_page_is_cut_by_id(kind: str, tmp_path: Path) -> None:
+    numbers = np.random.default_rng(3).permutation(np.arange(1, 301)).tolist()
+    config = VectorConfig(dimensions=2)
+    points = [
+        VectorPoint(number, Payload(), np.array([3, 4], dtype=np.float32), {BM25: SparseVector([7], [1.5])})
+        for number in numbers
+    ]
+    writer: EdgeWriter | ServerWriter
+    if kind == "edge":
+        writer = EdgeWriter.open(tmp_path / "vectors", config)
+    else:
+        client = QdrantClient(":memory:")
+        writer = ServerWriter.open(client, "ties", SNAPSHOT, config)
+    writer.upsert(points)
+    writer.finish()
+    writer.close()
+    index: VectorIndex
+    index = (
+        EdgeIndex.open(tmp_path / "vectors") if kind == "edge" else ServerIndex.open(client, "ties", SNAPSHOT)
+    )
+    query = np.array([1, 0], dtype=np.float32)
+    for limit in (1, 10, 299, 1000):
+        wanted = list(range(1, min(limit, 300) + 1))
+        assert [
+            hit.id for hit in index.search_sparse(BM25, SparseVector([7], [1.0]), limit, NO_FILTERS)
+        ] == wanted
+        assert [hit.id for hit in index.search_dense(query, limit, NO_FILTERS, exact=True)] == wanted
+    index.close()
+
+
+def test_words_that_no_paper_holds_find_nothing(index: VectorIndex, corpus: Corpus) -> None:
+    assert index.search_sparse(BM25, corpus.bm25.query("zxqvwordthatisnone"), 10, NO_FILTERS) == []
+    assert index.search_sparse(BM25, corpus.bm25.query("which of the papers"), 10, NO_FILTERS) == []
+    assert index.search_sparse(BM25, SparseVector([], []), 10, NO_FILTERS) == []
+
+
+def test_one_shared_word_among_unknown_ones_is_enough(index: VectorIndex, corpus: Corpus) -> None:
+    expected = index.search_sparse(BM25, corpus.bm25.query("entanglement"), 400, NO_FILTERS)
+    assert expected
+    found = index.search_sparse(BM25, corpus.bm25.query("zxqvwordthatisnone entanglement"), 400, NO_FILTERS)
+    assert [hit.id for hit in found] == [hit.id for hit in expected]
+
+
+def test_ids_and_points_come_back_as_they_went_in(index: VectorIndex, corpus: Corpus) -> None:
+    numbers = [point.id for point in corpus.points]
+    assert list(index.ids()) == numbers
+    batches = list(index.points(batch=100))
+    assert [len(batch) for batch in batches] == [100, 100, 100, 40]
+    for found, point in zip((p for batch in batches for p in batch), corpus.points, strict=True):
+        assert found.id == point.id
+        assert found.payload == point.payload
+        assert found.sparse[BM25].indices == point.sparse[BM25].indices
+        assert found.sparse[BM25].values == pytest.approx(point.sparse[BM25].values, rel=1e-6)
+        if point.dense is None:
+            assert found.dense is None
+        else:
+            assert found.dense is not None
+            np.testing.assert_allclose(found.dense, point.dense, atol=5e-4)
+
+
+def test_point_ids_are_catalogue_ids(index: VectorIndex, corpus: Corpus) -> None:
+    """Fault: ids from a salted hash, so that an update made a duplicate and a deletion missed."""
+    for number in (1, 42, 300):
+        title, abstract = corpus.texts[number - 1]
+        hits = index.search_sparse(BM25, corpus.bm25.document(title, abstract), 1, NO_FILTERS)
+        assert hits[0].id == number
+        assert type(hits[0].id) is int
+
+
+@pytest.mark.parametrize(
+    ("vector", "said"),
+    [
+        (np.full(DIMENSIONS, np.nan, dtype=np.float32), "NaN"),
+        (np.full(DIMENSIONS, np.inf, dtype=np.float32), "infinity"),
+        (np.zeros(DIMENSIONS, dtype=np.float32), "no direction"),
+        (np.ones(DIMENSIONS + 1, dtype=np.float32), r"\(33,\).*\(32,\)"),
+    ],
+)
+def test_a_broken_query_vector_is_an_error_not_an_empty_list(
+    index: VectorIndex, vector: np.ndarray, said: str
+) -> None:
+    with pytest.raises(VectorIndexError, match=said):
+        index.search_dense(vector, 10, NO_FILTERS)
+
+
+def test_vectors_that_the_index_lacks_are_an_error(index: VectorIndex) -> None:
+    with pytest.raises(VectorIndexError, match="learned"):
+        index.search_sparse(LEARNED, SparseVector([1], [1.0]), 10, NO_FILTERS)
+    with pytest.raises(VectorIndexError, match="colbert"):
+        index.count(NO_FILTERS, vector="colbert")
+    with pytest.raises(InvalidRequest, match="limit is 0"):
+        index.search_sparse(BM25, SparseVector([1], [1.0]), 0, NO_FILTERS)
+    with pytest.raises(VectorIndexError, match="distinct"):
+        index.search_sparse(BM25, SparseVector([1, 1], [1.0, 1.0]), 10, NO_FILTERS)
