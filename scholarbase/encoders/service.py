@@ -12,8 +12,12 @@ no longer give the same bytes.
 from __future__ import annotations
 
 import base64
+import signal
 import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -113,11 +117,15 @@ def serve_encoder(
     listener = _bind_port(host, port) if uds is None else None
     if uds is not None:
         _claim_socket(Path(uds))
+    if threading.current_thread() is threading.main_thread():
+        # uvicorn raises the signal that stopped it once more: by default that kills before anything is tidied.
+        signal.signal(signal.SIGTERM, _exit)
     try:
         encoder = open_encoder(name, device=device, api_key=api_key)
         try:
             config = uvicorn.Config(create_service(encoder), uds=uds, access_log=False)
-            uvicorn.Server(config).run(sockets=[listener] if listener is not None else None)
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[listener] if listener is not None else None)
         finally:
             encoder.close()
     finally:
@@ -125,6 +133,10 @@ def serve_encoder(
             listener.close()
         if uds is not None:
             Path(uds).unlink(missing_ok=True)
+
+
+def _exit(signum: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def _bind_port(host: str, port: int) -> socket.socket:

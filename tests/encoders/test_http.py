@@ -1,0 +1,356 @@
+"""The encoder over HTTP: against our own service with real models, and against a stand-in for somebody
+else's service, which answers from a script."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.encoders.http import HttpEncoder, parse_endpoint
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.service import create_service
+from scholarbase.errors import EncoderError
+from tests.encoders.servers import running
+from tests.encoders.tiny_bge_m3 import SENTENCES
+
+KEY = "sk-not-to-be-shown"
+
+
+def embed(text: str) -> list[float]:
+    """A vector that can be told by hand: the text's length, and 1."""
+    return [float(len(text)), 1.0]
+
+
+def good(body: dict[str, Any]) -> Response:
+    items = [
+        {"object": "embedding", "index": i, "embedding": embed(text)} for i, text in enumerate(body["input"])
+    ]
+    return JSONResponse({"object": "list", "data": items, "model": body["model"]})
+
+
+def data(make: Callable[[list[str]], list[dict[str, Any]]]) -> Callable[[dict[str, Any]], Response]:
+    return lambda body: JSONResponse({"data": make(body["input"])})
+
+
+Step = Callable[[dict[str, Any]], Response]
+
+
+class StandIn:
+    """Somebody else's service: answers by ``script``, one step a request, and then rightly."""
+
+    def __init__(self) -> None:
+        self.script: list[Step] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.authorization: str | None = None
+        self.url = ""
+
+    async def answer(self, request: Request) -> Response:
+        body = json.loads(await request.body())
+        self.bodies.append(body)
+        self.authorization = request.headers.get("Authorization")
+        return (self.script.pop(0) if self.script else good)(body)
+
+    def open(self, **options: Any) -> HttpEncoder:
+        return HttpEncoder(f"{self.url}#small-model", backoff=0.01, **options)
+
+
+@pytest.fixture(scope="module")
+def running_stand_in() -> Iterator[StandIn]:
+    stand_in = StandIn()
+    app = Starlette(routes=[Route("/v1/embeddings", stand_in.answer, methods=["POST"])])
+    with running(app) as url:
+        stand_in.url = url
+        yield stand_in
+
+
+@pytest.fixture
+def service(running_stand_in: StandIn) -> StandIn:
+    running_stand_in.script, running_stand_in.bodies = [], []
+    return running_stand_in
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "socket", "model"),
+    [
+        ("https://host/v1#m", "https://host/v1/embeddings", None, "m"),
+        ("https://host/v1/#m", "https://host/v1/embeddings", None, "m"),
+        ("https://host/v1/embeddings#org/m", "https://host/v1/embeddings", None, "org/m"),
+        ("http://127.0.0.1:8790/v1", "http://127.0.0.1:8790/v1/embeddings", None, None),
+        ("https://host/d/m?api-version=1#m", "https://host/d/m/embeddings?api-version=1", None, "m"),
+        ("unix:/run/encoder.sock", "http://localhost/v1/embeddings", "/run/encoder.sock", None),
+        ("unix:///run/encoder.sock#m", "http://localhost/v1/embeddings", "/run/encoder.sock", "m"),
+    ],
+)
+def test_the_forms_of_an_address(name: str, url: str, socket: str | None, model: str | None) -> None:
+    assert parse_endpoint(name) == (url, socket, model)
+
+
+@pytest.mark.parametrize("name", ["ftp://host/v1", "http://", "http://host:port/v1", "unix:", "unix:#m"])
+def test_other_forms_are_refused(name: str) -> None:
+    with pytest.raises(EncoderError):
+        parse_endpoint(name)
+
+
+def test_a_stand_in_for_the_served_model(minilm_service: str, minilm: SentenceTransformersEncoder) -> None:
+    encoder = HttpEncoder(minilm_service)
+    assert encoder.spec == minilm.spec
+    texts = [f"paper number {i} on citations" for i in range(70)]  # more than two requests
+    served = encoder.encode_documents(texts)
+    assert served.sparse is None
+    np.testing.assert_allclose(served.dense, minilm.encode_documents(texts).dense, atol=1e-6)
+    assert encoder.encode_queries([]).dense.shape == (0, 384)
+    encoder.close()
+
+
+def test_term_weights_arrive_as_the_model_gave_them(bge_m3_service: str, tiny_bge_m3: BgeM3Encoder) -> None:
+    encoder = HttpEncoder(bge_m3_service)
+    assert encoder.spec == tiny_bge_m3.spec
+    served, real = encoder.encode_queries(SENTENCES), tiny_bge_m3.encode_queries(SENTENCES)
+    np.testing.assert_allclose(served.dense, real.dense, atol=1e-7)
+    assert served.sparse is not None
+    assert real.sparse is not None
+    for one, other in zip(served.sparse, real.sparse, strict=True):
+        assert one.indices.dtype == np.uint32
+        np.testing.assert_array_equal(one.indices, other.indices)
+        np.testing.assert_array_equal(one.values, other.values)
+    encoder.close()
+
+
+def test_over_a_unix_socket(tmp_path: Path, tiny_bge_m3: BgeM3Encoder) -> None:
+    with running(create_service(tiny_bge_m3), uds=tmp_path / "encoder.sock") as name:
+        encoder = HttpEncoder(name)
+        assert encoder.spec == tiny_bge_m3.spec
+        np.testing.assert_allclose(
+            encoder.encode_queries(["attention"]).dense, tiny_bge_m3.encode_queries(["attention"]).dense
+        )
+        encoder.close()
+
+
+def test_a_service_of_another_make(service: StandIn) -> None:
+    encoder = service.open(api_key=KEY)
+    assert encoder.spec.to_dict() == {
+        "kind": "http",
+        "name": "small-model",
+        "dimensions": 2,
+        "learned_sparse": False,
+        "max_tokens": None,
+        "fingerprint": None,
+    }
+    assert service.authorization == f"Bearer {KEY}"
+    vectors = encoder.encode_queries(["abc", "abcd"]).dense
+    lengths = np.sqrt([[10], [17]])  # 3, 1 and 4, 1
+    np.testing.assert_allclose(vectors, [[3, 1], [4, 1]] / lengths, rtol=1e-6)
+    # It may refuse what it does not know, so it is asked for OpenAI's own fields only.
+    assert service.bodies[-1] == {"input": ["abc", "abcd"], "model": "small-model"}
+    encoder.close()
+
+
+def test_vectors_follow_their_index_and_not_their_place(service: StandIn) -> None:
+    encoder = service.open()
+    service.script = [
+        data(lambda texts: [{"index": i, "embedding": embed(t)} for i, t in enumerate(texts)][::-1])
+    ]
+    np.testing.assert_allclose(encoder.encode_queries(["abc", ""]).dense[1], [0, 1])
+    encoder.close()
+
+
+def test_base64_embeddings_are_read(service: StandIn) -> None:
+    encoder = service.open()
+    packed = base64.b64encode(np.array([0.6, 0.8], dtype="<f4").tobytes()).decode()
+    service.script = [data(lambda texts: [{"index": 0, "embedding": packed}])]
+    np.testing.assert_allclose(encoder.encode_queries(["x"]).dense, [[0.6, 0.8]], rtol=1e-6)
+    encoder.close()
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_passing_failure_is_tried_again(service: StandIn, status: int) -> None:
+    encoder = service.open()
+    service.script = [lambda _: Response(status_code=status)] * 2
+    assert encoder.encode_queries(["abc"]).dense.shape == (1, 2)
+    assert len(service.bodies) == 4  # one to open, two failures, one success
+    encoder.close()
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_is_honoured(service: StandIn, form: str) -> None:
+    encoder = service.open()
+    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    wait = "1" if form == "seconds" else moment
+    times: list[float] = []
+
+    def overloaded(_: dict[str, Any]) -> Response:
+        times.append(time.time())
+        return Response(status_code=429, headers={"Retry-After": wait})
+
+    def answers(body: dict[str, Any]) -> Response:
+        times.append(time.time())
+        return good(body)
+
+    service.script = [overloaded, answers]
+    encoder.encode_queries(["abc"])
+    assert times[1] - times[0] > 0.9  # the back-off alone is 0.01 s
+    encoder.close()
+
+
+def test_a_wait_that_is_too_long_fails_at_once(service: StandIn) -> None:
+    encoder = service.open()
+    service.script = [lambda _: Response(status_code=429, headers={"Retry-After": "3600"})]
+    with pytest.raises(EncoderError, match="asks to wait 3600 s"):
+        encoder.encode_queries(["abc"])
+    encoder.close()
+
+
+def test_a_lasting_failure_is_an_error_and_no_empty_answer(service: StandIn) -> None:
+    encoder = service.open(retries=2)
+    service.script = [lambda _: Response("out of memory", status_code=500)] * 3
+    with pytest.raises(EncoderError, match=r"answered 500 \(out of memory\), in 3 attempts"):
+        encoder.encode_queries(["abc"])
+    encoder.close()
+
+
+def test_a_refusal_is_not_tried_again_and_shows_no_key(service: StandIn) -> None:
+    service.script = [lambda _: Response(f"Incorrect API key provided: {KEY}.", status_code=401)]
+    with pytest.raises(EncoderError, match="SCHOLARBASE_ENCODER_API_KEY") as caught:
+        service.open(api_key=KEY)
+    assert KEY not in str(caught.value)
+    assert len(service.bodies) == 1
+
+
+def _sparse(weights: object) -> Step:
+    return data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0], "sparse_embedding": weights}])
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (data(lambda texts: []), "answered 2 texts with 0 vectors"),
+        (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}]), "answered 2 texts with 1 vectors"),
+        (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}] * 2), "once each"),
+        (data(lambda texts: [{"embedding": [1.0, 2.0]}] * 2), "once each"),
+        (data(lambda texts: [{"index": i, "embedding": [1.0] * (i + 2)} for i in range(2)]), r"of \[2, 3\]"),
+        (data(lambda texts: [{"index": i, "embedding": [1.0] * 3} for i in range(2)]), "of 3 dimensions"),
+        (data(lambda texts: [{"index": i, "embedding": []} for i in range(2)]), r"of \[0\] dimensions"),
+        (data(lambda texts: [{"index": i, "embedding": [0.0, 0.0]} for i in range(2)]), "zero or not finite"),
+        (
+            data(lambda texts: [{"index": i, "embedding": [1.0, None]} for i in range(2)]),
+            "no list of numbers",
+        ),
+        (data(lambda texts: [{"index": i, "embedding": "no base64"} for i in range(2)]), "cannot be read"),
+        (lambda _: Response('{"data": [{"index": 0, "embedding": [NaN, 1]}]}'), "not JSON"),
+        (lambda _: Response("<html>Welcome</html>"), "not JSON"),
+        (lambda _: Response("[]"), "no object"),
+        (lambda _: JSONResponse({"ok": True}), "without a list named data"),
+        (lambda _: Response(status_code=302, headers={"Location": "/login"}), "answered 302"),
+    ],
+)
+def test_an_answer_that_cannot_be_right_is_an_error(service: StandIn, step: Step, sentence: str) -> None:
+    encoder = service.open(retries=0)
+    service.script = [step]
+    with pytest.raises(EncoderError, match=sentence):
+        encoder.encode_documents(["a", "b"])
+    encoder.close()
+
+
+def test_a_not_a_number_in_base64_is_an_error(service: StandIn) -> None:
+    encoder = service.open()
+    packed = base64.b64encode(np.array([np.nan, 0.8], dtype="<f4").tobytes()).decode()
+    service.script = [data(lambda texts: [{"index": 0, "embedding": packed}])]
+    with pytest.raises(EncoderError, match="zero or not finite"):
+        encoder.encode_queries(["x"])
+    encoder.close()
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"indices": [1, 1], "values": [0.5, 0.5]},
+        {"indices": [1], "values": [0.5, 0.5]},
+        {"indices": [-1], "values": [0.5]},
+        {"indices": [2**32], "values": [0.5]},
+        {"indices": [1], "values": [0.0]},
+        {"values": [0.5]},
+        "none",
+    ],
+)
+def test_term_weights_that_cannot_be_right_are_an_error(service: StandIn, weights: object) -> None:
+    service.script = [_sparse(weights)]
+    with pytest.raises(EncoderError, match="learned sparse weights that cannot be read"):
+        service.open()
+
+
+def test_term_weights_are_put_in_order(service: StandIn) -> None:
+    step = _sparse({"indices": [9, 4], "values": [0.5, 0.25]})
+    service.script = [step, step]
+    encoder = service.open()
+    assert encoder.spec.learned_sparse
+    sparse = encoder.encode_queries(["x"]).sparse
+    assert sparse is not None
+    assert (sparse[0].indices.tolist(), sparse[0].values.tolist()) == ([4, 9], [0.25, 0.5])
+    with pytest.raises(EncoderError, match="for some texts and not for others"):
+        encoder.encode_queries(["x"])
+    encoder.close()
+
+
+def test_a_service_that_changes_its_model_is_an_error(
+    service: StandIn, minilm: SentenceTransformersEncoder
+) -> None:
+    def served(fingerprint: str) -> Step:
+        spec = {"kind": "sentence-transformers", "name": "m", "dimensions": 2, "fingerprint": fingerprint}
+        return lambda body: JSONResponse(
+            {"data": [{"index": 0, "embedding": [3, 4]}], "scholarbase": {"encoder": spec}}
+        )
+
+    service.script = [served("one"), served("one"), served("two")]
+    encoder = service.open()
+    assert encoder.spec.fingerprint == "one"
+    encoder.encode_queries(["x"])
+    assert service.bodies[-1]["input_type"] == "query"
+    with pytest.raises(EncoderError, match="vectors of two models cannot be mixed"):
+        encoder.encode_documents(["x"])
+    assert service.bodies[-1]["input_type"] == "document"
+    encoder.close()
+
+
+def test_no_model_named_where_one_is_needed(service: StandIn) -> None:
+    service.script = [data(lambda texts: [{"index": 0, "embedding": [1.0]}])]
+    with pytest.raises(EncoderError, match="needs a model's name"):
+        HttpEncoder(service.url)
+
+
+def test_two_models_named(service: StandIn) -> None:
+    with pytest.raises(EncoderError, match="Two models are named"):
+        HttpEncoder(f"{service.url}#one", model="two")
+
+
+# httpcore leaves the socket of a refused connection to the garbage collector.
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_no_one_answers(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r"at unix:.*no\.sock does not answer .* in 2 attempts"):
+        HttpEncoder(f"unix:{tmp_path / 'no.sock'}", retries=1, backoff=0.01)
+
+
+def test_a_password_in_the_url_is_not_shown() -> None:
+    with pytest.raises(EncoderError) as caught:
+        HttpEncoder("http://user:secret@127.0.0.1:9/v1?key=secret#m", retries=0)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_closed_encoder_says_so(service: StandIn) -> None:
+    encoder = service.open()
+    encoder.close()
+    with pytest.raises(EncoderError, match="is closed: open it again"):
+        encoder.encode_queries(["x"])

