@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scholarbase.errors import VectorIndexError
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    Payload,
+    SparseVector,
+    VectorConfig,
+    VectorPoint,
+)
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter, read_config
+from tests.indexes.vectors.conftest import CONFIG, Corpus
+
+BUILD = """
+import sys
+from pathlib import Path
+import numpy as np
+from scholarbase.indexes.vectors.base import Payload, SparseVector, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.edge import EdgeWriter
+
+writer = EdgeWriter.open(Path(sys.argv[1]), VectorConfig(dimensions=16))
+for start in range(int(sys.argv[2]), 1_000_000, 100):
+    writer.upsert([
+        VectorPoint(n, Payload(first_day=20200101 + n % 9), np.random.default_rng(n).standard_normal(16),
+                    {"bm25": SparseVector([n % 50, 50 + n % 7], [1.0, 0.5 + n % 3])})
+        for n in range(start, start + 100)
+    ])
+    writer.flush()
+    print(start + 100, flush=True)
+"""
+
+
+def points(numbers: range) -> list[VectorPoint]:
+    return [
+        VectorPoint(
+            n,
+            Payload(first_day=20200101 + n % 9),
+            np.random.default_rng(n).standard_normal(16).astype(np.float32),
+            {BM25: SparseVector([n % 50, 50 + n % 7], [1.0, 0.5 + n % 3])},
+        )
+        for n in numbers
+    ]
+
+
+def contents(path: Path) -> list[tuple]:
+    index = EdgeIndex.open(path)
+    found = [(p.id, p.payload, p.sparse[BM25], p.dense.tolist()) for batch in index.points() for p in batch]
+    query = np.ones(16, dtype=np.float32)
+    found.append(tuple(index.search_dense(query, 50, NO_FILTERS, exact=True)))
+    found.append(tuple(index.search_sparse(BM25, SparseVector([3, 51], [1.0, 1.0]), 50, NO_FILTERS)))
+    index.close()
+    return found
+
+
+def test_a_build_that_is_killed_again_and_again_ends_as_one_that_is_not(tmp_path: Path) -> None:
+    config = VectorConfig(dimensions=16)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    done = 0
+    for _ in range(4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(killed), str(done)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(3):
+            done = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+    writer = EdgeWriter.open(killed, config)
+    # What was flushed is there; what came after may be, and is repeated.
+    for start in range(done, done + 1000, 100):
+        writer.upsert(points(range(start, start + 100)))
+    writer.finish()
+    writer.close()
+    index = EdgeIndex.open(killed)
+    held = list(index.ids())
+    index.close()
+    assert held[: done + 1000] == list(range(done + 1000))
+    writer = EdgeWriter.open(whole, config)
+    writer.upsert(points(range(len(held))))
+    writer.finish()
+    writer.close()
+    assert contents(killed) == contents(whole)
+
+
+def test_a_half_made_shard_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "vectors.new" / "segments").mkdir(parents=True)
+    (tmp_path / "vectors.new" / "edge_config.json").write_text("{")
+    writer = EdgeWriter.open(tmp_path / "vectors", CONFIG)
+    writer.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
+
+
+def test_finishing_twice_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    for _ in range(2):
+        writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
+        writer.upsert(points(range(300)))
+        writer.finish()
+        writer.finish()
+        writer.close()
+        writer.close()
+    index = EdgeIndex.open(path)
+    assert index.count(NO_FILTERS) == 300
+    # IDF counts every point once: of 300, six have term 3 and 43 have term 51.
+    assert len(index.search_sparse(BM25, SparseVector([3], [1.0]), 400, NO_FILTERS)) == 6
+    score = index.search_sparse(BM25, SparseVector([3], [1.0]), 1, NO_FILTERS)[0].score
+    assert score == pytest.approx(np.log(1 + 294.5 / 6.5), rel=1e-5)
+    index.close()
+
+
+def test_the_layout_is_read_back(tmp_path: Path) -> None:
+    for number, config in enumerate(
+        [
+            VectorConfig(),
+            VectorConfig(learned=True),
+            VectorConfig(dimensions=8, m=8, ef_construct=64),
+            VectorConfig(dimensions=8, quantization=None, learned=True),
+        ]
+    ):
+        path = tmp_path / str(number)
+        writer = EdgeWriter.open(path, config)
+        writer.finish()
+        writer.close()
+        assert read_config(path) == config
+        index = EdgeIndex.open(path)
+        assert index.config == config
+        assert index.count(NO_FILTERS) == 0
+        assert list(index.ids()) == []
+        index.close()
+
+
+def test_another_layout_is_refused(tmp_path: Path) -> None:
+    EdgeWriter.open(tmp_path / "vectors", VectorConfig(dimensions=8)).close()
+    with pytest.raises(VectorIndexError, match=r"dimensions=8.*dimensions=9"):
+        EdgeWriter.open(tmp_path / "vectors", VectorConfig(dimensions=9))
+
+
+def test_learned_weights_are_a_plain_dot_product(tmp_path: Path) -> None:
+    writer = EdgeWriter.open(tmp_path / "vectors", VectorConfig(learned=True))
+    writer.upsert(
+        [
+            VectorPoint(1, Payload(), sparse={LEARNED: SparseVector([4, 9], [0.5, 0.25])}),
+            VectorPoint(
+                2, Payload(), sparse={LEARNED: SparseVector([9], [2.0]), BM25: SparseVector([9], [1.0])}
+            ),
+            VectorPoint(3, Payload(), sparse={BM25: SparseVector([4], [1.0])}),
+            VectorPoint(4, Payload(), sparse={LEARNED: SparseVector([], [])}),
+        ]
+    )
+    writer.finish()
+    writer.close()
+    index = EdgeIndex.open(tmp_path / "vectors")
+    assert index.search_sparse(LEARNED, SparseVector([4, 9], [1.0, 0.5]), 10, NO_FILTERS) == [
+        (2, 1.0),
+        (1, 0.625),
+    ]
+    assert [index.count(NO_FILTERS, vector=name) for name in (LEARNED, BM25)] == [2, 2]
+    assert index.count(NO_FILTERS) == 4
+    index.close()
+
+
+def test_a_bad_point_is_refused_with_its_batch(tmp_path: Path, corpus: Corpus) -> None:
+    writer = EdgeWriter.open(tmp_path / "vectors", CONFIG)
+    good = corpus.points[0]
+    for bad, said in [
+        (VectorPoint(7, Payload(), np.full(32, np.nan, dtype=np.float32)), "Paper 7 has NaN"),
+        (VectorPoint(8, Payload(), np.ones(31, dtype=np.float32)), "Paper 8 has a dense vector of shape"),
+        (VectorPoint(9, Payload(), sparse={LEARNED: SparseVector([1], [1.0])}), "Paper 9.*learned"),
+        (
+            VectorPoint(10, Payload(), sparse={BM25: SparseVector([1, 2], [1.0])}),
+            "Paper 10 has 2 bm25 indices",
+        ),
+        (VectorPoint(11, Payload(), sparse={BM25: SparseVector([1], [float("inf")])}), "Paper 11.*infinity"),
+        (VectorPoint(-1, Payload()), "-1 is no id"),
+    ]:
+        with pytest.raises(VectorIndexError, match=said):
+            writer.upsert([good, bad])
+    writer.finish()
+    writer.close()
+    index = EdgeIndex.open(tmp_path / "vectors")
+    assert index.count(NO_FILTERS) == 0
+    index.close()
+
+
+def test_ten_thousand_ids_make_a_filter(edge: EdgeIndex, corpus: Corpus) -> None:
+    many = frozenset(range(200, 10_200))
+    assert edge.count(ResolvedFilters(within=many)) == 141
+    assert edge.count(ResolvedFilters(exclude=many)) == 199
+    assert edge.count(ResolvedFilters(within=many, exclude=frozenset({200})), vector=DENSE) == sum(
+        point.dense is not None for point in corpus.points[200:]
+    )
+
+
+def test_a_damaged_shard_is_an_error(shard: Path, tmp_path: Path) -> None:
+    subprocess.run(["cp", "-r", str(shard), str(tmp_path / "vectors")], check=True)
+    for path in (tmp_path / "vectors").rglob("segment.json"):
+        path.write_text("{}")
+    with pytest.raises(VectorIndexError, match=r"failed to be opened|at .* failed"):
+        EdgeIndex.open(tmp_path / "vectors")
+    assert list(tmp_path.iterdir()) == [tmp_path / "vectors"]
+    (tmp_path / "vectors" / "edge_config.json").write_text("[]")
+    with pytest.raises(VectorIndexError, match=r"edge_config\.json cannot be read"):
+        EdgeIndex.open(tmp_path / "vectors")
+
+
+def test_a_closed_index_says_so(shard: Path, corpus: Corpus) -> None:
+    index = EdgeIndex.open(shard)
+    index.close()
+    with pytest.raises(VectorIndexError, match="failed to answer a query"):
+        index.search_sparse(BM25, corpus.bm25.query("networks"), 10, NO_FILTERS)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import StorageError, VectorIndexError
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import BM25
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.shard_view import ShardView, copy_sparse
+from tests.indexes.vectors.conftest import Corpus
+
+SERVE = """
+import json, sys
+from pathlib import Path
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.bm25 import Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex
+
+index = EdgeIndex.open(Path(sys.argv[1]))
+found = index.search_sparse("bm25", Bm25Text().query("neural networks for images"), 20, NO_FILTERS)
+print(json.dumps([index.count(NO_FILTERS), found]), flush=True)
+sys.stdin.readline()
+index.close()
+"""
+
+
+@pytest.fixture
+def library(shard: Path, tmp_path: Path) -> Path:
+    """A library folder of its own, with a shard in it."""
+    shutil.copytree(shard, tmp_path / "library" / "vectors")
+    return tmp_path / "library"
+
+
+def fingerprint(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """Every file's inode, time of change and content."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_ino,
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def serve(shard: Path, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(shard)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def answer(process: subprocess.Popen[str]) -> list:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.communicate("\n", timeout=30)
+    assert process.returncode == 0
+
+
+def test_a_library_is_untouched_by_being_served(library: Path, corpus: Corpus) -> None:
+    before = fingerprint(library)
+    index = EdgeIndex.open(library / "vectors")
+    assert index.search_sparse(BM25, corpus.bm25.query("neural networks"), 10, NO_FILTERS)
+    assert index.search_dense(corpus.project("neural networks"), 10, NO_FILTERS)
+    assert sum(1 for _ in index.ids()) == len(corpus.points)
+    index.close()
+    index.close()
+    assert fingerprint(library) == before
+    assert [path.name for path in library.iterdir()] == ["vectors"]
+
+
+def test_a_library_is_untouched_by_the_death_of_its_server(library: Path, corpus: Corpus) -> None:
+    before = fingerprint(library / "vectors")
+    process = serve(library / "vectors")
+    answer(process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert len(list((library / ".vectors-views").iterdir())) == 1
+    assert fingerprint(library / "vectors") == before
+    # What it left is removed by whoever comes next.
+    index = EdgeIndex.open(library / "vectors")
+    (view,) = (library / ".vectors-views").iterdir()
+    assert view.name.startswith(f"{os.getpid()}-")
+    index.close()
+    assert fingerprint(library / "vectors") == before
+    assert [path.name for path in library.iterdir()] == ["vectors"]
+
+
+def test_three_processes_at_once_give_the_same_answers(library: Path, corpus: Corpus) -> None:
+    processes = [serve(library / "vectors") for _ in range(3)]
+    answers = [answer(process) for process in processes]
+    assert len(list((library / ".vectors-views").iterdir())) == 3
+    assert answers[0][0] == len(corpus.points)
+    assert len(answers[0][1]) == 20
+    assert answers[1] == answers[0]
+    assert answers[2] == answers[0]
+    for process in processes:
+        end(process)
+    assert [path.name for path in library.iterdir()] == ["vectors"]
+
+
+def test_a_view_takes_little_room(library: Path) -> None:
+    view = ShardView.open(library / "vectors")
+    own = sum(
+        path.stat().st_blocks * 512
+        for path in view.path.rglob("*")
+        if path.is_file() and path.stat().st_nlink == 1
+    )
+    shared = [path.name for path in view.path.rglob("*") if path.is_file() and path.stat().st_nlink > 1]
+    view.close()
+    assert {"matrix.dat", "quantized.data", "page_0.dat", "inverted_index.dat"} <= set(shared)
+    assert own < 1_000_000
+
+
+@pytest.fixture
+def read_only(library: Path) -> Iterator[Path]:
+    """The library on a mount that nobody can write to."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting needs root")
+    mounted = subprocess.run(
+        ["mount", "--bind", str(library), str(library)], capture_output=True, check=False
+    ).returncode
+    if mounted:
+        pytest.skip("mounting is not permitted")
+    try:
+        if subprocess.run(["mount", "-o", "remount,ro,bind", str(library)], check=False).returncode:
+            pytest.skip("mounting read-only is not permitted")
+        yield library
+    finally:
+        subprocess.run(["umount", str(library)], check=True)
+
+
+def test_a_read_only_library_is_served(read_only: Path, tmp_path: Path, corpus: Corpus) -> None:
+    with pytest.raises(OSError, match="Read-only"):
+        (read_only / "new").touch()
+    before = fingerprint(read_only)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    processes = [serve(read_only / "vectors", TMPDIR=str(temporary)) for _ in range(2)]
+    first, second = [answer(process) for process in processes]
+    assert first == second
+    assert first[0] == len(corpus.points)
+    assert len(first[1]) == 20
+    assert len(list(temporary.glob("scholarbase-views-*/*/*"))) == 2
+    for process in processes:
+        end(process)
+    assert fingerprint(read_only) == before
+    assert list(temporary.glob("scholarbase-views-*/*")) == []
+
+
+def test_no_room_anywhere_is_an_error(read_only: Path) -> None:
+    with pytest.raises(StorageError, match="TMPDIR"):
+        ShardView.open(read_only / "vectors", temporary=read_only / "temporary")
+
+
+def test_an_index_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(VectorIndexError, match="No vector index at"):
+        EdgeIndex.open(tmp_path / "vectors")
+    with pytest.raises(VectorIndexError, match="No vector index at"):
+        ShardView.open(tmp_path / "vectors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sparse_copy_is_the_same_file(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    with source.open("wb") as file:
+        file.write(b"head")
+        file.seek(5_000_000)
+        file.write(b"middle" * 30_000)
+        file.truncate(12_345_678)
+    copy_sparse(source, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+    assert (tmp_path / "copy").stat().st_blocks * 512 < 1_000_000
+    (tmp_path / "empty").touch()
+    copy_sparse(tmp_path / "empty", tmp_path / "empty copy")
+    assert (tmp_path / "empty copy").read_bytes() == b""
