@@ -83,7 +83,8 @@ class Encoder(Protocol):
 def unit_rows(vectors: npt.ArrayLike, source: str) -> npt.NDArray[np.float32]:
     """``vectors``, of shape (n, dimensions), as float32 with each row scaled to length 1.
 
-    ``source`` names the encoder in the error.
+    Rows whose length is 1 but for float32's rounding stay as they are, to the last bit: vectors that travel
+    or are stored do not change on the way. ``source`` names the encoder in the error.
 
     Raises:
         EncoderError: a row has a number that is not finite, or no direction.
@@ -96,4 +97,5 @@ def unit_rows(vectors: npt.ArrayLike, source: str) -> npt.NDArray[np.float32]:
             f"{source} gave a vector that is zero or not finite for text {bad[0] + 1} of {len(rows)}: "
             "none of this batch is used. Check the model's files and its device."
         )
+    lengths[np.abs(lengths - 1) < 1e-6] = 1
     return np.ascontiguousarray(rows / lengths, dtype=np.float32)

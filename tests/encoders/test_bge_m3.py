@@ -9,7 +9,7 @@ import pytest
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder, is_bge_m3
 from scholarbase.errors import EncoderError
-from tests.encoders.tiny_bge_m3 import HIDDEN_SIZE, MAX_POSITIONS, SENTENCES
+from tests.encoders.tiny_bge_m3 import HIDDEN_SIZE, MAX_POSITIONS, SENTENCES, make_tiny_bge_m3
 
 TEXTS = [
     *SENTENCES,
@@ -34,6 +34,13 @@ def test_the_spec_comes_from_the_models_configuration(tiny_bge_m3: BgeM3Encoder)
     assert (spec.kind, spec.name, spec.learned_sparse) == ("bge-m3", "tiny-bge-m3", True)
     assert spec.dimensions == HIDDEN_SIZE
     assert spec.max_tokens == MAX_POSITIONS - 2  # 1024 would be more than the model has positions for
+
+
+def test_the_same_model_made_again_has_the_same_fingerprint(
+    tiny_bge_m3: BgeM3Encoder, tmp_path: Path
+) -> None:
+    again = BgeM3Encoder(make_tiny_bge_m3(tmp_path / "again"), device="cpu").spec
+    assert (again.name, again.fingerprint) == ("again", tiny_bge_m3.spec.fingerprint)
 
 
 def test_dense_vectors_are_those_of_flag_embedding(tiny_bge_m3: BgeM3Encoder, theirs: dict) -> None:

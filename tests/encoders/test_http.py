@@ -112,6 +112,9 @@ def test_a_stand_in_for_the_served_model(minilm_service: str, minilm: SentenceTr
     served = encoder.encode_documents(texts)
     assert served.sparse is None
     np.testing.assert_allclose(served.dense, minilm.encode_documents(texts).dense, atol=1e-6)
+    np.testing.assert_array_equal(  # alone in its batch on both sides, so equal to the last bit
+        encoder.encode_queries(["one query"]).dense, minilm.encode_queries(["one query"]).dense
+    )
     assert encoder.encode_queries([]).dense.shape == (0, 384)
     encoder.close()
 

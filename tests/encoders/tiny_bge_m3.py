@@ -1,8 +1,9 @@
 """A checkpoint of BGE-M3's architecture with a few thousand weights: what it says means nothing, how it is
-loaded and run is the same. Made afresh from a fixed seed: the same folder content each time."""
+loaded and run is the same. Made from a fixed seed: the same model each time."""
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 
 HIDDEN_SIZE = 16
@@ -21,17 +22,18 @@ SENTENCES = (
 def make_tiny_bge_m3(folder: Path) -> Path:
     """Write the checkpoint to ``folder`` and give it back."""
     import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaModel
 
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    tokenizer = Tokenizer(models.Unigram())
+    # Words and, for words it does not know, their letters. Not trained: training is not the same each time.
+    words = sorted({f"\u2581{word}" for sentence in SENTENCES for word in sentence.split()})
+    letters = sorted({"\u2581", *string.ascii_letters, *string.punctuation, *"".join(SENTENCES)} - {" "})
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("<mask>", 0.0)]
+    pieces += [(word, -3.0) for word in words] + [(letter, -6.0) for letter in letters]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=150, special_tokens=special, unk_token="<unk>", show_progress=False
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
@@ -63,5 +65,7 @@ def make_tiny_bge_m3(folder: Path) -> Path:
         torch.manual_seed(20240205)
         XLMRobertaModel(config).eval().save_pretrained(folder)
         torch.save(torch.nn.Linear(HIDDEN_SIZE, HIDDEN_SIZE).state_dict(), folder / "colbert_linear.pt")
-        torch.save(torch.nn.Linear(HIDDEN_SIZE, 1).state_dict(), folder / "sparse_linear.pt")
+        sparse = torch.nn.Linear(HIDDEN_SIZE, 1).state_dict()
+        sparse["bias"] += 0.6  # most tokens weigh something, some nothing
+        torch.save(sparse, folder / "sparse_linear.pt")
     return folder
