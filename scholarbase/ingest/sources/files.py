@@ -11,13 +11,10 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from scholarbase.errors import SourceError
 from scholarbase.ingest.sources.detect import LINES_LOOKED_AT, UNUSED, Dataset, detect
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer, WriteableBuffer
 
 Compression = Literal["none", "gzip", "xz", "zstd"]
 
@@ -27,7 +24,7 @@ _MAGIC: Final[tuple[tuple[bytes, Compression], ...]] = (
     (b"\xfd7zXZ\x00", "xz"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
-_BUFFER: Final = 1 << 20
+_CHUNK: Final = 1 << 18
 
 READ_ORDER: Final[tuple[Dataset, ...]] = (
     Dataset.PAPERS,
@@ -81,8 +78,8 @@ def open_lines(path: Path, position: list[int] | None = None) -> Generator[tuple
     number = 0
     try:
         with path.open("rb") as file, closing(_decompressed(file, compression_of(path))) as stream:
-            for number, line in enumerate(stream, 1):
-                text = line.rstrip(b"\r\n")
+            for number, line in enumerate(_split(stream), 1):
+                text = line.removesuffix(b"\r")
                 if number == 1:
                     text = text.removeprefix(b"\xef\xbb\xbf")
                 if position is not None and number % 1000 == 0:
@@ -205,20 +202,36 @@ def _unreadable(path: Path, error: OSError) -> SourceError:
     )
 
 
-def _decompressed(file: io.BufferedReader, compression: Compression) -> io.BufferedReader:
-    raw: Any
-    if compression == "none":
-        return file
+def _decompressed(file: io.BufferedReader, compression: Compression) -> _Stream:
     if compression == "gzip":
-        raw = gzip.GzipFile(fileobj=file)
-    elif compression == "xz":
-        raw = lzma.LZMAFile(file)  # noqa: SIM115 - closed with the reader around it
-    else:
-        raw = _ZstdStream(file)
-    return io.BufferedReader(raw, _BUFFER)
+        return gzip.GzipFile(fileobj=file)
+    if compression == "xz":
+        return lzma.LZMAFile(file)
+    return _ZstdStream(file) if compression == "zstd" else file
 
 
-class _ZstdStream(io.RawIOBase):
+def _split(stream: _Stream) -> Iterator[bytes]:
+    """The lines of a stream. Unlike a BufferedReader's, they come to the last whole one before a fault."""
+    pieces: list[bytes] = []
+    while chunk := stream.read1(_CHUNK):
+        lines = chunk.split(b"\n")
+        pieces.append(lines[0])
+        if len(lines) > 1:
+            yield b"".join(pieces)
+            yield from lines[1:-1]
+            pieces = [lines[-1]]
+    last = b"".join(pieces)
+    if last:
+        yield last
+
+
+class _Stream(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class _ZstdStream:
     """A zstd stream of any number of frames. zstandard's own reader takes a stream cut short for a whole one,
     so this one looks for the end of the last frame."""
 
@@ -235,35 +248,26 @@ class _ZstdStream(io.RawIOBase):
         self._file = file
         self._frame: Any = self._new_frame()
         self._begun = False
-        self._out = b""
 
-    def readable(self) -> bool:
-        return True
+    def read1(self, size: int, /) -> bytes:
+        """What the next ``size`` stored bytes hold; nothing at the end of the file."""
+        while True:
+            data = b""
+            if self._frame.eof:
+                data = self._frame.unused_data
+                self._frame, self._begun = self._new_frame(), False
+            data = data or self._file.read(size)
+            if not data:
+                if self._begun:
+                    raise EOFError("the last zstd frame is cut short")
+                return b""
+            self._begun = True
+            try:
+                text: bytes = self._frame.decompress(data)
+            except self._failure as error:
+                raise EOFError(str(error)) from error
+            if text:
+                return text
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        while not self._out:
-            if not self._fill():
-                return 0
-        size = min(len(view), len(self._out))
-        view[:size] = self._out[:size]
-        self._out = self._out[size:]
-        return size
-
-    def _fill(self) -> bool:
-        """Decompress some more; False at the end of the file."""
-        if self._frame.eof:
-            data: ReadableBuffer = self._frame.unused_data or self._file.read(1 << 17)
-            self._frame, self._begun = self._new_frame(), False
-        else:
-            data = self._file.read(1 << 17)
-        if not data:
-            if self._begun:
-                raise EOFError("the last zstd frame is cut short")
-            return False
-        self._begun = True
-        try:
-            self._out = self._frame.decompress(data)
-        except self._failure as error:
-            raise EOFError(str(error)) from error
-        return True
+    def close(self) -> None:
+        """The file is closed by who opened it."""

@@ -1,0 +1,218 @@
+"""Identifiers. The ids are those of real papers, looked up at the sites that give them out."""
+
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scholarbase import identifiers
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import Identifier, parse
+
+SHA = "649def34f8be52c8b66281af98ae884c09aef38b"
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        # arXiv, new and old
+        ("2309.06180", "arXiv:2309.06180"),
+        ("2309.06180v3", "arXiv:2309.06180"),
+        ("  arXiv:2309.06180V12\n", "arXiv:2309.06180"),
+        ("ARXIV:0704.0001", "arXiv:0704.0001"),
+        ("arxiv: 1412.6980", "arXiv:1412.6980"),
+        ("hep-th/9901001", "arXiv:hep-th/9901001"),
+        ("HEP-TH/9901001v2", "arXiv:hep-th/9901001"),
+        ("math.GT/0309136", "arXiv:math/0309136"),
+        ("arXiv:math.GT/0309136v1", "arXiv:math/0309136"),
+        ("cond-mat.supr-con/9609004", "arXiv:cond-mat/9609004"),
+        # arXiv links
+        ("https://arxiv.org/abs/2309.06180", "arXiv:2309.06180"),
+        ("http://www.arxiv.org/pdf/2309.06180v1.pdf", "arXiv:2309.06180"),
+        ("https://arxiv.org/pdf/2309.06180v2?download=1#page=3", "arXiv:2309.06180"),
+        ("https://arxiv.org/html/2309.06180v1", "arXiv:2309.06180"),
+        ("https://export.arxiv.org/abs/hep-th/9901001/", "arXiv:hep-th/9901001"),
+        ("https://arxiv.org/abs/hep-th%2F9901001", "arXiv:hep-th/9901001"),
+        ("https://www.alphaxiv.org/abs/2309.06180", "arXiv:2309.06180"),
+        ("https://ar5iv.labs.arxiv.org/html/math/0309136", "arXiv:math/0309136"),
+        ("https://ar5iv.org/abs/2309.06180", "arXiv:2309.06180"),
+        ("arxiv.org/abs/2309.06180", "arXiv:2309.06180"),
+        ("arXiv:https://arxiv.org/abs/2309.06180", "arXiv:2309.06180"),
+        # Semantic Scholar
+        ("CorpusId:13756489", "CorpusId:13756489"),
+        ("CorpusID:013756489", "CorpusId:13756489"),
+        ("corpusid: 13756489", "CorpusId:13756489"),
+        (SHA.upper(), f"sha:{SHA}"),
+        (f"sha:{SHA}", f"sha:{SHA}"),
+        (f"https://www.semanticscholar.org/paper/{SHA}", f"sha:{SHA}"),
+        (f"https://www.semanticscholar.org/paper/Construction-of-the-Graph/{SHA}?utm=1", f"sha:{SHA}"),
+        ("https://www.semanticscholar.org/p/13756489", "CorpusId:13756489"),
+        ("https://api.semanticscholar.org/CorpusID:13756489", "CorpusId:13756489"),
+        ("https://api.semanticscholar.org/graph/v1/paper/ARXIV:2106.15928", "arXiv:2106.15928"),
+        ("https://api.semanticscholar.org/graph/v1/paper/hep-th/9901001/references?limit=5", "arXiv:hep-th/9901001"),
+        # DOI
+        ("10.18653/v1/N18-3011", "DOI:10.18653/v1/n18-3011"),
+        ("DOI:10.18653/v1/N18-3011", "DOI:10.18653/v1/n18-3011"),
+        ("doi: 10.1000/182", "DOI:10.1000/182"),
+        ("https://doi.org/10.18653/V1/N18-3011", "DOI:10.18653/v1/n18-3011"),
+        ("http://dx.doi.org/10.1016%2F0550-3213%2894%2990449-9", "DOI:10.1016/0550-3213(94)90449-9"),
+        ("DOI:https://doi.org/10.1000/182", "DOI:10.1000/182"),
+        ("10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9",
+         "DOI:10.1002/(sici)1097-4571(199009)41:6<391::aid-asi1>3.0.co;2-9"),
+        ("10.48550/arXiv.2309.06180", "arXiv:2309.06180"),
+        ("https://doi.org/10.48550/ARXIV.2309.06180", "arXiv:2309.06180"),
+        ("doi:10.48550/arXiv.hep-th/9901001", "arXiv:hep-th/9901001"),
+        # ACL Anthology
+        ("ACL:W12-3903", "ACL:W12-3903"),
+        ("acl:p18-1001", "ACL:P18-1001"),
+        ("ACL:2020.acl-main.447", "ACL:2020.acl-main.447"),
+        ("https://aclanthology.org/2020.acl-main.447/", "ACL:2020.acl-main.447"),
+        ("https://aclanthology.org/P18-1001.pdf", "ACL:P18-1001"),
+        ("https://www.aclweb.org/anthology/P18-1001", "ACL:P18-1001"),
+        # PubMed, PubMed Central, MAG, DBLP
+        ("PMID:19872477", "PMID:19872477"),
+        ("https://pubmed.ncbi.nlm.nih.gov/19872477/", "PMID:19872477"),
+        ("https://www.ncbi.nlm.nih.gov/pubmed/19872477", "PMID:19872477"),
+        ("PMCID:2323736", "PMCID:2323736"),
+        ("pmcid:PMC2323736", "PMCID:2323736"),
+        ("PMC2323736", "PMCID:2323736"),
+        ("https://www.ncbi.nlm.nih.gov/pmc/articles/PMC2323736/", "PMCID:2323736"),
+        ("https://pmc.ncbi.nlm.nih.gov/articles/PMC2323736/", "PMCID:2323736"),
+        ("MAG:112218234", "MAG:112218234"),
+        ("DBLP:conf/acl/LoWNKW20", "DBLP:conf/acl/LoWNKW20"),
+        ("https://dblp.org/rec/conf/acl/LoWNKW20.html", "DBLP:conf/acl/LoWNKW20"),
+        # other links
+        ("URL:https://arxiv.org/abs/2106.15928v1", "arXiv:2106.15928"),
+        ("URL:http://Example.ORG:80/Paper/?b=1#top", "URL:https://example.org/Paper?b=1"),
+        ("https://example.org/paper//", "URL:https://example.org/paper"),
+        ("https://arxiv.org/list/cs.CL/recent", "URL:https://arxiv.org/list/cs.CL/recent"),
+        ("https://www.semanticscholar.org/author/1741101", "URL:https://www.semanticscholar.org/author/1741101"),
+    ],
+)  # fmt: skip
+def test_reads_every_form(text: str, canonical: str) -> None:
+    assert str(parse(text)) == canonical
+    assert parse(canonical) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "empty"),
+        (" \t\n", "empty"),
+        ("13756489", "CorpusId:13756489, PMID:13756489 or MAG:13756489"),
+        ("٢٣٠٩.٠٦١٨٠", "no known form"),
+        ("CorpusId:١٢٣", "positive whole number"),
+        ("CorpusId:0", "positive whole number"),
+        ("CorpusId:-5", "positive whole number"),
+        ("CorpusId:1234567890123456789", "positive whole number"),
+        ("2313.06180", "no known form"),
+        ("2300.06180", "no known form"),
+        ("arXiv:1501.0123", "no arXiv id"),
+        ("arXiv:1412.69801", "no arXiv id"),
+        ("arXiv:0703.0001", "no arXiv id"),
+        ("hep-xx/9901001", "no known form"),
+        ("hep-th/9913001", "no known form"),
+        ("https://arxiv.org/abs/2313.06180", "'2313.06180'"),
+        ("arXiv:https://doi.org/10.1000/182", "no arXiv id"),
+        ("DOI:11.1000/182", "no DOI id"),
+        ("10.1000/a b", "no known form"),
+        ("ACL:18-1001", "no ACL id"),
+        ("PMCID:PMC", "no PMCID id"),
+        ("DBLP:LoWNKW20", "no DBLP id"),
+        ("sha:123", "40 hexadecimal digits"),
+        (SHA[:39], "no known form"),
+        ("URL:", "no link"),
+        ("URL:not a link", "no link"),
+        ("http://", "no link"),
+        ("https://user:secret@example.org/x", "no link"),
+        ("Attention Is All You Need", "no known form"),
+        ("2309.\x0006180", "cannot be printed"),
+        ("arXiv:2309.06180\u200b", "cannot be printed"),
+        ("\ud800", "cannot be printed"),
+        ("K" * 3000, "3000 characters"),
+    ],
+)
+def test_refuses_with_a_sentence_that_names_the_value(text: str, part: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(text)
+    assert part in str(caught.value)
+    assert str(caught.value).endswith((".", "PubMed."))
+
+
+def test_refuses_what_is_no_text() -> None:
+    with pytest.raises(InvalidRequest, match="must be a text"):
+        parse(123)  # type: ignore[arg-type]
+
+
+def test_prefixed_and_old_arxiv_ids_resolve() -> None:
+    """The published server finds none of these."""
+    assert {parse(t) for t in ("arXiv:hep-th/9901001", "ARXIV:hep-th/9901001v1", "hep-th/9901001")} == {
+        Identifier("arXiv", "hep-th/9901001")
+    }
+
+
+PREFIXES = (
+    "", "arXiv:", "CorpusId:", "DOI:", "ACL:", "PMID:", "PMCID:", "PMC", "MAG:", "DBLP:", "sha:", "URL:",
+    "https://", "http://arxiv.org/abs/", "https://doi.org/10.1000/", "https://doi.org/", "doi.org/10.1000/",
+    "https://api.semanticscholar.org/graph/v1/paper/", "https://www.semanticscholar.org/paper/",
+    "https://aclanthology.org/", "https://pubmed.ncbi.nlm.nih.gov/", "https://dblp.org/rec/", "URL:https://",
+    "10.1000/", "10.48550/arXiv.", "hep-th/", "2309.", "DOI:https://doi.org/",
+)  # fmt: skip
+TAILS = st.text(max_size=40) | st.text(string.ascii_letters + string.digits + "./:-_?#%@ ()", max_size=40)
+
+
+@given(st.sampled_from(PREFIXES), TAILS)
+@example("https://", "a.b/x/#?")
+@example("https://doi.org/10.1000/", "%20")
+@example("https://doi.org/10.1000/", "%e2%84%aa")
+@example("https://dblp.org/rec/", "a/b%0a")
+@example("https://www.", "arxiv.org/abs/..")
+def test_any_text_is_read_or_refused_and_what_is_read_is_stable(prefix: str, tail: str) -> None:
+    try:
+        identifier = parse(prefix + tail)
+    except InvalidRequest:
+        return
+    assert parse(str(identifier)) == identifier
+    assert str(identifier).isprintable()
+
+
+@given(st.text())
+def test_the_functions_of_one_scheme_never_raise(text: str) -> None:
+    for read in (
+        identifiers.arxiv_id, identifiers.arxiv_id_from_number, identifiers.doi, identifiers.sha,
+        identifiers.number, identifiers.pmcid, identifiers.acl_id, identifiers.dblp_key,
+    ):  # fmt: skip
+        value = read(text)
+        assert value is None or value
+
+
+@pytest.mark.parametrize(
+    ("number", "arxiv_id"),
+    [
+        # Ids as a copy of the arXiv snapshot held them, and the papers' true ids by their titles on arXiv.
+        ("804.3575", "0804.3575"),
+        ("903.451", "0903.4510"),
+        ("1607.0253300000002", "1607.02533"),
+        ("1811.0126699999998", "1811.01267"),
+        ("1610.0582", "1610.05820"),
+        ("1406.5", "1406.5000"),
+        ("1313.5", None),
+        ("1607.025338", None),
+        ("17.5", None),
+        ("hep-th/9901001", None),
+    ],
+)
+def test_an_arxiv_id_that_became_a_number_is_mended(number: str, arxiv_id: str | None) -> None:
+    assert identifiers.arxiv_id_from_number(number) == arxiv_id
+
+
+@given(st.integers(7, 30), st.integers(1, 12), st.integers(1, 99999))
+def test_every_arxiv_id_survives_becoming_a_number(year: int, month: int, serial: int) -> None:
+    if year == 7 and month < 4:
+        return
+    arxiv_id = f"{year:02}{month:02}.{serial % 10000:04}" if year < 15 else f"{year}{month:02}.{serial:05}"
+    if float(arxiv_id).is_integer():
+        return
+    assert identifiers.arxiv_id(arxiv_id) == arxiv_id
+    assert identifiers.arxiv_id_from_number(repr(float(arxiv_id))) == arxiv_id
