@@ -1,4 +1,4 @@
-"""The command line: ``scholarbase ingest | serve | search | title | paper | citations | references | info | verify | load``.
+"""The command line: building, serving, asking and checking libraries.
 
 Every option is an argument of the Python call behind it. Answers go to standard output, everything else to
 standard error. The exit status is that of the error (:mod:`scholarbase.errors`), 0 when all went well.
@@ -146,7 +146,8 @@ def ingest(
     Killed or interrupted, the same command goes on where it was.
     """
     from scholarbase.encoders import open_encoder
-    from scholarbase.ingest.job import IngestRules, ingest as run
+    from scholarbase.ingest.job import IngestRules
+    from scholarbase.ingest.job import ingest as run
     from scholarbase.ingest.progress import reporter
 
     target = _need_library(library, settings)
@@ -253,7 +254,7 @@ def _print(answer: Any, as_json: bool, show: Callable[[Any], None]) -> None:
 @click.option("--partial", is_flag=True, help="Answer from the legs that work when one fails.")
 @where_options
 @click.pass_obj
-def search(settings: Settings, q: str, **options: Any) -> None:
+def search(settings: Settings, /, q: str, **options: Any) -> None:
     """Search for papers that answer Q."""
     as_json = options.pop("as_json")
     place = {name: options.pop(name) for name in ("library", "url", "encoder")}
@@ -315,7 +316,7 @@ def _edges(direction: str) -> None:
     @click.option("--to", help="Latest date.")
     @where_options
     @click.pass_obj
-    def command(settings: Settings, paper_id: str, **options: Any) -> None:
+    def command(settings: Settings, /, paper_id: str, **options: Any) -> None:
         as_json = options.pop("as_json")
         place = {name: options.pop(name) for name in ("library", "url", "encoder")}
         place["encoder"] = place["encoder"] or "none"
@@ -376,15 +377,43 @@ def verify(settings: Settings, library: Path | None) -> None:
 @click.pass_obj
 def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_old: bool) -> None:
     """Load a library's vectors into a Qdrant server, then point the alias at them."""
-    from scholarbase.indexes.vectors.transfer import load_library
+    from contextlib import closing
+
+    from scholarbase.indexes.vectors.edge import EdgeIndex
+    from scholarbase.indexes.vectors.server import connect
+    from scholarbase.indexes.vectors.transfer import load_into_server
+    from scholarbase.ingest.progress import reporter
+    from scholarbase.manifest import read_manifest
 
     path = _need_library(library, settings)
     address = qdrant_url or settings.qdrant_url
     if address is None:
         raise InvalidRequest("Which Qdrant server? Give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.")
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-    count = load_library(path, address, api_key=key, alias=settings.qdrant_alias, keep_old=keep_old)
-    click.echo(f"{count:,} points are served by {address} as {settings.qdrant_alias!r}.")
+    manifest, snapshot = read_manifest(path)
+    total = manifest.counts["points"]
+    with (
+        closing(EdgeIndex.open(path / "vectors")) as edge,
+        reporter(settings.progress_seconds).stage("load vectors", "points", total) as tracker,
+    ):
+        shown = 0
+
+        def progress(done: int, _: int) -> None:
+            nonlocal shown
+            tracker.advance(done - shown)
+            tracker.at(done)
+            shown = done
+
+        load_into_server(
+            edge,
+            connect(address, api_key=key),
+            settings.qdrant_alias,
+            snapshot,
+            edge.config,
+            progress,
+            keep_old=keep_old,
+        ).close()
+    click.echo(f"{total:,} points are served by {address} as {settings.qdrant_alias!r}.")
 
 
 if __name__ == "__main__":

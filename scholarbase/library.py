@@ -40,8 +40,8 @@ from scholarbase.models import (
     DIRECTIONS,
     PAPER_FIELDS,
     Citation,
-    CitationsResponse,
     CitationSort,
+    CitationsResponse,
     Direction,
     Engine,
     ExpandResponse,
@@ -755,10 +755,9 @@ def _open_encoder(
     """The query encoder, seen to be the library's own."""
     if manifest.encoder is None:
         return None
-    about = path / "encoder.json"
-    stored: dict[str, Any] = orjson.loads(about.read_bytes()) if about.is_file() else {}
-    wanted = encoder or settings.encoder or stored.get("location") or manifest.encoder.name
-    if wanted == "none":
+    stored = _stored_encoder(path)
+    wanted = encoder or encoder_location(path, settings)
+    if wanted is None or wanted == "none":
         return None
     if isinstance(wanted, str):
         key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
@@ -771,6 +770,21 @@ def _open_encoder(
         wanted.close()
         raise
     return wanted
+
+
+def _stored_encoder(path: Path) -> dict[str, Any]:
+    """Where the encoder was when the library was built, and its vector of a known text."""
+    about = path / "encoder.json"
+    stored: dict[str, Any] = orjson.loads(about.read_bytes()) if about.is_file() else {}
+    return stored
+
+
+def encoder_location(path: Path, settings: Settings) -> str | None:
+    """The name, path or URL by which the library's query encoder opens; None where it needs none."""
+    manifest, _ = read_manifest(path)
+    if manifest.encoder is None or settings.encoder == "none":
+        return None
+    return settings.encoder or _stored_encoder(path).get("location") or manifest.encoder.name
 
 
 def _dense_text(query: _Query) -> str:

@@ -121,7 +121,8 @@ def _check_vectors(path: Path, db: sqlite3.Connection, manifest: Manifest) -> It
         if manifest.vectors["dimensions"]:
             held = index.count(NO_FILTERS, vector=DENSE)
             if held != manifest.counts["dense_vectors"]:
+                said = manifest.counts["dense_vectors"]
                 raise VerificationFailed(
-                    f"The index holds {held:,} dense vectors, and the manifest says {manifest.counts['dense_vectors']:,}."
+                    f"The index holds {held:,} dense vectors, and the manifest says {said:,}."
                 )
             yield f"dense vectors: {held:,}"

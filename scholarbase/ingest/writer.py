@@ -100,12 +100,19 @@ class CatalogWriter:
         counts: Counter[str] = Counter(arxiv_papers=len(records))
         known = self._ids_of("arxiv_id", [r.arxiv_id for r in records])
         joined = [(known[r.arxiv_id], r) for r in records if r.arxiv_id in known]
+        from_s2ag = self._db.execute(
+            """
+            SELECT count(*) FROM papers WHERE corpus_id IS NOT NULL AND categories IS NULL
+            AND id IN (SELECT value FROM json_each(?))
+            """,
+            (orjson.dumps(list(known.values())).decode(),),
+        ).fetchone()[0]
         new: dict[str | None, PaperRecord] = {}
         for record in records:
             if record.arxiv_id not in known:
                 new.setdefault(record.arxiv_id, record)
-        counts["arxiv_joined"] = len(joined)
-        counts["papers_repeated"] = len(records) - len(joined) - len(new)
+        counts["arxiv_joined"] = from_s2ag
+        counts["papers_repeated"] = len(records) - from_s2ag - len(new)
         self._db.executemany(
             _JOIN_ARXIV,
             [

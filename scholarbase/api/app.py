@@ -1,0 +1,69 @@
+"""The application: a library behind routes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.middleware.gzip import GZipMiddleware
+
+from scholarbase import __version__
+from scholarbase.api import problems
+from scholarbase.api.middleware import Requests
+from scholarbase.api.routes import about, expand, papers, search, titles
+from scholarbase.api.strict import check_parameters
+from scholarbase.library import Library
+
+DESCRIPTION = """
+A local, reproducible scholarly search server. Every answer names its `snapshot`: the same request on the same
+snapshot gets the same bytes. Papers are named by any id: `arXiv:2309.06180`, `DOI:...`, `CorpusId:...`, a link.
+A failure is a problem document (RFC 9457) with a sentence; an empty list always means that nothing matched.
+"""
+
+
+def create_app(library: Library, *, on_close: Callable[[], None] | None = None) -> FastAPI:
+    """The application that serves ``library``. ``on_close`` is called when it shuts down."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        if on_close is not None:
+            on_close()
+
+    app = FastAPI(
+        title="ScholarBase",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        dependencies=[Depends(check_parameters)],
+        generate_unique_id_function=_operation_id,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        redirect_slashes=False,
+    )
+    registry = CollectorRegistry()
+    app.state.library = library
+    app.state.scraped = _scraped(registry)
+    for module in (search, titles, papers, expand, about):
+        app.include_router(module.router)
+    problems.install(app)
+    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
+    app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _scraped(registry: CollectorRegistry) -> CollectorRegistry:
+    """What ``/metrics`` reads: this process's registry, or that of all serving processes."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return registry
+    of_all = CollectorRegistry()
+    MultiProcessCollector(of_all)  # type: ignore[no-untyped-call]
+    return of_all

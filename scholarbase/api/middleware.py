@@ -1,0 +1,65 @@
+"""What happens around every request: its id, its log line, its metrics, the snapshot header."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("scholarbase.access")
+
+REQUEST_ID: Final = "X-Request-ID"
+SNAPSHOT: Final = "X-ScholarBase-Snapshot"
+_SANE_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Requests:
+    """ASGI middleware: gives each request an id (the caller's own, where it sent one), logs one line when it
+    has been answered, and counts it."""
+
+    def __init__(self, app: ASGIApp, *, snapshot: str, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._snapshot = snapshot
+        labels = ("method", "route", "status")
+        self._count = Counter("scholarbase_requests", "Requests answered.", labels, registry=registry)
+        self._seconds = Histogram(
+            "scholarbase_request_seconds",
+            "Seconds from a request's arrival to the end of its answer.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        began = time.perf_counter()
+        status = 500
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = request_id
+                headers[SNAPSHOT] = self._snapshot
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        finally:
+            seconds = time.perf_counter() - began
+            route = getattr(scope.get("route"), "path", "none")
+            self._count.labels(scope["method"], route, str(status)).inc()
+            self._seconds.labels(route).observe(seconds)
+            log.info("%s %s %d %.1f ms id=%s", scope["method"], scope["path"], status, seconds * 1000, request_id)

@@ -1,0 +1,81 @@
+"""Every failure as a problem document (RFC 9457): a type, a title, a status and a sentence."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, ScholarBaseError
+
+log = logging.getLogger("scholarbase.api")
+
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(status: int, slug: str, title: str, detail: str) -> Response:
+    """A problem document as a response."""
+    body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": detail}
+    return Response(orjson.dumps(body), status, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of the application answered by a problem document."""
+    app.add_exception_handler(ScholarBaseError, _ours)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ScholarBaseError)
+    if error.status >= 500:
+        log.error("%s %s: %s", request.method, request.url.path, error)
+    return problem(error.status, error.slug, error.title, str(error))
+
+
+def _malformed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem(400, InvalidRequest.slug, InvalidRequest.title, _sentence(error.errors()[0]))
+
+
+def _sentence(error: Any) -> str:
+    """What pydantic found first, as a sentence that names the value."""
+    where, *path = (str(part) for part in error["loc"])
+    name = ".".join(path) or where
+    kind, value = error["type"], error.get("input")
+    if kind == "json_invalid":
+        return f"The body is no JSON: {error['ctx']['error']}. Send a JSON object."
+    if kind == "extra_forbidden":
+        what = "key" if where == "body" else "parameter"
+        return f"Unknown {what} {name!r}: see /docs for those of this call."
+    if kind == "missing":
+        what = "key" if where == "body" else "parameter"
+        return f"The {what} {name!r} is missing." if path else "The body is missing: send a JSON object."
+    shown = repr(value) if len(repr(value)) <= 200 else repr(value)[:200] + "..."
+    return f"{name} is {shown}: {error['msg'][:1].lower()}{error['msg'][1:]}."
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    details = {
+        404: f"There is nothing at {request.url.path}: see /docs for the routes.",
+        405: f"{request.url.path} does not take {request.method}: see /docs for what it takes.",
+    }
+    titles = {404: ("not-found", "Not found"), 405: ("method-not-allowed", "Method not allowed")}
+    slug, title = titles.get(error.status_code, ("http", "Request failed"))
+    answer = problem(error.status_code, slug, title, details.get(error.status_code, str(error.detail)))
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    detail = "The server met an error that it does not know. Its log has the details under this request's id."
+    return problem(500, "internal", "Internal error", detail)

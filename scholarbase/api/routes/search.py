@@ -1,0 +1,42 @@
+"""``/v1/search``: by words, by meaning, or both."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from scholarbase.api.answers import PROBLEMS, answer
+from scholarbase.api.routes import OpenLibrary
+from scholarbase.api.schemas import (
+    SearchAnswer,
+    SearchBatchAnswer,
+    SearchBatchBody,
+    SearchBody,
+    SearchParameters,
+)
+from scholarbase.api.strict import separated
+
+router = APIRouter(prefix="/v1/search", tags=["search"], responses=PROBLEMS)
+
+
+@router.get("", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search")
+def search(library: OpenLibrary, parameters: Annotated[SearchParameters, Query()]) -> Response:
+    """Search for papers. Filters apply before each leg takes its best, ties break by id, and the same request
+    on the same snapshot gets the same bytes. An empty `results` means that nothing matched."""
+    split = {"fields": separated(parameters.fields), "category": separated(parameters.category)}
+    return answer(library.run(parameters.model_copy(update=split).to_request()).to_dict())
+
+
+@router.post("", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search, by a JSON body")
+def search_by_body(library: OpenLibrary, body: SearchBody) -> Response:
+    """The same as `GET /v1/search`, for questions and lists of ids that are too long for a URL."""
+    return answer(library.run(body.to_request()).to_dict())
+
+
+@router.post("/batch", response_model=None, responses={200: {"model": SearchBatchAnswer}}, summary="Many searches")
+def search_batch(library: OpenLibrary, body: SearchBatchBody) -> Response:
+    """Many searches, answered in order. One that cannot be answered fails the batch, and the problem says which."""
+    answers = library.search_batch([search.to_request() for search in body.searches])
+    return answer({"snapshot": library.snapshot_id, "results": [a.to_dict() for a in answers]})

@@ -1,0 +1,368 @@
+"""The HTTP contract's types: what the OpenAPI document shows, and what a request is checked against.
+
+Requests are checked here for names and types only; what a value may be is checked once, by
+:mod:`scholarbase.models`, for every way in. Answers are built from the plain data, and these models describe them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scholarbase.indexes.titles import MIN_SCORE
+from scholarbase.library import search_request
+from scholarbase.models import MAX_LIMIT, PAPER_FIELDS, SearchRequest
+
+MAX_BATCH = 100
+"""Searches in one batch."""
+MAX_TITLES = 1000
+"""Titles in one batch."""
+
+EXAMPLE_ID = "arXiv:hep-th/9711200"
+EXAMPLE_QUESTION = "duality between large N gauge theories and supergravity"
+
+_CONFIG = ConfigDict(extra="forbid")
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+FieldNames = Annotated[
+    list[str] | None,
+    Field(
+        description=f"The fields of each paper, `id` always among them; all when left out. Of: {', '.join(PAPER_FIELDS)}. "
+        "In a URL separated by commas.",
+        examples=[["title", "year", "authors"]],
+    ),
+]
+Limit = Annotated[int, Field(description=f"How many results: 1 to {MAX_LIMIT}.", examples=[10])]
+Offset = Annotated[int, Field(description="How many results to pass over: the `next_offset` of the page before.", examples=[0])]
+FromDate = Annotated[
+    str | None,
+    Field(
+        alias="from",
+        description="Only papers certainly not before this: YYYY, YYYY-MM or YYYY-MM-DD.",
+        examples=["1997-11"],
+    ),
+]
+ToDate = Annotated[
+    str | None,
+    Field(description="Only papers certainly not after this: YYYY, YYYY-MM or YYYY-MM-DD.", examples=["2003"]),
+]
+Categories = Annotated[
+    list[str],
+    Field(
+        description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). In a URL separated by commas.",
+        examples=[["hep-th"]],
+    ),
+]
+Venues = Annotated[
+    list[str],
+    Field(
+        description="Only papers of one of these venues, by any of their names. In a URL the parameter is repeated.",
+        examples=[["arXiv.org"]],
+    ),
+]
+MinCitations = Annotated[
+    int | None, Field(description="Only papers with at least so many citations, worldwide.", examples=[10])
+]
+Exclude = Annotated[
+    list[str],
+    Field(
+        description="Ids, of any form, of papers to leave out. In a URL the parameter is repeated.",
+        examples=[["arXiv:hep-th/9802150"]],
+    ),
+]
+Within = Annotated[
+    list[str] | None,
+    Field(
+        description="Ids, of any form, of the only papers to choose from. In a URL the parameter is repeated.",
+        examples=[["arXiv:hep-th/9711200", "arXiv:hep-th/9802150"]],
+    ),
+]
+MinScore = Annotated[
+    float, Field(description="How alike titles must be: above 0, at most 1 (the same).", examples=[MIN_SCORE])
+]
+PaperId = Annotated[
+    str,
+    Field(
+        description="A paper's id in any form: arXiv (new or old, with version or prefix, or a link), CorpusId:, "
+        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:.",
+        examples=[EXAMPLE_ID],
+    ),
+]
+
+
+class SearchParameters(BaseModel):
+    """A search."""
+
+    model_config = _CONFIG
+
+    q: str = Field(
+        description="The question or the words. Query syntax (`\"a phrase\"`, AND, OR, NOT, `prefix*`, `title:`) is "
+        "understood where it is used.",
+        examples=[EXAMPLE_QUESTION],
+    )
+    mode: Literal["hybrid", "sparse", "dense"] | None = Field(
+        None,
+        description="By words (sparse), by meaning (dense), or both fused (hybrid); the best the library has when left out.",
+        examples=["hybrid"],
+    )
+    engine: Literal["bm25", "fts5", "learned"] | None = Field(
+        None,
+        description="The sparse leg: bm25 (fast), fts5 (query syntax, exact counts), learned (a model's term weights). "
+        "Chosen by whether `q` has query syntax when left out.",
+        examples=["bm25"],
+    )
+    limit: Limit = 10
+    offset: Offset = 0
+    fields: FieldNames = None
+    from_: FromDate = None
+    to: ToDate = None
+    category: Categories = []
+    venue: Venues = []
+    min_citations: MinCitations = None
+    exclude: Exclude = []
+    within: Within = None
+    exact: bool = Field(
+        False, description="Search vectors without approximation, and count every match.", examples=[False]
+    )
+    explain: bool = Field(False, description="Say what each leg gave to each result.", examples=[True])
+    partial: bool = Field(
+        False,
+        description="Answer from the legs that work when one fails, and name it, rather than fail.",
+        examples=[False],
+    )
+
+    def to_request(self) -> SearchRequest:
+        """Raises InvalidRequest: a value that cannot be right."""
+        return search_request(**self.model_dump())
+
+
+class SearchBody(SearchParameters):
+    model_config = _STRICT
+
+
+class SearchBatchBody(BaseModel):
+    model_config = _STRICT
+
+    searches: list[SearchBody] = Field(
+        description=f"The searches, at most {MAX_BATCH}.",
+        min_length=1,
+        max_length=MAX_BATCH,
+        examples=[[{"q": EXAMPLE_QUESTION, "limit": 3}, {"q": "black hole entropy", "mode": "sparse"}]],
+    )
+
+
+class TitleParameters(BaseModel):
+    """A title to match."""
+
+    model_config = _CONFIG
+
+    title: str = Field(
+        description="The title, with typos and without its subtitle if need be.",
+        examples=["The Large N Limit of Superconformal Field Theories and Supergravity"],
+    )
+    limit: Limit = 5
+    min_score: MinScore = MIN_SCORE
+    fields: FieldNames = None
+
+
+class TitleBatchBody(BaseModel):
+    model_config = _STRICT
+
+    titles: list[str] = Field(
+        description=f"The titles, at most {MAX_TITLES}.",
+        min_length=1,
+        max_length=MAX_TITLES,
+        examples=[["The Large N Limit of Superconformal Field Theories and Supergravity"]],
+    )
+    limit: Limit = 1
+    min_score: MinScore = MIN_SCORE
+    fields: FieldNames = None
+
+
+class PaperParameters(BaseModel):
+    model_config = _CONFIG
+
+    fields: FieldNames = None
+
+
+class PaperBatchBody(BaseModel):
+    model_config = _STRICT
+
+    ids: list[str] = Field(
+        description="Ids of any form; an unknown one is answered by `null` in its place.",
+        min_length=1,
+        examples=[[EXAMPLE_ID, "CorpusId:1000001"]],
+    )
+    fields: FieldNames = None
+
+
+class EdgeParameters(BaseModel):
+    """A page of citations or references."""
+
+    model_config = _CONFIG
+
+    limit: Limit = 100
+    offset: Offset = 0
+    sort: Literal["-citation_count", "citation_count", "-date", "date"] = Field(
+        "-citation_count",
+        description="By citation count or date; `-` puts the greatest first, unknown ones come last.",
+        examples=["-date"],
+    )
+    from_: FromDate = None
+    to: ToDate = None
+    fields: FieldNames = None
+
+
+class ExpandBody(BaseModel):
+    model_config = _STRICT
+
+    seeds: list[str] = Field(
+        description="Ids, of any form, of the papers to start from.",
+        min_length=1,
+        examples=[["arXiv:hep-th/9711200", "arXiv:hep-th/9802150"]],
+    )
+    direction: Literal["citations", "references", "both"] = Field(
+        "both", description="To papers that cite the seeds, to papers that they cite, or both.", examples=["both"]
+    )
+    hops: int = Field(1, description="How far: 1 or 2.", examples=[1])
+    limit: Limit = 100
+    offset: Offset = 0
+    fields: FieldNames = None
+    from_: FromDate = None
+    to: ToDate = None
+    category: Categories = []
+    venue: Venues = []
+    min_citations: MinCitations = None
+    exclude: Exclude = []
+    within: Within = None
+
+
+# -- answers --------------------------------------------------------------------------------------------
+
+
+class AuthorAnswer(BaseModel):
+    name: str
+    author_id: str | None
+
+
+class PaperAnswer(BaseModel):
+    """A paper. Only the fields asked for are there; what is not known is null."""
+
+    id: str = Field(description="The canonical id.", examples=[EXAMPLE_ID])
+    corpus_id: int | None = Field(None, description="Semantic Scholar's corpus id.")
+    external_ids: dict[str, str] = Field({}, description="Scheme to value; `scheme:value` is an id that every call takes.")
+    title: str | None = None
+    abstract: str | None = None
+    tldr: str | None = Field(None, description="A sentence that sums the paper up, by Semantic Scholar.")
+    authors: list[AuthorAnswer] = []
+    year: int | None = None
+    publication_date: str | None = Field(None, description="YYYY-MM-DD.")
+    venue: str | None = None
+    categories: list[str] = Field([], description="arXiv categories.")
+    citation_count: int | None = Field(None, description="Worldwide, by the source; null when it does not say.")
+    reference_count: int | None = Field(None, description="As the source counts.")
+    url: str | None = None
+
+
+Snapshot = Annotated[str, Field(description="Names the library's content: the same request on it gets the same bytes.")]
+NextOffset = Annotated[int | None, Field(description="Where the next page begins; null after the last.")]
+
+
+class LegAnswer(BaseModel):
+    leg: str
+    rank: int = Field(description="Counted from 1.")
+    score: float = Field(description="The leg's own score.")
+    share: float = Field(description="Its part of the result's score.")
+
+
+class HitAnswer(BaseModel):
+    score: float
+    paper: PaperAnswer
+    explain: list[LegAnswer] | None = Field(None, description="There with `explain`.")
+
+
+class FailedLegAnswer(BaseModel):
+    leg: str
+    detail: str
+
+
+class SearchAnswer(BaseModel):
+    snapshot: Snapshot
+    mode: str = Field(description="How the search was made.")
+    engine: str | None = Field(description="The sparse leg; null in a dense search.")
+    total: int = Field(description="How many papers match.")
+    total_relation: Literal["eq", "gte"] = Field(description="Whether `total` is exact (eq) or the least it can be (gte).")
+    next_offset: NextOffset
+    results: list[HitAnswer]
+    failed_legs: list[FailedLegAnswer] | None = Field(None, description="There with `partial`, when a leg failed.")
+
+
+class SearchBatchAnswer(BaseModel):
+    snapshot: Snapshot
+    results: list[SearchAnswer]
+
+
+class TitleMatchAnswer(BaseModel):
+    score: float = Field(description="1 is the same title.")
+    paper: PaperAnswer
+
+
+class TitlesAnswer(BaseModel):
+    snapshot: Snapshot
+    results: list[TitleMatchAnswer]
+
+
+class TitlesBatchAnswer(BaseModel):
+    snapshot: Snapshot
+    results: list[list[TitleMatchAnswer]]
+
+
+class OnePaperAnswer(PaperAnswer):
+    snapshot: Snapshot
+
+
+class PaperBatchAnswer(BaseModel):
+    snapshot: Snapshot
+    results: list[PaperAnswer | None]
+
+
+class CitationAnswer(BaseModel):
+    paper: PaperAnswer
+    is_influential: bool | None
+    contexts: list[str] = Field(description="The sentences around the citation, where the source has them.")
+    intents: list[str] = Field(description="Such as background or methodology, where the source has them.")
+
+
+class CitationsAnswer(BaseModel):
+    snapshot: Snapshot
+    total: int = Field(description="The edges that paging returns.")
+    next_offset: NextOffset
+    results: list[CitationAnswer]
+
+
+class NeighbourAnswer(BaseModel):
+    paper: PaperAnswer
+    seeds: int = Field(description="How many of the seeds reach it.")
+    hops: int = Field(description="Over how few hops.")
+
+
+class ExpandAnswer(BaseModel):
+    snapshot: Snapshot
+    total: int
+    next_offset: NextOffset
+    results: list[NeighbourAnswer]
+
+
+class SnapshotAnswer(BaseModel):
+    snapshot: Snapshot
+    manifest: dict[str, Any] = Field(description="What the library holds, and from what it was made.")
+
+
+class ProblemAnswer(BaseModel):
+    """A failure (RFC 9457)."""
+
+    type: str = Field(description="A link to what this kind of problem is.")
+    title: str
+    status: int
+    detail: str = Field(description="A sentence that names the value and the way out.")

@@ -1,0 +1,191 @@
+"""Serving: one process, or several that share a socket, the library's pages in memory and one query encoder."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import multiprocessing
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from scholarbase.api.app import create_app
+from scholarbase.encoders.service import serve_encoder
+from scholarbase.errors import AddressError, EncoderError
+from scholarbase.library import Library, encoder_location
+from scholarbase.manifest import read_manifest
+from scholarbase.settings import Settings, load_settings
+
+log = logging.getLogger("scholarbase.api")
+
+ENCODER_START_SECONDS = 600
+"""A large model on a slow disk takes minutes to load."""
+
+
+def serve(path: Path, settings: Settings) -> None:
+    """Serve the library at ``path`` until the process is told to stop.
+
+    With ``settings.workers`` above 1, serving processes share one query encoder, which runs in a process of its own.
+
+    Raises:
+        LibraryError, EncoderError, VectorIndexError: the library cannot be served.
+        AddressError: the port is taken, or the address is not this machine's.
+    """
+    read_manifest(path)
+    listener = _listen(settings.host, settings.port)
+    try:
+        if settings.workers == 1:
+            _serve_alone(path, settings, listener)
+        else:
+            _serve_together(path, settings, listener)
+    except KeyboardInterrupt:
+        log.info("Stopped.")
+    finally:
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise AddressError(f"{host!r} is no address of this machine ({error.strerror}): give another --host.") from error
+    listener = socket.socket(found[0][0], socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(found[0][4])
+        # Listening now, so that a second server sees at once that the port is taken.
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressError(
+                f"Port {port} on {host} is in use: stop what uses it, or give another --port (0 takes a free one)."
+            ) from error
+        raise AddressError(f"Cannot listen on {host} port {port}: {error.strerror}. Give another --host or --port.") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _announce(path: Path, library: Library, listener: socket.socket, workers: int) -> None:
+    log.info(
+        "Serving %s (snapshot %s, %s papers, %s) at %s with %d process%s. Try the API at %s/docs.",
+        path,
+        library.snapshot_id,
+        f"{library.manifest.counts['papers']:,}",
+        library.best_mode,
+        _url(listener),
+        workers,
+        "" if workers == 1 else "es",
+        _url(listener),
+    )
+
+
+def _config(app: FastAPI | str, settings: Settings, *, workers: int = 1) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        access_log=False,
+        log_config=None,
+        log_level="warning" if settings.log_level == "info" else settings.log_level,
+        timeout_graceful_shutdown=10,
+    )
+
+
+def _serve_alone(path: Path, settings: Settings, listener: socket.socket) -> None:
+    with Library.open(path, settings=settings) as library:
+        _announce(path, library, listener, 1)
+        uvicorn.Server(_config(create_app(library, on_close=library.close), settings)).run(sockets=[listener])
+
+
+def _serve_together(path: Path, settings: Settings, listener: socket.socket) -> None:
+    runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
+    os.environ["SCHOLARBASE_LIBRARY"] = str(path)
+    try:
+        with _shared_encoder(path, settings, runtime / "encoder.sock") as encoder:
+            os.environ["SCHOLARBASE_ENCODER"] = encoder
+            # Opened once here, so that what is wrong with the library is said once, and not by every process.
+            with Library.open(path, encoder=encoder, settings=settings) as library:
+                _announce(path, library, listener, settings.workers)
+            config = _config("scholarbase.api.server:app_from_environment", settings, workers=settings.workers)
+            Multiprocess(config, sockets=[listener]).run()
+    finally:
+        shutil.rmtree(runtime, ignore_errors=True)
+
+
+def app_from_environment() -> FastAPI:
+    """The application of one of several serving processes."""
+    settings = load_settings()
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    assert settings.library is not None
+    library = Library.open(settings.library, settings=settings)
+    return create_app(library, on_close=library.close)
+
+
+@contextmanager
+def _shared_encoder(path: Path, settings: Settings, at: Path) -> Iterator[str]:
+    """One process with the model, started again should it die; its address. ``none`` where none is needed."""
+    name = encoder_location(path, settings)
+    if name is None or name.startswith(("http://", "https://", "unix:")):
+        yield name or "none"
+        return
+    stop = threading.Event()
+    first = _start_encoder(name, settings, at)
+    keeper = threading.Thread(target=_keep_encoder, args=(first, name, settings, at, stop), daemon=True)
+    try:
+        _wait_for(at, first, name)
+        keeper.start()
+        yield f"unix:{at}"
+    finally:
+        stop.set()
+        if keeper.is_alive():
+            keeper.join()
+        elif first.is_alive():
+            first.terminate()
+            first.join()
+
+
+def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.process.BaseProcess:
+    key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
+    process = multiprocessing.get_context("spawn").Process(
+        target=serve_encoder, args=(name,), kwargs={"uds": str(at), "device": settings.device, "api_key": key}, daemon=True
+    )
+    process.start()
+    return process
+
+
+def _wait_for(at: Path, process: multiprocessing.process.BaseProcess, name: str) -> None:
+    deadline = time.monotonic() + ENCODER_START_SECONDS
+    while time.monotonic() < deadline and process.is_alive():
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(at))
+            return
+        time.sleep(0.1)
+    raise EncoderError(f"The process of the encoder {name} did not start: its messages above say why.")
+
+
+def _keep_encoder(
+    process: multiprocessing.process.BaseProcess, name: str, settings: Settings, at: Path, stop: threading.Event
+) -> None:
+    while not stop.wait(1.0):
+        if not process.is_alive():
+            log.error("The encoder's process ended with status %s: starting it again.", process.exitcode)
+            process = _start_encoder(name, settings, at)
+    process.terminate()
+    process.join()
