@@ -1,16 +1,47 @@
 """What people type, as FTS5 expressions: free text as an OR of its words, query syntax as what it says.
 
-Query syntax is ``"a phrase"``, ``AND``, ``OR``, ``NOT`` in upper case between words, ``prefix*``, ``title:`` and
-``abstract:`` before a word, a phrase or parentheses, and parentheses around operators. Everything else is free
-text. Every word goes to FTS5 inside quotation marks, so that nothing of the text is taken for FTS5's own
-language (https://sqlite.org/fts5.html#full_text_query_syntax).
+Query syntax is ``"a phrase"``, ``AND``, ``OR`` and ``NOT`` in upper case between words, ``prefix*``, ``title:``
+and ``abstract:`` before a word, a phrase or parentheses, and parentheses around operators. Words side by side
+must all match; they bind closer than ``AND`` and ``NOT``, which bind closer than ``OR``. Everything else is free
+text. ``docs/search-syntax.md`` tells it to users.
+
+Every word goes to FTS5 inside quotation marks, so that nothing of a text is taken for FTS5's own language
+(https://sqlite.org/fts5.html#full_text_query_syntax).
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple
 
+from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.stop_words import STOP_WORDS
+
+MAX_DEPTH: Final = 10
+"""Parentheses within parentheses. FTS5's own parser overflows a little above thirty."""
+
+_COLUMN: Final = re.compile(r"(?:title|abstract):")
+_FOREIGN_FIELD: Final = re.compile(
+    r"(?:all|au|author|authors|ti|abs|cat|category|venue|year|date):(?=[^\s:/])"
+)
+_OPERATORS: Final = ("AND", "OR", "NOT")
+_PIECE: Final = re.compile(
+    r'(?P<phrase>"[^"]*(?P<close>"\*?)?)|(?P<open>\()|(?P<shut>\))|(?P<bare>[^\s"()]+)'
+)
+_PREFIX: Final = re.compile(r"\w{2,}\*(?=$|[\s,;.?!)])")
+
+# What Porter's algorithm takes off a word. A prefix that ends inside one of these is no prefix of the stem:
+# "computatio" against "comput".
+_SUFFIXES: Final = (
+    "ies ing ings ed eed ational ation ations ator izer ization izations ize izes ized izing ism isms alism "
+    "alize alization iveness ivity iviti fulness fully ousness ously ally ality aliti ability ably ability bility "
+    "icate ication ications icative ical ically icity iciti ative atively ate ates ated ating ion ions ement ements "
+    "ment ments ness ance ances ence ences ency ancy able ible ant ent ently ous ive ity ities er ers ful y"
+)
+_COMPLETIONS: Final = tuple(dict.fromkeys(_SUFFIXES.split()))
 
 
 def words(text: str) -> list[str]:
@@ -30,6 +61,255 @@ def free_text(text: str) -> str | None:
     each = list(dict.fromkeys(word.casefold() for word in words(text)))
     kept = [word for word in each if word not in STOP_WORDS] or each
     return " OR ".join(f'"{word}"' for word in kept) or None
+
+
+def is_syntax(text: str) -> bool:
+    """Whether a text uses query syntax, so that it must be compiled rather than taken as free text.
+
+    Operators in a text that is wholly upper case are its words, unless single words and operators take turns
+    (``LSTM OR GRU``). Parentheses alone, a lone quotation mark and a star after a symbol (``C*-algebra``,
+    ``A* search``, ``RRT*``) are none.
+    """
+    tokens = list(_tokens(text))
+    for token in tokens:
+        if token.kind == "phrase" and token.closed and words(token.text):
+            return True
+        if token.kind == "bare" and _is_marked(token, text):
+            return True
+    return _has_operators(tokens)
+
+
+def compile(text: str) -> str:
+    """The FTS5 expression of a text in query syntax.
+
+    Raises:
+        InvalidRequest: the syntax is malformed; the sentence names the place, counting characters from 1.
+    """
+    return _Parser(text).parse()
+
+
+class _Token(NamedTuple):
+    kind: Literal["phrase", "bare", "operator", "column", "open", "shut", "end"]
+    text: str
+    position: int
+    closed: bool = True
+    prefix: bool = False
+    touches: bool = False
+    """Nothing stands between this token and the next."""
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    # Typographic quotation marks mean what straight ones do; the replacement keeps every position.
+    text = text.translate({0x201C: '"', 0x201D: '"', 0x201E: '"', 0x201F: '"'})
+    for piece in _PIECE.finditer(text):
+        touches = piece.end() < len(text) and not text[piece.end()].isspace()
+        position = piece.start() + 1
+        if piece["phrase"]:
+            close = piece["close"] or ""
+            inner = piece["phrase"][1 : len(piece["phrase"]) - len(close)]
+            prefix = close.endswith("*") or inner.rstrip().endswith("*")
+            yield _Token("phrase", inner, position, bool(close), prefix, touches)
+        elif piece["open"]:
+            yield _Token("open", "(", position)
+        elif piece["shut"]:
+            yield _Token("shut", ")", position)
+        else:
+            yield from _bare(piece["bare"], position, touches)
+
+
+def _bare(text: str, position: int, touches: bool) -> Iterator[_Token]:
+    if text in _OPERATORS:
+        yield _Token("operator", text, position)
+        return
+    column = _COLUMN.match(text)
+    if column is None:
+        yield _Token("bare", text, position, touches=touches)
+        return
+    rest = text[column.end() :]
+    yield _Token("column", column[0][:-1], position, touches=bool(rest) or touches)
+    if rest:
+        yield _Token("bare", rest, position + column.end(), touches=touches)
+
+
+def _is_marked(token: _Token, text: str) -> bool:
+    """Whether a bare token is syntax by itself: a prefix, a column, or a field of another search engine."""
+    if text[: token.position - 1].endswith(("title:", "abstract:")):
+        return bool(words(token.text))
+    if _FOREIGN_FIELD.match(token.text) or (token.text == "NEAR" and token.touches):
+        return True
+    # A star is a wildcard after a word in lower case; after capitals it is part of a name, as in RRT*.
+    return any(any(map(str.islower, match[0])) for match in _PREFIX.finditer(token.text))
+
+
+def _has_operators(tokens: list[_Token]) -> bool:
+    """Whether an operator stands between operands (NOT may also come first), or a column before parentheses."""
+    operands = [t for t in tokens if t.kind in ("phrase", "bare") and words(t.text)]
+    for token, after in pairwise(tokens):
+        if token.kind == "column" and token.touches and after.kind == "open":
+            return bool(operands)
+    operators = [
+        t
+        for t in tokens
+        if t.kind == "operator"
+        and any(o.position > t.position for o in operands)
+        and (t.text == "NOT" or any(o.position < t.position for o in operands))
+    ]
+    if not operators:
+        return False
+    if any(char.islower() for o in operands for char in o.text) or not any(
+        char.isupper() for o in operands for char in o.text
+    ):
+        return True
+    return len(operands) == len(operators) + 1 and operators[0].position > operands[0].position
+
+
+class _Parser:
+    """Recursive descent over the tokens, each method giving the expression of what it has read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [*_tokens(text), _Token("end", "", len(text) + 1)]
+        self._at = 0
+        self._depth = 0
+        self._column: str | None = None
+
+    def parse(self) -> str:
+        expression = self._either()
+        if self._next.kind == "shut":
+            raise self._malformed("A closing parenthesis without an opening one", self._next)
+        return expression
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> _Token:
+        token = self._next
+        self._at += 1
+        return token
+
+    def _malformed(self, what: str, token: _Token) -> InvalidRequest:
+        return InvalidRequest(
+            f"{what} at character {token.position} of the query {self._text[:200]!r}: "
+            "mend it, or leave out quotation marks and operators to search for the words alone."
+        )
+
+    def _either(self) -> str:
+        parts = [self._all()]
+        while self._next.kind == "operator" and self._next.text == "OR":
+            self._take()
+            if self._next.kind == "operator" and self._next.text == "NOT":
+                raise self._malformed("OR NOT, which would match nearly everything,", self._next)
+            parts.append(self._all())
+        return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+
+    def _all(self) -> str:
+        """Operands joined by AND and NOT. What is excluded comes last: the same papers, and valid FTS5."""
+        if self._next.kind == "operator" and self._next.text == "NOT":
+            raise self._malformed("NOT without something before it to exclude from", self._next)
+        required = [self._side_by_side()]
+        excluded: list[str] = []
+        while self._next.kind == "operator" and self._next.text in ("AND", "NOT"):
+            operator = self._take()
+            if operator.text == "AND" and self._next.kind == "operator" and self._next.text == "NOT":
+                operator = self._take()
+            (required if operator.text == "AND" else excluded).append(self._side_by_side())
+        expression = required[0] if len(required) == 1 else f"({' AND '.join(required)})"
+        return f"({expression} NOT ({' OR '.join(excluded)}))" if excluded else expression
+
+    def _side_by_side(self) -> str:
+        """Operands with no operator between. Stop words among them go, as they do in free text."""
+        first = self._next
+        operands: list[str] = []
+        dropped: list[str] = []
+        while self._next.kind not in ("operator", "shut", "end"):
+            token = self._take()
+            if token.kind == "bare" and _is_stop(token.text):
+                dropped.append(_phrase(words(token.text)))
+            elif (operand := self._operand(token)) is not None:
+                operands.append(operand)
+        operands = operands or dropped
+        if not operands:
+            what = {"end": "Nothing to search for", "shut": "Nothing before the closing parenthesis"}
+            raise self._malformed(what.get(first.kind, "No word, where one is needed,"), first)
+        return operands[0] if len(operands) == 1 else f"({' AND '.join(operands)})"
+
+    def _operand(self, token: _Token) -> str | None:
+        """The expression of one operand; None for bare punctuation."""
+        if token.kind == "open":
+            return self._parentheses(token)
+        if token.kind == "column":
+            return self._in_column(token)
+        if token.kind == "phrase":
+            if not token.closed:
+                raise self._malformed("A quotation mark that is never closed", token)
+            if not words(token.text):
+                raise self._malformed("A phrase without a letter or digit", token)
+            return _prefix(words(token.text)) if token.prefix else _phrase(words(token.text))
+        self._check_bare(token)
+        found = words(token.text)
+        if not found:
+            return None
+        return _prefix(found) if _PREFIX.search(token.text) else _phrase(found)
+
+    def _check_bare(self, token: _Token) -> None:
+        if field := _FOREIGN_FIELD.match(token.text):
+            raise self._malformed(
+                f"{field[0]!r} is no field of the query (title: and abstract: are, and dates, categories, venues "
+                "and citation counts are filters beside the query),",
+                token,
+            )
+        if token.text == "NEAR" and token.touches:
+            raise self._malformed("NEAR, which is not supported (use a phrase, or AND),", token)
+        if re.search(r"\w{2,}\*\w", token.text):
+            raise self._malformed("A star inside a word, where only its end can be left open,", token)
+
+    def _parentheses(self, opening: _Token) -> str:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._malformed(f"More than {MAX_DEPTH} parentheses within each other", opening)
+        expression = self._either()
+        if self._next.kind != "shut":
+            raise self._malformed("A parenthesis that is never closed", opening)
+        self._take()
+        self._depth -= 1
+        return expression
+
+    def _in_column(self, column: _Token) -> str | None:
+        # "title: subtitle" is ordinary text; "title: (...)" and 'title: "..."' can only be meant.
+        if not column.touches and self._next.kind not in ("phrase", "open"):
+            return _phrase([column.text])
+        if self._column is not None:
+            raise self._malformed(f"{column.text}: inside {self._column}:", column)
+        self._column = column.text
+        operand = self._operand(self._take()) if self._next.kind in ("phrase", "open", "bare") else None
+        self._column = None
+        if operand is None:
+            raise self._malformed(f"{column.text}: without a word after it", column)
+        return f"{column.text} : ({operand})"
+
+
+def _is_stop(text: str) -> bool:
+    found = words(text.casefold())
+    return bool(found) and all(word in STOP_WORDS for word in found)
+
+
+def _phrase(of: list[str]) -> str:
+    return f'"{" ".join(of)}"'
+
+
+def _prefix(of: list[str]) -> str:
+    """Words of which the last is only begun. The index holds stems, which may end before the prefix does, so
+    that the words a suffix would make of it are asked for too."""
+    begun = of[-1]
+    stem_is_shorter = dict.fromkeys(
+        begun + suffix[size:]
+        for suffix in _COMPLETIONS
+        for size in range(1, len(suffix))
+        if len(begun) - size >= 3 and begun.endswith(suffix[:size])
+    )
+    whole = [_phrase([*of[:-1], word]) for word in stem_is_shorter]
+    return f"({' OR '.join([f'{_phrase(of)} *', *whole])})"
 
 
 def _is_of_word(char: str) -> bool:

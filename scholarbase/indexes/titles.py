@@ -32,6 +32,8 @@ _TELLING: Final = 2000
 """Titles that the rare words may match together: ranking them takes a few milliseconds."""
 _COUNTED: Final = 5000
 """Where counting the titles of a word stops."""
+_LOOKED_UP: Final = 60
+"""Words of a title that are counted; the longest titles have about forty."""
 _PAIRED: Final = 4
 """Words of a title that are paired when they are too common to stand alone."""
 
@@ -177,11 +179,9 @@ def _rare_words(connection: sqlite3.Connection, title: str) -> str | None:
 
     How many papers it matches stays within a few thousand, so that ranking them takes milliseconds.
     """
-    known = sorted(
-        (papers, place, term)
-        for place, term in enumerate(_terms(title))
-        if (papers := _frequency(connection, term))
-    )
+    each = list(dict.fromkeys(word.casefold() for word in words(title)))[:_LOOKED_UP]
+    counted = [(_frequency(connection, word), place, f'"{word}"') for place, word in enumerate(each)]
+    known = sorted(term for term in counted if term[0])
     if not known:
         # Every word is misspelt, or unknown in this form: words that begin alike may do.
         prefixes = [f'"{word[: (len(word) + 1) // 2]}" *' for word in words(title) if len(word) >= 6]
@@ -192,22 +192,18 @@ def _rare_words(connection: sqlite3.Connection, title: str) -> str | None:
         papers, _, term = known.pop(0)
         matched += papers
         alternatives.append(term)
-    common = [term for _, _, term in known[:_PAIRED]]
+    telling = [term for _, _, term in known if term.strip('"') not in STOP_WORDS]
+    common = (telling or [term for _, _, term in known])[:_PAIRED]
     alternatives += [f"({a} AND {b})" for a, b in combinations(common, 2)]
     if not alternatives:
         alternatives = common
     return f"title : ({' OR '.join(alternatives)})" if alternatives else None
 
 
-def _terms(title: str) -> list[str]:
-    each = list(dict.fromkeys(word.casefold() for word in words(title)))
-    return [f'"{word}"' for word in each if word not in STOP_WORDS] or [f'"{word}"' for word in each]
-
-
-def _frequency(connection: sqlite3.Connection, term: str) -> int:
+def _frequency(connection: sqlite3.Connection, word: str) -> int:
     """How many titles hold the word, as FTS5 stems it; counting stops where it is common."""
     row = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)",
-        (f"title : {term}", _COUNTED),
+        (f'title : "{word}"', _COUNTED),
     ).fetchone()
     return int(row[0])

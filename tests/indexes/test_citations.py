@@ -1,0 +1,217 @@
+"""Citation edges, on a graph small enough to count by hand, and expansion against a plain breadth-first walk."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, LibraryCorrupt
+from scholarbase.indexes import citations
+from scholarbase.indexes.citations import Edge, EdgeRow, NeighbourRow
+from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.schema import open_for_building
+
+# id: (citation_count, first_day, last_day)
+PAPERS = {
+    1: (90, 20170612, 20170612),
+    2: (50, 20181011, 20181011),
+    3: (None, 20190101, 20191231),
+    4: (50, 20190605, 20190605),
+    5: (7, None, None),
+    6: (0, 20200528, 20200528),
+}
+# 2, 3, 4, 5 cite 1; 6 cites 2 and 4; 4 cites 2.
+EDGES = [(2, 1), (3, 1), (4, 1), (5, 1), (6, 2), (6, 4), (4, 2)]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    connection = open_for_building(tmp_path / "catalog.sqlite")
+    connection.executemany(
+        "INSERT INTO papers(id, title, citation_count, first_day, last_day) VALUES (?, ?, ?, ?, ?)",
+        [(i, f"Paper {i}", *values) for i, values in PAPERS.items()],
+    )
+    citations.insert_edges(connection, [EdgeRow(*edge) for edge in EDGES])
+    yield connection
+    connection.close()
+
+
+def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
+    return connection.execute("SELECT * FROM edges ORDER BY citing, cited").fetchall()
+
+
+def test_an_edge_told_twice_keeps_what_either_telling_knows(catalog: sqlite3.Connection) -> None:
+    catalog.execute("DELETE FROM edges")
+    rows = [
+        EdgeRow(2, 1, None, None, ["background"]),
+        EdgeRow(2, 1, False, ["as in [1]"], []),
+        EdgeRow(2, 1, True, ["another"], ["method"]),
+        EdgeRow(2, 1, False),
+        EdgeRow(3, 1, False),
+        EdgeRow(4, 1),
+    ]
+    citations.insert_edges(catalog, rows)
+    once = stored(catalog)
+    assert once == [
+        (2, 1, 1, '["as in [1]"]', '["background"]'),
+        (3, 1, 0, None, None),
+        (4, 1, None, None, None),
+    ]
+    citations.insert_edges(catalog, rows)
+    assert stored(catalog) == once
+
+
+def test_self_citations_are_not_stored(catalog: sqlite3.Connection) -> None:
+    citations.insert_edges(catalog, [EdgeRow(5, 5)])
+    assert len(stored(catalog)) == len(EDGES)
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("-citation_count", [2, 4, 5, 3]),
+        ("citation_count", [5, 2, 4, 3]),
+        ("-date", [4, 3, 2, 5]),
+        ("date", [2, 3, 4, 5]),
+    ],
+)
+def test_sorts_put_the_unknown_last_and_break_ties_by_id(
+    catalog: sqlite3.Connection, sort: str, order: list[int]
+) -> None:
+    page = citations.page(catalog, 1, "citations", 10, 0, sort)  # type: ignore[arg-type]
+    assert [edge.paper_id for edge in page] == order
+
+
+def test_fault_3_totals_count_the_edges_that_paging_returns(catalog: sqlite3.Connection) -> None:
+    """The papers' own citation_count says 90; four edges are here, and four are counted and paged."""
+    assert citations.count(catalog, 1, "citations") == 4
+    pages = [citations.page(catalog, 1, "citations", 3, offset) for offset in (0, 3, 6)]
+    assert [[edge.paper_id for edge in page] for page in pages] == [[2, 4, 5], [3], []]
+    assert citations.count(catalog, 1, "references") == 0
+    assert citations.count(catalog, 6, "references") == 2
+    assert citations.count(catalog, 999, "citations") == 0
+
+
+def test_filters_hold_for_counts_and_pages_alike(catalog: sqlite3.Connection) -> None:
+    for filters, passing in [
+        (ResolvedFilters(min_citations=50), [2, 4]),
+        (ResolvedFilters(first_day=20190101, last_day=20191231), [4, 3]),
+        (ResolvedFilters(first_day=20190601), [4]),
+        (ResolvedFilters(exclude=frozenset({4})), [2, 5, 3]),
+        (ResolvedFilters(within=frozenset()), []),
+    ]:
+        assert [e.paper_id for e in citations.page(catalog, 1, "citations", 10, filters=filters)] == passing
+        assert citations.count(catalog, 1, "citations", filters) == len(passing)
+
+
+def test_a_page_carries_what_is_known_of_each_edge(catalog: sqlite3.Connection) -> None:
+    citations.insert_edges(catalog, [EdgeRow(6, 2, True, ["we follow [2]", "see [2]"], ["methodology"])])
+    assert citations.page(catalog, 6, "references", 10) == [
+        Edge(2, True, ("we follow [2]", "see [2]"), ("methodology",)),
+        Edge(4, None, (), ()),
+    ]
+
+
+def test_expansion_counts_each_neighbour_once(catalog: sqlite3.Connection) -> None:
+    # 6 reaches 2 and 4; 5 reaches 1. Seeds that are named twice count once.
+    assert citations.expand(catalog, [6, 5, 6], "references") == (
+        3,
+        [NeighbourRow(1, 1, 1), NeighbourRow(2, 1, 1), NeighbourRow(4, 1, 1)],
+    )
+    # In two hops 6 reaches 1 as well, over 2 and 4.
+    total, two = citations.expand(catalog, [6, 5], "references", 2)
+    assert (total, two[0]) == (3, NeighbourRow(1, 2, 1))
+    assert citations.expand(catalog, [2, 1], "both")[1] == [NeighbourRow(4, 2, 1), *ONE_SEED]
+    assert citations.expand(catalog, [], "both") == (0, [])
+
+
+ONE_SEED = [NeighbourRow(5, 1, 1), NeighbourRow(6, 1, 1), NeighbourRow(3, 1, 1)]
+
+
+def test_expansion_filters_the_neighbours_and_not_the_way(catalog: sqlite3.Connection) -> None:
+    only_1 = ResolvedFilters(min_citations=60)
+    assert citations.expand(catalog, [6], "references", 2, only_1) == (1, [NeighbourRow(1, 1, 2)])
+
+
+def test_expansion_pages(catalog: sqlite3.Connection) -> None:
+    everything = citations.expand(catalog, [1], "citations", 2).neighbours
+    paged = [citations.expand(catalog, [1], "citations", 2, limit=2, offset=o) for o in (0, 2, 4, 6)]
+    assert [row for page in paged for row in page.neighbours] == everything
+    assert {page.total for page in paged} == {len(everything)} == {5}
+
+
+@pytest.mark.parametrize("direction", ["citations", "references", "both"])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_expansion_agrees_with_a_breadth_first_walk(tmp_path: Path, direction: str, hops: int) -> None:
+    dice = random.Random(11)
+    edges = {(dice.randrange(1, 81), dice.randrange(1, 81)) for _ in range(260)}
+    edges = {(a, b) for a, b in edges if a != b}
+    connection = open_for_building(tmp_path / "catalog.sqlite")
+    counts = {i: dice.choice([None, 0, 3, 9]) for i in range(1, 81)}
+    connection.executemany(
+        "INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", list(counts.items())
+    )
+    citations.insert_edges(connection, [EdgeRow(*edge) for edge in edges])
+    ways: dict[int, set[int]] = {i: set() for i in counts}
+    for citing, cited in edges:
+        if direction != "citations":
+            ways[citing].add(cited)
+        if direction != "references":
+            ways[cited].add(citing)
+    seeds = {3, 17, 18, 40, 41, 66}
+    reached: dict[int, dict[int, int]] = {}
+    for seed in seeds:
+        ring = {seed}
+        for hop in range(1, hops + 1):
+            ring = set().union(*(ways[i] for i in ring))
+            for i in ring - seeds:
+                reached.setdefault(i, {}).setdefault(seed, hop)
+    expected = sorted(
+        (-len(by), min(by.values()), counts[i] is None, -(counts[i] or 0), i) for i, by in reached.items()
+    )
+    total, rows = citations.expand(connection, seeds, direction, hops, limit=1000)  # type: ignore[arg-type]
+    assert [(row.paper_id, row.seeds, row.hops) for row in rows] == [(e[-1], -e[0], e[1]) for e in expected]
+    assert total == len(expected) > 10
+    connection.close()
+
+
+def test_an_expansion_without_bound_is_refused(
+    catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(citations, "MAX_STEPS", 3)
+    with pytest.raises(InvalidRequest, match="walks more than 3 edges"):
+        citations.expand(catalog, [1], "citations")
+    with pytest.raises(InvalidRequest, match="walks more than 3 edges"):
+        citations.expand(catalog, [2, 3], "both", 2)
+
+
+def test_what_cannot_be_right_is_refused(catalog: sqlite3.Connection) -> None:
+    with pytest.raises(InvalidRequest, match="hops is 3"):
+        citations.expand(catalog, [1], "both", 3)
+    with pytest.raises(InvalidRequest, match="Unknown sort 'year'"):
+        citations.page(catalog, 1, "citations", 10, 0, "year")  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="one direction"):
+        citations.page(catalog, 1, "both", 10)
+
+
+def test_check_finds_edges_that_lead_nowhere(catalog: sqlite3.Connection) -> None:
+    citations.check(catalog)
+    catalog.execute("INSERT INTO edges(citing, cited) VALUES (6, 77)")
+    with pytest.raises(LibraryCorrupt, match="from paper 6 to paper 77"):
+        citations.check(catalog)
+
+
+def test_a_missing_table_is_an_error_and_no_empty_list(catalog: sqlite3.Connection) -> None:
+    catalog.execute("DROP TABLE edges")
+    for ask in (
+        lambda: citations.count(catalog, 1, "citations"),
+        lambda: citations.page(catalog, 1, "citations", 10),
+        lambda: citations.expand(catalog, [1], "citations"),
+        lambda: citations.check(catalog),
+    ):
+        with pytest.raises(LibraryCorrupt, match="The citation edges cannot be read"):
+            ask()

@@ -1,0 +1,236 @@
+"""What counts as query syntax, and what it becomes. A real FTS5 table says which expressions are valid."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes import query_syntax
+
+DOCUMENTS = {
+    1: ("Attention is all you need", "The Transformer computes without recurrence."),
+    2: ("A graph network for molecules", "Message passing on graphs."),
+    3: ("Deep reinforcement learning", "An attention to rewards."),
+    4: ("Erdős graphs and naïve Bayes", "Ünal counts random graphs."),
+    5: ("Optimization of universities", "A communication theory of computation."),
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE t USING fts5(title, abstract, tokenize = 'porter unicode61 remove_diacritics 2')"
+    )
+    connection.executemany(
+        "INSERT INTO t(rowid, title, abstract) VALUES (?, ?, ?)", [(i, *d) for i, d in DOCUMENTS.items()]
+    )
+    yield connection
+    connection.close()
+
+
+def matches(table: sqlite3.Connection, expression: str) -> list[int]:
+    return [
+        row[0] for row in table.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (expression,))
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"attention is all you need"',
+        'What is "attention"?',
+        "“chain of thought” prompting",
+        "graph AND neural",
+        "transformers NOT vision",
+        "deep learning OR machine learning",
+        "LSTM OR GRU",
+        "(graph OR network) AND learning",
+        "transform*",
+        "equivarian* networks",
+        "title:attention",
+        'abstract:"message passing"',
+        "title:(graph network)",
+        'title: "graph network"',
+        "深度学习 AND 图",
+        # What would be excluded, asked from another engine, or is meant as an operator is never searched for.
+        "NOT transformers",
+        "au:vaswani",
+        "NEAR(graph network)",
+    ],
+)
+def test_syntax_is_seen(text: str) -> None:
+    assert query_syntax.is_syntax(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Attention is all you need",
+        "Attention: is it all you need",
+        "title: subtitle",
+        "Subtitle:a study",
+        "C*-algebras",
+        "A* search",
+        "RRT* path planning",
+        "Banach *-algebras",
+        "(2+1)-dimensional gravity",
+        "Is BERT (or GPT) better?",
+        "What is attention?",
+        "war and peace",
+        "TO BE OR NOT TO BE",
+        "A SURVEY OF GRAPH AND IMAGE MODELS",
+        "AND gates in circuits",
+        "logic AND",
+        '5" disk',
+        '""',
+        "O'Neil's co-citation - a review",
+        "10:1 odds, arXiv:1706.03762",
+        "?!",
+        "",
+    ],
+)
+def test_ordinary_text_is_no_syntax(text: str) -> None:
+    assert not query_syntax.is_syntax(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"all you need"', [1]),
+        ('"you all need"', []),
+        ("attention", [1, 3]),
+        ("title:attention", [1]),
+        ("abstract:attention", [3]),
+        ("attention NOT recurrence", [3]),
+        ("attention AND NOT title:attention", [3]),
+        ("graph OR attention", [1, 2, 3, 4]),
+        ("graph AND random OR reinforcement", [3, 4]),
+        ("graph AND (random OR reinforcement)", [4]),
+        ("graphs NOT random NOT molecules", []),
+        ("message-passing AND graphs", [2]),
+        ('What is "attention"?', [1, 3]),
+        ('Which paper says "attention is all you need"?', []),
+        ("title:(graph OR attention) NOT abstract:graphs", [1]),
+        ("erdos AND unal", [4]),
+        ("ERDŐS AND Ünal", [4]),
+        ("transf*", [1]),
+        ('"graph net*"', [2]),
+        ('"graph net"*', [2]),
+        # Porter's stems are shorter than these prefixes: comput, optim, univers, commun.
+        ("computatio*", [1, 5]),
+        ("optimi*", [5]),
+        ("universit*", [5]),
+        ("communicat*", [5]),
+    ],
+)
+def test_expressions_find_what_they_say(table: sqlite3.Connection, text: str, found: list[int]) -> None:
+    assert matches(table, query_syntax.compile(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "what"),
+    [
+        ("NOT graphs", 1, "NOT without something before it"),
+        ("graphs OR NOT molecules", 11, "OR NOT"),
+        ('graphs AND "message', 12, "never closed"),
+        ("(graphs AND molecules", 1, "never closed"),
+        ("graphs AND molecules)", 21, "closing parenthesis"),
+        ("graphs AND ()", 13, "closing parenthesis"),
+        ("graphs AND AND molecules", 12, "No word"),
+        ("graphs AND", 11, "Nothing to search for"),
+        ('"?!" AND graphs', 1, "without a letter or digit"),
+        ("au:vaswani AND graphs", 1, "no field"),
+        ("title:(graphs abstract:molecules)", 15, "inside title:"),
+        ("NEAR(graphs molecules)", 1, "not supported"),
+        ("mole*les AND graphs", 1, "star inside a word"),
+        ("(" * 11 + "a AND b" + ")" * 11, 11, "More than 10"),
+    ],
+)
+def test_malformed_syntax_is_refused_with_its_place(text: str, position: int, what: str) -> None:
+    with pytest.raises(InvalidRequest, match=what) as refused:
+        query_syntax.compile(text)
+    assert f"at character {position} of the query" in str(refused.value)
+
+
+def test_a_question_is_an_or_of_its_telling_words() -> None:
+    assert query_syntax.free_text("Which papers show that graphs help learning?") == (
+        '"graphs" OR "help" OR "learning"'
+    )
+
+
+def test_a_text_of_stop_words_keeps_them() -> None:
+    assert query_syntax.free_text("The Who") == '"the" OR "who"'
+
+
+@pytest.mark.parametrize("text", ["?!", "", " -- ", "🙂", "\ud800", "\u0301"])
+def test_a_text_without_words_has_no_expression(text: str) -> None:
+    assert query_syntax.free_text(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("naïve Erdős–Rényi, Ünal", ["naïve", "Erdős", "Rényi", "Ünal"]),
+        ("γ-лучи 深度学习", ["γ", "лучи", "深度学习"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("snake_case don't", ["snake", "case", "don", "t"]),
+    ],
+)
+def test_letters_of_every_script_are_words(text: str, words: list[str]) -> None:
+    assert query_syntax.words(text) == words
+
+
+def test_long_and_deep_queries_are_within_what_fts5_takes(table: sqlite3.Connection) -> None:
+    many = [f"w{i}" for i in range(2500)]
+    assert matches(table, query_syntax.free_text(" ".join([*many, "molecules"])) or "") == [2]
+    assert matches(table, query_syntax.compile(" ".join(many) + " AND x")) == []
+    assert matches(table, query_syntax.compile(f'"{" ".join(many)}"')) == []
+    assert matches(table, query_syntax.compile(" OR ".join([*many[:2000], "molecules"]))) == [2]
+    assert matches(table, query_syntax.compile("molecules NOT " + " NOT ".join(many[:2000]))) == [2]
+    depth = query_syntax.MAX_DEPTH
+    nested = "graph AND (x OR y NOT (" * (depth // 2) + "naive" + "))" * (depth // 2)
+    assert matches(table, query_syntax.compile(nested)) == []
+
+
+_PIECES = (
+    "graph a AND OR NOT NEAR \" “ ( ) * title: abstract: au: - ^ { + : the 深 é \u0301 \x00 \ud800 ' ; -- 🙂"
+)
+PIECES = st.sampled_from(_PIECES.split(" "))
+TEXTS = st.one_of(
+    st.text(max_size=40), st.lists(PIECES, max_size=14).map(" ".join), st.lists(PIECES).map("".join)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+@example(text="(" * 10 + "a AND (b" + ")" * 11)
+@example(text='title:"a"*')
+@example(text="*")
+def test_every_text_gives_valid_fts5_or_is_refused(table: sqlite3.Connection, text: str) -> None:
+    try:
+        expression = query_syntax.compile(text)
+    except InvalidRequest:
+        return
+    matches(table, expression)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=TEXTS)
+def test_every_text_with_words_gives_valid_free_text(table: sqlite3.Connection, text: str) -> None:
+    expression = query_syntax.free_text(text)
+    assert (expression is None) == (query_syntax.words(text) == [])
+    if expression is not None:
+        matches(table, expression)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=TEXTS)
+def test_text_that_is_no_syntax_needs_no_compiling(text: str) -> None:
+    if not query_syntax.words(text):
+        assert not query_syntax.is_syntax(text)
