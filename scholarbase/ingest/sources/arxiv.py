@@ -159,12 +159,16 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
             return Reject("bad-id", f"id is {str(given)[:80]!r}: an arXiv id was expected.")
         published = _first_version(record)
         categories = clean(record.get("categories"), "categories")
-        dois = clean(record.get("doi"), "doi")
-        doi = None if dois is None else identifiers.doi(dois.partition(" ")[0].rstrip(",;"))
+        external_ids = {}
+        dois = record.get("doi")
+        if dois:
+            doi = identifiers.doi((clean(dois, "doi") or "").partition(" ")[0].rstrip(",;"))
+            if doi is not None:
+                external_ids["DOI"] = doi
         return PaperRecord(
             title=clean_title(record.get("title")),
             arxiv_id=arxiv_id,
-            external_ids={} if doi is None else {"DOI": doi},
+            external_ids=external_ids,
             abstract=clean(record.get("abstract"), "abstract"),
             authors=_authors(record),
             year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),

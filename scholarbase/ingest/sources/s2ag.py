@@ -94,10 +94,12 @@ def iso_date(value: Any) -> str | None:
         return None
     if len(value) > 10 and value[10] not in "T ":
         return None
+    day = value[:10]
     try:
-        return date.fromisoformat(value[:10]).isoformat()
+        date.fromisoformat(day)
     except ValueError:
         return None
+    return day
 
 
 def _shown(value: Any) -> str:
