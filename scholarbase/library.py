@@ -60,6 +60,7 @@ from scholarbase.models import (
     check_fields,
     check_ids,
     check_page,
+    search_request,
 )
 from scholarbase.settings import Settings, load_settings
 
@@ -696,27 +697,6 @@ class Library:
 
 
 _NO_REQUEST_FILTERS: Final = Filters()
-
-
-def search_request(q: str, *, fields: Sequence[str] | None = None, **arguments: Any) -> SearchRequest:
-    """A :class:`SearchRequest` from the arguments of ``search``.
-
-    Raises:
-        InvalidRequest: an argument that ``search`` does not have, or that cannot be right.
-    """
-    filter_names = ("from_", "to", "category", "venue", "min_citations", "exclude", "within")
-    own_names = ("mode", "engine", "limit", "offset", "exact", "explain", "partial")
-    unknown = [name for name in arguments if name not in (*filter_names, *own_names)]
-    if unknown:
-        raise InvalidRequest(
-            f"Unknown argument {unknown[0]!r}: a search takes q, fields, {', '.join((*own_names, *filter_names))}."
-        )
-    given = {name: arguments[name] for name in filter_names if name in arguments}
-    for name in ("category", "venue"):
-        if name in given:
-            given[name] = _texts(given[name])
-    own = {name: arguments[name] for name in own_names if name in arguments}
-    return SearchRequest(q, fields=check_fields(fields), filters=Filters(**given), **own)
 
 
 class _Cache:

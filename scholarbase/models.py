@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
@@ -30,6 +30,12 @@ MAX_QUERY_LENGTH: Final = 10_000
 """Characters of a query. Longer than any title or question; a whole abstract still fits."""
 MAX_IDS: Final = 10_000
 """Ids in one list: of a batch, of ``within``, of ``exclude``, of the seeds of an expansion."""
+MAX_BATCH: Final = 100
+"""Searches in one HTTP request."""
+MAX_TITLES: Final = 1000
+"""Titles in one HTTP request."""
+MIN_TITLE_SCORE: Final = 0.7
+"""How alike titles must be unless a call says otherwise; :mod:`scholarbase.indexes.titles` says what was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +259,24 @@ class SearchRequest:
         object.__setattr__(self, "fields", check_fields(self.fields))
 
 
+def search_request(q: str, *, fields: Sequence[str] | None = None, **arguments: Any) -> SearchRequest:
+    """A :class:`SearchRequest` from the arguments of ``search``.
+
+    Raises:
+        InvalidRequest: an argument that ``search`` does not have, or that cannot be right.
+    """
+    filter_names = ("from_", "to", "category", "venue", "min_citations", "exclude", "within")
+    own_names = ("mode", "engine", "limit", "offset", "exact", "explain", "partial")
+    unknown = [name for name in arguments if name not in (*filter_names, *own_names)]
+    if unknown:
+        raise InvalidRequest(
+            f"Unknown argument {unknown[0]!r}: a search takes q, fields, {', '.join((*own_names, *filter_names))}."
+        )
+    given = {name: arguments[name] for name in filter_names if name in arguments}
+    own = {name: arguments[name] for name in own_names if name in arguments}
+    return SearchRequest(q, fields=check_fields(fields), filters=Filters(**given), **own)
+
+
 @dataclass(frozen=True, slots=True)
 class LegExplanation:
     """What one leg said of a hit: its rank counted from 1, its own score, its share of the fused score."""
@@ -320,7 +344,8 @@ class SearchResponse:
         return out
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SearchResponse:
+    def from_dict(cls, data: Mapping[str, Any], asked: Sequence[str] | None = None) -> SearchResponse:
+        """Read the answer's JSON. ``asked`` are the fields asked for, which an answer without papers cannot show."""
         hits = tuple(
             Hit(
                 item["score"],
@@ -339,13 +364,15 @@ class SearchResponse:
             total_relation=data["total_relation"],
             next_offset=data["next_offset"],
             results=hits,
-            fields=_fields_of(item["paper"] for item in data["results"]),
+            fields=_fields_of((item["paper"] for item in data["results"]), asked),
             failed_legs=tuple(FailedLeg(f["leg"], f["detail"]) for f in data.get("failed_legs", ())),
         )
 
 
-def _fields_of(papers: Any) -> tuple[str, ...]:
-    """The fields that a server sent, from its first paper; all of them where it sent none."""
+def _fields_of(papers: Iterable[Mapping[str, Any]], asked: Sequence[str] | None) -> tuple[str, ...]:
+    """The fields asked for; else those that a server sent, from its first paper; else all."""
+    if asked is not None:
+        return tuple(asked)
     first = next(iter(papers), None)
     return PAPER_FIELDS if first is None else tuple(name for name in PAPER_FIELDS if name in first)
 
@@ -369,9 +396,10 @@ class TitleMatchResponse:
         return {"snapshot": self.snapshot, "results": results}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TitleMatchResponse:
+    def from_dict(cls, data: Mapping[str, Any], asked: Sequence[str] | None = None) -> TitleMatchResponse:
+        """Read the answer's JSON. ``asked`` are the fields asked for, which an answer without papers cannot show."""
         results = tuple(TitleMatch(m["score"], Paper.from_dict(m["paper"])) for m in data["results"])
-        return cls(data["snapshot"], results, _fields_of(m["paper"] for m in data["results"]))
+        return cls(data["snapshot"], results, _fields_of((m["paper"] for m in data["results"]), asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,14 +440,15 @@ class CitationsResponse:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CitationsResponse:
+    def from_dict(cls, data: Mapping[str, Any], asked: Sequence[str] | None = None) -> CitationsResponse:
+        """Read the answer's JSON. ``asked`` are the fields asked for, which an answer without papers cannot show."""
         results = tuple(
             Citation(
                 Paper.from_dict(c["paper"]), c["is_influential"], tuple(c["contexts"]), tuple(c["intents"])
             )
             for c in data["results"]
         )
-        fields_sent = _fields_of(c["paper"] for c in data["results"])
+        fields_sent = _fields_of((c["paper"] for c in data["results"]), asked)
         return cls(data["snapshot"], data["total"], data["next_offset"], results, fields_sent)
 
 
@@ -454,9 +483,10 @@ class ExpandResponse:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ExpandResponse:
+    def from_dict(cls, data: Mapping[str, Any], asked: Sequence[str] | None = None) -> ExpandResponse:
+        """Read the answer's JSON. ``asked`` are the fields asked for, which an answer without papers cannot show."""
         results = tuple(
             Neighbour(Paper.from_dict(n["paper"]), n["seeds"], n["hops"]) for n in data["results"]
         )
-        fields_sent = _fields_of(n["paper"] for n in data["results"])
+        fields_sent = _fields_of((n["paper"] for n in data["results"]), asked)
         return cls(data["snapshot"], data["total"], data["next_offset"], results, fields_sent)

@@ -22,8 +22,9 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.models import MIN_TITLE_SCORE
 
-MIN_SCORE: Final = 0.7
+MIN_SCORE: Final = MIN_TITLE_SCORE
 """Three typing errors leave a title of usual length above 0.87, a lost word above 0.72; of 200 arXiv papers six
 had another paper's title above this."""
 
