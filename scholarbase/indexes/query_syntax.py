@@ -39,7 +39,7 @@ _SUFFIXES: Final = (
     "ies ing ings ed eed ational ation ations ator izer ization izations ize izes ized izing ism isms alism "
     "alize alization iveness ivity iviti fulness fully ousness ously ally ality aliti ability ably ability bility "
     "icate ication ications icative ical ically icity iciti ative atively ate ates ated ating ion ions ement ements "
-    "ment ments ness ance ances ence ences ency ancy able ible ant ent ently ous ive ity ities er ers ful y"
+    "ment ments ness ance ances ence ences ency ancy able ible ant ent ently ely ly ous ive ity ities er ers ful y"
 )
 _COMPLETIONS: Final = tuple(dict.fromkeys(_SUFFIXES.split()))
 
@@ -137,8 +137,10 @@ def _is_marked(token: _Token, text: str) -> bool:
         return bool(words(token.text))
     if _FOREIGN_FIELD.match(token.text) or (token.text == "NEAR" and token.touches):
         return True
-    # A star is a wildcard after a word in lower case; after capitals it is part of a name, as in RRT*.
-    return any(any(map(str.islower, match[0])) for match in _PREFIX.finditer(token.text))
+    # A star is a wildcard after letters that are not all capitals; after capitals it is part of a name: RRT*.
+    return any(
+        char.isalpha() and not char.isupper() for match in _PREFIX.finditer(token.text) for char in match[0]
+    )
 
 
 def _has_operators(tokens: list[_Token]) -> bool:
@@ -224,7 +226,7 @@ class _Parser:
         dropped: list[str] = []
         while self._next.kind not in ("operator", "shut", "end"):
             token = self._take()
-            if token.kind == "bare" and _is_stop(token.text):
+            if token.kind == "bare" and _is_stop(token.text) and not _PREFIX.search(token.text):
                 dropped.append(_phrase(words(token.text)))
             elif (operand := self._operand(token)) is not None:
                 operands.append(operand)
@@ -302,14 +304,21 @@ def _prefix(of: list[str]) -> str:
     """Words of which the last is only begun. The index holds stems, which may end before the prefix does, so
     that the words a suffix would make of it are asked for too."""
     begun = of[-1]
-    stem_is_shorter = dict.fromkeys(
+    open_ended = [of]
+    if begun.endswith(("y", "ys", "ing", "ed")):
+        # Porter would take off or change the end, and seek "poli" for "poly"; "ness" it takes off after that.
+        open_ended.append([*of[:-1], f"{begun}ness"])
+    completions = [
         begun + suffix[size:]
         for suffix in _COMPLETIONS
         for size in range(1, len(suffix))
         if len(begun) - size >= 3 and begun.endswith(suffix[:size])
-    )
-    whole = [_phrase([*of[:-1], word]) for word in stem_is_shorter]
-    return f"({' OR '.join([f'{_phrase(of)} *', *whole])})"
+    ]
+    if begun[-1] == begun[-2:-1]:
+        completions.append(f"{begun}ing")  # hopp, of hopping, whose stem is hop
+    asked = [f"{_phrase(words)} *" for words in open_ended]
+    asked += [_phrase([*of[:-1], word]) for word in dict.fromkeys(completions)]
+    return asked[0] if len(asked) == 1 else f"({' OR '.join(asked)})"
 
 
 def _is_of_word(char: str) -> bool:

@@ -18,6 +18,7 @@ DOCUMENTS = {
     3: ("Deep reinforcement learning", "An attention to rewards."),
     4: ("Erdős graphs and naïve Bayes", "Ünal counts random graphs."),
     5: ("Optimization of universities", "A communication theory of computation."),
+    6: ("Hopping over polymers", "Largely overlooked hydrolysis."),
 }
 
 
@@ -53,6 +54,7 @@ def matches(table: sqlite3.Connection, expression: str) -> list[int]:
         "(graph OR network) AND learning",
         "transform*",
         "equivarian* networks",
+        "深度*",
         "title:attention",
         'abstract:"message passing"',
         "title:(graph network)",
@@ -90,6 +92,7 @@ def test_syntax_is_seen(text: str) -> None:
         '5" disk',
         '""',
         "O'Neil's co-citation - a review",
+        "-survey",
         "10:1 odds, arXiv:1706.03762",
         "?!",
         "",
@@ -127,6 +130,12 @@ def test_ordinary_text_is_no_syntax(text: str) -> None:
         ("optimi*", [5]),
         ("universit*", [5]),
         ("communicat*", [5]),
+        ("poly*", [6]),
+        ("hydrolys*", [6]),
+        ("hopp*", [6]),
+        ("largel*", [6]),
+        # A prefix that is a stop word as well.
+        ("over* AND polymers", [6]),
     ],
 )
 def test_expressions_find_what_they_say(table: sqlite3.Connection, text: str, found: list[int]) -> None:
