@@ -56,6 +56,10 @@ OVERSAMPLING: Final = 2.0
 FULL_SCAN_KB: Final = 1000
 """Below so many kilobytes of vectors Qdrant compares with all of them rather than walk the graph."""
 
+EXACT_WITHIN: Final = 10_000
+"""Up to so many ids in ``within``, all of them are compared: the graph has no links between them to walk, so that
+among 10,000 it found 0.97 of the true hits in one and a half times the time."""
+
 _IDS_AT_ONCE: Final = 10_000
 
 
@@ -98,8 +102,9 @@ class EdgeIndex:
     def search_dense(
         self, vector: npt.NDArray[np.float32], limit: int, filters: ResolvedFilters, *, exact: bool = False
     ) -> list[ScoredId]:
-        """See :class:`VectorIndex`. Without ``exact`` a hit may be missed."""
+        """See :class:`VectorIndex`. Without ``exact`` a hit may be missed, except among few ids ``within``."""
         check_limit(limit)
+        exact = exact or is_exact(filters)
         query = check_dense(vector, self.config.dimensions, "The query").tolist()
         if filters.within is not None and not filters.within:
             return []
@@ -221,6 +226,8 @@ class EdgeWriter:
             raise VectorIndexError(
                 f"The vector index at {path} was begun as {found}, not as {config}: remove it to begin anew."
             )
+        # What a build that was killed had begun: nothing refers to it, and Qdrant would leave it there.
+        shutil.rmtree(path / "temp_segments", ignore_errors=True)
         with engine(path, "be opened for writing"):
             shard = qdrant.EdgeShard.load(str(path), edge_config(config))
         return cls(shard, path, config)
@@ -336,6 +343,11 @@ def read_config(path: Path) -> VectorConfig:
         ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise VectorIndexError(f"{file} cannot be read as a vector index's layout: {error!r}.") from error
+
+
+def is_exact(filters: ResolvedFilters) -> bool:
+    """Whether the filters leave so few ids that all of them are compared."""
+    return filters.within is not None and len(filters.within) <= EXACT_WITHIN
 
 
 def edge_filter(filters: ResolvedFilters, vector: str | None = None) -> qdrant.Filter | None:

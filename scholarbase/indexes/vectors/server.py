@@ -38,7 +38,7 @@ from scholarbase.indexes.vectors.cut import (
     check_sparse,
     check_vector_name,
 )
-from scholarbase.indexes.vectors.edge import FULL_SCAN_KB, HNSW_EF, OVERSAMPLING
+from scholarbase.indexes.vectors.edge import FULL_SCAN_KB, HNSW_EF, OVERSAMPLING, is_exact
 from scholarbase.indexes.vectors.payload import (
     INTEGER_FIELDS,
     KEYWORD_FIELDS,
@@ -115,8 +115,9 @@ class ServerIndex:
     def search_dense(
         self, vector: npt.NDArray[np.float32], limit: int, filters: ResolvedFilters, *, exact: bool = False
     ) -> list[ScoredId]:
-        """See :class:`VectorIndex`. Without ``exact`` a hit may be missed."""
+        """See :class:`VectorIndex`. Without ``exact`` a hit may be missed, except among few ids ``within``."""
         check_limit(limit)
+        exact = exact or is_exact(filters)
         query = check_dense(vector, self.config.dimensions, "The query").tolist()
         if filters.within is not None and not filters.within:
             return []
@@ -205,7 +206,8 @@ class ServerIndex:
                 return
 
     def close(self) -> None:
-        """Does nothing: the client belongs to who made it."""
+        """Close the client too: an index that is opened has it for its own."""
+        self._client.close()
 
 
 class ServerWriter:

@@ -90,6 +90,8 @@ class ShardView:
     @classmethod
     def _make(cls, shard: Path, views: Path) -> ShardView:
         views.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if views.parent != shard.parent and views.parent.lstat().st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "It belongs to another user", str(views.parent))
         with _locked(shard):
             views.mkdir(mode=0o700, exist_ok=True)
             remove_stale(views)

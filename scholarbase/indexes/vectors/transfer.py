@@ -29,7 +29,8 @@ def load_into_server(
     """Copy every point into the snapshot's collection, then swap ``alias`` to it.
 
     A load that was broken off goes on where it stopped: points go in by ascending id, so everything below the
-    first one missing is there. ``progress`` is told how many points are there, of how many.
+    first one missing is there. ``progress`` is told how many points are there, of how many. Closing the index
+    that is returned closes ``client``.
 
     Raises:
         VectorIndexError: the server fails, or holds another number of points at the end; then the alias is not

@@ -101,6 +101,18 @@ def test_a_half_made_shard_is_made_anew(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
 
 
+def test_what_a_killed_finish_left_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    writer = EdgeWriter.open(path, CONFIG)
+    writer.close()
+    (path / "temp_segments" / "segment_builder_Xy12Za").mkdir(parents=True)
+    (path / "temp_segments" / "segment_builder_Xy12Za" / "matrix.dat").write_bytes(b"half")
+    writer = EdgeWriter.open(path, CONFIG)
+    writer.finish()
+    writer.close()
+    assert not (path / "temp_segments").exists() or list((path / "temp_segments").iterdir()) == []
+
+
 def test_finishing_twice_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "vectors"
     for _ in range(2):

@@ -170,6 +170,14 @@ def test_no_room_anywhere_is_an_error(read_only: Path) -> None:
         ShardView.open(read_only / "vectors", temporary=read_only / "temporary")
 
 
+def test_a_folder_that_another_user_laid_out_is_not_used(read_only: Path, tmp_path: Path) -> None:
+    planted = tmp_path / f"scholarbase-views-{os.getuid()}"
+    planted.mkdir()
+    os.chown(planted, 12345, 12345)
+    with pytest.raises(StorageError, match="belongs to another user"):
+        ShardView.open(read_only / "vectors", temporary=tmp_path)
+
+
 def test_an_index_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VectorIndexError, match="No vector index at"):
         EdgeIndex.open(tmp_path / "vectors")
