@@ -51,6 +51,8 @@ def _sentence(error: Any) -> str:
     kind, value = error["type"], error.get("input")
     if kind == "json_invalid":
         return f"The body is no JSON: {error['ctx']['error']}. Send a JSON object."
+    if not path and kind in ("model_attributes_type", "dict_type"):
+        return "The body is no JSON object: send one, with the header Content-Type: application/json."
     if kind == "extra_forbidden":
         what = "key" if where == "body" else "parameter"
         return f"Unknown {what} {name!r}: see /docs for those of this call."

@@ -11,16 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from scholarbase.indexes.titles import MIN_SCORE
-from scholarbase.library import search_request
-from scholarbase.models import MAX_LIMIT, PAPER_FIELDS, SearchRequest
+from scholarbase.models import MAX_BATCH, MAX_LIMIT, MAX_TITLES, PAPER_FIELDS, SearchRequest, search_request
 
-MAX_BATCH = 100
-"""Searches in one batch."""
-MAX_TITLES = 1000
-"""Titles in one batch."""
-
-EXAMPLE_ID = "arXiv:hep-th/9711200"
-EXAMPLE_QUESTION = "duality between large N gauge theories and supergravity"
+EXAMPLE_ID = "arXiv:hep-th/9301068"
+EXAMPLE_QUESTION = "How is two-dimensional QCD related to string theory?"
 
 _CONFIG = ConfigDict(extra="forbid")
 _STRICT = ConfigDict(extra="forbid", strict=True)
@@ -40,7 +34,7 @@ FromDate = Annotated[
     Field(
         alias="from",
         description="Only papers certainly not before this: YYYY, YYYY-MM or YYYY-MM-DD.",
-        examples=["1997-11"],
+        examples=["1993-01"],
     ),
 ]
 ToDate = Annotated[
@@ -68,14 +62,14 @@ Exclude = Annotated[
     list[str],
     Field(
         description="Ids, of any form, of papers to leave out. In a URL the parameter is repeated.",
-        examples=[["arXiv:hep-th/9802150"]],
+        examples=[["arXiv:hep-th/9303046"]],
     ),
 ]
 Within = Annotated[
     list[str] | None,
     Field(
         description="Ids, of any form, of the only papers to choose from. In a URL the parameter is repeated.",
-        examples=[["arXiv:hep-th/9711200", "arXiv:hep-th/9802150"]],
+        examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
     ),
 ]
 MinScore = Annotated[
@@ -159,7 +153,7 @@ class TitleParameters(BaseModel):
 
     title: str = Field(
         description="The title, with typos and without its subtitle if need be.",
-        examples=["The Large N Limit of Superconformal Field Theories and Supergravity"],
+        examples=["Two Dimensional QCD is a String Theory"],
     )
     limit: Limit = 5
     min_score: MinScore = MIN_SCORE
@@ -173,7 +167,7 @@ class TitleBatchBody(BaseModel):
         description=f"The titles, at most {MAX_TITLES}.",
         min_length=1,
         max_length=MAX_TITLES,
-        examples=[["The Large N Limit of Superconformal Field Theories and Supergravity"]],
+        examples=[["Two Dimensional QCD is a String Theory"]],
     )
     limit: Limit = 1
     min_score: MinScore = MIN_SCORE
@@ -220,7 +214,7 @@ class ExpandBody(BaseModel):
     seeds: list[str] = Field(
         description="Ids, of any form, of the papers to start from.",
         min_length=1,
-        examples=[["arXiv:hep-th/9711200", "arXiv:hep-th/9802150"]],
+        examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
     )
     direction: Literal["citations", "references", "both"] = Field(
         "both", description="To papers that cite the seeds, to papers that they cite, or both.", examples=["both"]

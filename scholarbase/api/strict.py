@@ -35,7 +35,7 @@ _known_parameters: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
 def _known(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
     """The route's parameters that may stand once, and those that may be repeated."""
-    key = f"{sorted(route.methods)} {route.path}"
+    key = f"{sorted(route.methods or ())} {route.path}"
     if key not in _known_parameters:
         single: set[str] = set()
         repeated: set[str] = set()

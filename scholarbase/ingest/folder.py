@@ -45,6 +45,7 @@ class BuildFolder:
                     f"{library} is not empty and holds no library ({strangers[0]!r} is in it): "
                     "give --library an empty folder or a new one."
                 )
+        self._made_library = not library.exists()
         with storage_errors(library):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (library / BUILDING / "lock").open("a")
@@ -108,6 +109,8 @@ class BuildFolder:
         # A folder that this job made and put nothing into is not left behind.
         if self.path.is_dir() and {entry.name for entry in self.path.iterdir()} <= {"lock"}:
             shutil.rmtree(self.path)
+            if self._made_library and not any(self.library.iterdir()):
+                self.library.rmdir()
 
 
 def _sync(folder: Path) -> None:

