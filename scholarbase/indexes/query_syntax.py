@@ -304,10 +304,7 @@ def _prefix(of: list[str]) -> str:
     """Words of which the last is only begun. The index holds stems, which may end before the prefix does, so
     that the words a suffix would make of it are asked for too."""
     begun = of[-1]
-    open_ended = [of]
-    if begun.endswith(("y", "ys", "ing", "ed")):
-        # Porter would take off or change the end, and seek "poli" for "poly"; "ness" it takes off after that.
-        open_ended.append([*of[:-1], f"{begun}ness"])
+    open_ended = of
     completions = [
         begun + suffix[size:]
         for suffix in _COMPLETIONS
@@ -316,8 +313,12 @@ def _prefix(of: list[str]) -> str:
     ]
     if begun[-1] == begun[-2:-1]:
         completions.append(f"{begun}ing")  # hopp, of hopping, whose stem is hop
-    asked = [f"{_phrase(words)} *" for words in open_ended]
-    asked += [_phrase([*of[:-1], word]) for word in dict.fromkeys(completions)]
+    if begun.endswith(("y", "ys", "ing", "ed")):
+        # Porter would take off or change the end, and seek "poli" for "poly", which policies have too. "ness"
+        # it takes off after that step, so that the prefix itself is left; the whole word is asked for apart.
+        open_ended = [*of[:-1], f"{begun}ness"]
+        completions.append(begun)
+    asked = [f"{_phrase(open_ended)} *", *(_phrase([*of[:-1], word]) for word in dict.fromkeys(completions))]
     return asked[0] if len(asked) == 1 else f"({' OR '.join(asked)})"
 
 

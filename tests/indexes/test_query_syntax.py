@@ -15,7 +15,7 @@ from scholarbase.indexes import query_syntax
 DOCUMENTS = {
     1: ("Attention is all you need", "The Transformer computes without recurrence."),
     2: ("A graph network for molecules", "Message passing on graphs."),
-    3: ("Deep reinforcement learning", "An attention to rewards."),
+    3: ("Deep reinforcement learning", "An attention to rewards and policies."),
     4: ("Erdős graphs and naïve Bayes", "Ünal counts random graphs."),
     5: ("Optimization of universities", "A communication theory of computation."),
     6: ("Hopping over polymers", "Largely overlooked hydrolysis."),
