@@ -38,9 +38,9 @@ def test_papers_abstracts_and_edges(sources: list[SourceFile]) -> None:
     abstracts = {r.corpus_id for r in records(sources, Dataset.ABSTRACTS) if isinstance(r, AbstractRecord)}
     edges = [r for r in records(sources, Dataset.CITATIONS) if isinstance(r, CitationRecord)]
     ids = {paper.corpus_id for paper in papers}
-    assert (len(papers), len(ids), len(abstracts), len(edges)) == (1950, 1950, 1870, 8207)
-    assert sum(edge.citing in ids and edge.cited in ids for edge in edges) == 7807
-    assert sum(edge.citing in abstracts and edge.cited in abstracts for edge in edges) == 7155
+    assert (len(papers), len(ids), len(abstracts), len(edges)) == (1840, 1840, 1810, 7920)
+    assert sum(edge.citing in ids and edge.cited in ids for edge in edges) == 7520
+    assert sum(edge.citing in abstracts and edge.cited in abstracts for edge in edges) == 7263
     assert sum(edge.citing == edge.cited for edge in edges) == 2
 
 
@@ -49,7 +49,7 @@ def test_the_arxiv_part_completes_the_other_and_answers_the_questions(sources: l
         r.arxiv_id: r for r in records(sources, Dataset.ARXIV) if isinstance(r, PaperRecord) and r.abstract
     }
     papers = {r.arxiv_id for r in records(sources, Dataset.PAPERS) if isinstance(r, PaperRecord)}
-    assert len(arxiv) == 3200
+    assert len(arxiv) == 2440
     assert papers <= arxiv.keys()
     assert all(record.categories for record in arxiv.values())
     assert arxiv["1706.03762"].title == "Attention Is All You Need"
