@@ -41,6 +41,8 @@ _SUFFIXES: Final = (
     "icate ication ications icative ical ically icity iciti ative atively ate ates ated ating ion ions ement ements "
     "ment ments ness ance ances ence ences ency ancy able ible ant ent ently ely ly ous ive ity ities er ers ful y"
 )
+_CHANGED_END: Final = re.compile(r"[aeiouyà-öø-ÿ].*(?:y|ing|ed)$|ys$")
+"""Ends that Porter changes, where a vowel stands before them: not in *sky* and *bring*."""
 _COMPLETIONS: Final = tuple(dict.fromkeys(_SUFFIXES.split()))
 
 
@@ -303,7 +305,7 @@ def _phrase(of: list[str]) -> str:
 def _prefix(of: list[str]) -> str:
     """Words of which the last is only begun. The index holds stems, which may end before the prefix does, so
     that the words a suffix would make of it are asked for too."""
-    begun = of[-1]
+    begun = of[-1].casefold()
     open_ended = of
     completions = [
         begun + suffix[size:]
@@ -313,7 +315,7 @@ def _prefix(of: list[str]) -> str:
     ]
     if begun[-1] == begun[-2:-1]:
         completions.append(f"{begun}ing")  # hopp, of hopping, whose stem is hop
-    if begun.endswith(("y", "ys", "ing", "ed")):
+    if _CHANGED_END.search(begun):
         # Porter would take off or change the end, and seek "poli" for "poly", which policies have too. "ness"
         # it takes off after that step, so that the prefix itself is left; the whole word is asked for apart.
         open_ended = [*of[:-1], f"{begun}ness"]

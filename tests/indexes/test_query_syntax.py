@@ -18,7 +18,7 @@ DOCUMENTS = {
     3: ("Deep reinforcement learning", "An attention to rewards and policies."),
     4: ("Erdős graphs and naïve Bayes", "Ünal counts random graphs."),
     5: ("Optimization of universities", "A communication theory of computation."),
-    6: ("Hopping over polymers", "Largely overlooked hydrolysis."),
+    6: ("Hopping over polymers", "Largely overlooked hydrolysis, the skyline, redshift and bringers."),
 }
 
 
@@ -131,6 +131,9 @@ def test_ordinary_text_is_no_syntax(text: str) -> None:
         ("universit*", [5]),
         ("communicat*", [5]),
         ("poly*", [6]),
+        ("POLY* AND hopping", [6]),
+        ("sky*", [6]),
+        ("red* AND bring*", [6]),
         ("hydrolys*", [6]),
         ("hopp*", [6]),
         ("largel*", [6]),
