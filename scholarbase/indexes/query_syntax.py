@@ -311,7 +311,7 @@ def _prefix(of: list[str]) -> str:
         begun + suffix[size:]
         for suffix in _COMPLETIONS
         for size in range(1, len(suffix))
-        if len(begun) - size >= 3 and begun.endswith(suffix[:size])
+        if len(begun) - size >= 2 and begun.endswith(suffix[:size])
     ]
     if begun[-1] == begun[-2:-1]:
         completions.append(f"{begun}ing")  # hopp, of hopping, whose stem is hop
