@@ -37,6 +37,12 @@ _LETTERS: Final = {
 _ACCENT = re.compile(
     r"""\\(?:([`'^~=."])\s*|([uHvcdbrk])(?=[\s{\\])\s*)(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
 )
+# In prose only what can't be anything else: no \\. or \\=, and a letter's accent only before braces.
+_PROSE_ACCENT = re.compile(
+    r"""\\(?:(['`^"]|~(?=\s*\{?[nNaAoO]))\s*|([uvcHr])(?=\s*\{)\s*)"""
+    r"""(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
+)
+_BRACED = re.compile(r"\{([^\x00-\x7f])\}")
 _LETTER = re.compile(r"\\(ss|[oOlLij]|ae|AE|oe|OE|aa|AA|dh|DH|th|TH|dj|DJ)(?![A-Za-z])(?:\{\}|\s(?=\w)|)")
 _NOTE = re.compile(r"\s*\((?:[^()]|\([^()]*\))*\)")
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
@@ -50,6 +56,22 @@ def decode_tex(text: str) -> str:
     return text.replace("{", "").replace("}", "")
 
 
+def decode_prose(text: str) -> str:
+    r"""TeX accents and letters of a title or an abstract to Unicode, formulas between ``$`` left alone.
+
+    ``The Fr\'echet mean of $\'a$`` gives ``The Fréchet mean of $\'a$``. Braces and other commands stay.
+    """
+    if "\\" not in text:
+        return text
+    parts = text.split("$")
+    for place in range(0, len(parts), 2):
+        if "\\" in parts[place]:
+            decoded = _PROSE_ACCENT.sub(_accented, parts[place])
+            decoded = _LETTER.sub(lambda match: _LETTERS[match[1]], decoded)
+            parts[place] = _BRACED.sub(r"\1", decoded)
+    return "$".join(parts)
+
+
 def _accented(match: re.Match[str]) -> str:
     letter = match[3] or match[4] or match[5] or match[6]
     return unicodedata.normalize("NFC", letter + _ACCENTS[match[1] or match[2]])
@@ -61,12 +83,12 @@ def split_authors(text: str) -> list[str]:
     ``A. Einstein (IAS), B. Podolsky and N. Rosen`` gives the three names. ``Jr.`` and its like stay with the
     name before them.
     """
+    if "\n" in text or "  " in text:
+        text = " ".join(text.split())
     if "\\" in text or "{" in text:
         text = decode_tex(text)
     if "(" in text:
         text = _NOTE.sub("", text)
-    if "\n" in text or "  " in text:
-        text = " ".join(text.split())
     names: list[str] = []
     for part in text.replace(" and ", ",").replace(";", ",").split(","):
         name = part.strip()
@@ -158,6 +180,7 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
         if arxiv_id is None:
             return Reject("bad-id", f"id is {str(given)[:80]!r}: an arXiv id was expected.")
         published = _first_version(record)
+        abstract = clean(record.get("abstract"), "abstract")
         categories = clean(record.get("categories"), "categories")
         external_ids = {}
         dois = record.get("doi")
@@ -166,10 +189,10 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
             if doi is not None:
                 external_ids["DOI"] = doi
         return PaperRecord(
-            title=clean_title(record.get("title")),
+            title=decode_prose(clean_title(record.get("title"))),
             arxiv_id=arxiv_id,
             external_ids=external_ids,
-            abstract=clean(record.get("abstract"), "abstract"),
+            abstract=None if abstract is None else decode_prose(abstract),
             authors=_authors(record),
             year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),
             publication_date=published,

@@ -147,6 +147,8 @@ def discover(paths: Sequence[str | Path]) -> list[SourceFile]:
 
 
 def _source_file(path: Path, name: str) -> SourceFile:
+    if path.exists() and not path.is_file():
+        raise SourceError(f"{path} is no ordinary file: a snapshot cannot be read from a pipe or a device.")
     compression = compression_of(path)
     lines = open_lines(path)
     with closing(lines):

@@ -145,6 +145,27 @@ def test_a_bad_record_becomes_a_reject(changes: dict[str, object], reason: str) 
     assert reject.detail.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        # As they stand in arXiv's records.
+        ("Computing the Fr\\'echet Distance", "Computing the Fréchet Distance"),
+        ("Ne\\v{s}et\\v{r}il, Erd\\H{o}s and Turan", "Nešetřil, Erdős and Turan"),
+        ("the Poincar{\\'e} inequality", "the Poincaré inequality"),
+        ("M\\\"untz-Sz\\'asz, 5 \\AA", "Müntz-Szász, 5 Å"),
+        # Formulas and other commands are left as they are.
+        ("$\\'a$ and G\\\"odel $\\o$", "$\\'a$ and Gödel $\\o$"),
+        (
+            "\\textit{x}, a\\=b, \\ldots {x} http://a.org/\\~user",
+            "\\textit{x}, a\\=b, \\ldots {x} http://a.org/\\~user",
+        ),
+    ],
+)
+def test_accents_of_tex_become_letters(given: str, shown: str) -> None:
+    record = read(title=given, abstract=given)
+    assert (record.title, record.abstract) == (shown, shown)
+
+
 def test_holes_are_no_rejects() -> None:
     record = read(authors=None, authors_parsed=[], categories=None, abstract=None, doi=None)
     assert (record.authors, record.categories, record.abstract) == ([], [], None)

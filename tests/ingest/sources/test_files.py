@@ -203,6 +203,12 @@ def test_what_is_no_snapshot_is_refused(tmp_path: Path, make: Callable[[Path], P
         discover([make(tmp_path)])
 
 
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="no ordinary file"):
+        discover([tmp_path])
+
+
 def test_nothing_given_is_refused() -> None:
     with pytest.raises(SourceError, match="no path"):
         discover([])
