@@ -201,11 +201,10 @@ class Filters:
             )
         for name in ("category", "venue"):
             values = getattr(self, name)
-            if isinstance(values, str):
-                values = (values,)
+            values = (values,) if isinstance(values, str) else tuple(values)
             if not all(isinstance(v, str) and v.strip() for v in values):
                 raise InvalidRequest(f"{name} holds an empty value: leave it out, or name one.")
-            object.__setattr__(self, name, tuple(values))
+            object.__setattr__(self, name, values)
         if self.min_citations is not None:
             _whole(self.min_citations, "min_citations", 0)
         object.__setattr__(self, "exclude", check_ids(self.exclude, "exclude") or ())
