@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.ingest.job import ingest
+from scholarbase.library import Library
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample"
@@ -57,7 +60,7 @@ def minilm(minilm_folder: Path) -> Iterator[SentenceTransformersEncoder]:
 
 @pytest.fixture(scope="session")
 def sample_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole sample, both layouts joined, without dense vectors: 3,200 papers, 7,805 edges."""
+    """The whole sample, both layouts joined, without dense vectors: 2,440 papers, 7,518 edges."""
     path = tmp_path_factory.mktemp("libraries") / "sample"
     ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path)
     return path
@@ -133,7 +136,8 @@ def serving(library: Path, *options: str, **environment: str) -> Iterator[tuple[
         env=os.environ | environment,
     )
     assert process.stderr is not None
-    said = []
+    said: list[str] = []
+    reader = None
     try:
         for line in process.stderr:
             said.append(line)
@@ -141,10 +145,16 @@ def serving(library: Path, *options: str, **environment: str) -> Iterator[tuple[
                 break
         else:
             raise AssertionError(f"the server did not start:\n{''.join(said)}")
+        # Read on: a pipe that is full would stop the server at its next log line.
+        reader = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
+        reader.start()
         yield address[1], process
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.wait(60)
+        if reader is not None:
+            reader.join(60)
+        process.stderr.close()
 
 
 @pytest.fixture(scope="session")
@@ -159,3 +169,59 @@ def dense_server(dense_library: Path) -> Iterator[str]:
     """The URL of a server over the library with dense vectors."""
     with serving(dense_library) as (url, _):
         yield url
+
+
+@pytest.fixture(scope="session")
+def sample(sample_library: Path) -> Iterator[Library]:
+    """The sample library, open."""
+    with Library.open(sample_library) as library:
+        yield library
+
+
+@pytest.fixture(scope="session")
+def dense(dense_library: Path, minilm: SentenceTransformersEncoder) -> Iterator[Library]:
+    """The library with dense vectors, open for hybrid searches with the session's own model."""
+    library = Library.open(dense_library, encoder=minilm)
+    yield library
+    # Not library.close(): it would close the model, which other tests go on using.
+    library._vectors.close()
+    library._catalog.close()
+
+
+def snapshot_of(folder: Path, rows: Sequence[dict[str, Any]], edges: Sequence[tuple[int, int]] = ()) -> Path:
+    """A Semantic Scholar release in ``folder`` of these rows, each a row of ``papers`` with its ``abstract``."""
+    datasets: dict[str, list[dict[str, Any]]] = {
+        "papers": [{key: value for key, value in row.items() if key != "abstract"} for row in rows],
+        "abstracts": [
+            {"corpusid": row["corpusid"], "abstract": row["abstract"]} for row in rows if row.get("abstract")
+        ],
+        "citations": [
+            {
+                "citationid": str(number),
+                "citingcorpusid": citing,
+                "citedcorpusid": cited,
+                "isinfluential": None,
+            }
+            for number, (citing, cited) in enumerate(edges)
+        ],
+    }
+    for dataset, content in datasets.items():
+        if not content:
+            continue
+        (folder / dataset).mkdir(parents=True)
+        with gzip.open(folder / dataset / "00000.gz", "wt") as out:
+            out.writelines(json.dumps(row) + "\n" for row in content)
+    return folder
+
+
+def arxiv_rows() -> Iterator[dict[str, Any]]:
+    """The records of the sample's arXiv part, as they are."""
+    with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz", "rt") as lines:
+        yield from (json.loads(line) for line in lines)
+
+
+def sample_edges() -> set[tuple[int, int]]:
+    """Who cites whom in the sample, by corpus ids: both ends known, and no paper itself."""
+    known = {row["corpusid"] for row in sample_rows("papers")}
+    pairs = ((row["citingcorpusid"], row["citedcorpusid"]) for row in sample_rows("citations"))
+    return {(int(a), int(b)) for a, b in pairs if a and b and int(a) in known and int(b) in known and a != b}

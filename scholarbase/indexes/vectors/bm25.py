@@ -15,6 +15,7 @@ Cyrillic and the rest stay as they are), looked up in the stop words, then stemm
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -99,7 +100,7 @@ class Bm25Text:
         Empty when the query is nothing but stop words (*Which studies show this?*): documents hold none of
         them here, so such a query can only be answered by an index that keeps every word (FTS5 does).
         """
-        return _sorted(self._model.embed_query(text))
+        return _sorted(self._model.embed_query(_composed(text)))
 
     def count_tokens(self, title: str, abstract: str | None) -> int:
         """The paper's length as BM25 counts it: terms, stop words left out, the title counted
@@ -111,7 +112,13 @@ class Bm25Text:
         parts = [title] * self.parameters.title_weight
         if abstract:
             parts.append(abstract)
-        return "\n".join(parts)
+        return _composed("\n".join(parts))
+
+
+def _composed(text: str) -> str:
+    """Letters and their marks as single characters: the tokenizer takes a mark that stands by itself for a gap
+    between words, and a text copied from macOS or a PDF is full of such marks."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25:
