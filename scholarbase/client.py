@@ -67,21 +67,22 @@ class _Base:
             if not isinstance(seconds, httpx.Timeout) and not seconds > 0:
                 raise InvalidRequest(f"{name} is {seconds!r}: it must be more than 0 seconds.")
         url = _address(load_settings().url if base_url is None else base_url)
+        # A password in the address goes to the server, and never to a log or a message.
+        self._auth = (url.username, url.password) if url.userinfo else None
         self.base_url: Final = str(url.copy_with(userinfo=b""))
         """The server's address, without a user's name and password."""
-        self._address = str(url)
         self._retries = retries
         self._backoff = backoff
         # A proxy for the world outside cannot reach this machine's own addresses.
         self._trust_env = not _is_loopback(url.host)
-        self._timeout = timeout
-        self._headers = {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"} | {
-            **(headers or {})
-        }
+        self._headers = httpx.Headers(
+            {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"}
+        )
+        self._headers.update(headers)
 
     def _request(self, call: wire.Call[Any]) -> dict[str, Any]:
         """The arguments of httpx's ``request``."""
-        request: dict[str, Any] = {"method": call.method, "url": self._address + call.target}
+        request: dict[str, Any] = {"method": call.method, "url": self.base_url + call.target}
         if call.body is not None:
             request |= {"content": call.body, "headers": {"Content-Type": "application/json"}}
         return request
@@ -151,7 +152,11 @@ class Client(_Base):
     ) -> None:
         super().__init__(base_url, timeout, retries, backoff, headers)
         self._http = httpx.Client(
-            timeout=timeout, headers=self._headers, transport=transport, trust_env=self._trust_env
+            auth=self._auth,
+            timeout=timeout,
+            headers=self._headers,
+            transport=transport,
+            trust_env=self._trust_env,
         )
 
     def close(self) -> None:
@@ -360,25 +365,8 @@ class Client(_Base):
 
 
 class AsyncClient(_Base):
-    """As :class:`Client`, for asyncio: methods are awaited, and ``iter_`` methods go with ``async for``. ``aclose`` it,
-    or use it in an ``async with``.
-
-    Args:
-        base_url: the server's address; None takes the setting ``SCHOLARBASE_URL``.
-        timeout: seconds to connect and between two bytes of an answer, or httpx's own ``Timeout``.
-        retries: further attempts after one without an answer or with a status of 429, 502, 503 or 504.
-        backoff: seconds before the second attempt, at most, doubled for each one after it; a server that says
-            how long to wait (``Retry-After``) is heeded up to a minute.
-        headers: sent with every request.
-        transport: how requests are sent, where it is not httpx's own way.
-
-    Raises:
-        InvalidRequest: an argument cannot be right.
-
-    Every call raises what the library's call of that name raises, and besides:
-        ServerUnreachable: no answer after all attempts.
-        ServerFailure: an answer that is not ScholarBase's.
-        ClientError: the client is closed.
+    """As :class:`Client`, with its arguments and errors, for asyncio: methods are awaited, and ``iter_`` methods
+    go with ``async for``. ``aclose`` it, or use it in an ``async with``.
     """
 
     def __init__(
@@ -393,7 +381,11 @@ class AsyncClient(_Base):
     ) -> None:
         super().__init__(base_url, timeout, retries, backoff, headers)
         self._http = httpx.AsyncClient(
-            timeout=timeout, headers=self._headers, transport=transport, trust_env=self._trust_env
+            auth=self._auth,
+            timeout=timeout,
+            headers=self._headers,
+            transport=transport,
+            trust_env=self._trust_env,
         )
 
     async def aclose(self) -> None:

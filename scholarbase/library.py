@@ -60,6 +60,7 @@ from scholarbase.models import (
     check_fields,
     check_ids,
     check_page,
+    check_text,
     search_request,
 )
 from scholarbase.settings import Settings, load_settings
@@ -491,6 +492,7 @@ class Library:
         check_page(limit, 0)
         if not isinstance(title, str) or not title.strip():
             raise InvalidRequest("title is empty: give the title of a paper.")
+        check_text(title, "title")
         if not 0 < min_score <= 1:
             raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
         wanted = check_fields(fields)

@@ -103,6 +103,8 @@ def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
     """
     if names is None:
         return PAPER_FIELDS
+    if isinstance(names, str):
+        raise InvalidRequest(f"fields is {names!r}: give a list of names, such as ['title', 'year'].")
     unknown = [name for name in names if name not in PAPER_FIELDS]
     if unknown:
         raise InvalidRequest(
@@ -121,7 +123,7 @@ def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
     Raises:
         InvalidRequest: another form, or no such day.
     """
-    match = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text) if isinstance(text, str) else None
     problem = InvalidRequest(
         f"{text!r} is no date for {name}: give YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
     )
@@ -147,15 +149,32 @@ def _choice(value: str | None, name: str, choices: Sequence[str]) -> None:
         raise InvalidRequest(f"Unknown {name} {value!r}: it is one of {', '.join(choices)}.")
 
 
-def _whole(value: int, name: str, low: int, high: int | None = None) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or value < low
-        or (high is not None and value > high)
-    ):
-        span = f"from {low} to {high}" if high is not None else f"of {low} or more"
+_GREATEST: Final = 2**63 - 1
+"""SQLite's greatest integer: https://sqlite.org/datatype3.html."""
+
+
+def _whole(value: int, name: str, low: int, high: int = _GREATEST) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        open_ended = high == _GREATEST and not (isinstance(value, int) and value > high)
+        span = f"of {low} or more" if open_ended else f"from {low} to {high}"
         raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
+
+
+def check_text(text: str, name: str) -> None:
+    """Raises InvalidRequest: ``text`` holds half of a surrogate pair, which has no UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                f"{name} holds {text[error.start]!r} at character {error.start + 1}, half of a surrogate pair: "
+                "send whole characters."
+            ) from error
+
+
+def _flag(value: bool, name: str) -> None:
+    if not isinstance(value, bool):
+        raise InvalidRequest(f"{name} is {value!r}: it must be true or false.")
 
 
 def check_page(limit: int, offset: int) -> None:
@@ -172,6 +191,8 @@ def check_ids(ids: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
     if len(ids) > MAX_IDS:
         raise InvalidRequest(f"{name} holds {len(ids)} ids: {MAX_IDS} is the most in one call.")
+    for paper_id in ids:
+        check_text(paper_id, name)
     return tuple(ids)
 
 
@@ -204,6 +225,8 @@ class Filters:
             values = (values,) if isinstance(values, str) else tuple(values)
             if not all(isinstance(v, str) and v.strip() for v in values):
                 raise InvalidRequest(f"{name} holds an empty value: leave it out, or name one.")
+            for value in values:
+                check_text(value, name)
             object.__setattr__(self, name, values)
         if self.min_citations is not None:
             _whole(self.min_citations, "min_citations", 0)
@@ -250,11 +273,14 @@ class SearchRequest:
             raise InvalidRequest("q is empty: give the words to search for.")
         if len(self.q) > MAX_QUERY_LENGTH:
             raise InvalidRequest(f"q has {len(self.q)} characters: {MAX_QUERY_LENGTH} is the most.")
+        check_text(self.q, "q")
         _choice(self.mode, "mode", MODES)
         _choice(self.engine, "engine", ENGINES)
         if self.engine is not None and self.mode == "dense":
             raise InvalidRequest(f"engine {self.engine!r} names a sparse leg, and mode 'dense' has none.")
         check_page(self.limit, self.offset)
+        for name in ("exact", "explain", "partial"):
+            _flag(getattr(self, name), name)
         object.__setattr__(self, "fields", check_fields(self.fields))
 
 
@@ -273,7 +299,7 @@ def search_request(q: str, *, fields: Sequence[str] | None = None, **arguments: 
         )
     given = {name: arguments[name] for name in filter_names if name in arguments}
     own = {name: arguments[name] for name in own_names if name in arguments}
-    return SearchRequest(q, fields=check_fields(fields), filters=Filters(**given), **own)
+    return SearchRequest(q, filters=Filters(**given), fields=check_fields(fields), **own)
 
 
 @dataclass(frozen=True, slots=True)

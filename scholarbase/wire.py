@@ -41,6 +41,7 @@ from scholarbase.models import (
     check_fields,
     check_ids,
     check_page,
+    check_text,
 )
 
 MAX_QUERY_STRING: Final = 2000
@@ -111,8 +112,8 @@ def match_title(
     title: str, limit: int, min_score: float, fields: Sequence[str] | None
 ) -> Call[TitleMatchResponse]:
     """A title: in the URL where it is short, else as a batch of one."""
-    _check_title(title)
     check_page(limit, 0)
+    _check_title(title, min_score)
     wanted = check_fields(fields)
     query = _query_string({"title": title, "limit": limit, "min_score": min_score, **_fields(wanted)})
     if len(query) <= MAX_QUERY_STRING:
@@ -128,7 +129,7 @@ def match_titles(
     check_page(limit, 0)
     wanted = check_fields(fields)
     for title in titles:
-        _check_title(title)
+        _check_title(title, min_score)
     return [_title_chunk(chunk, limit, min_score, wanted) for chunk in _chunks(titles, MAX_TITLES)]
 
 
@@ -145,9 +146,12 @@ def _title_chunk(
     return Call("POST", "/v1/title-match/batch", read, body=_json(content))
 
 
-def _check_title(title: str) -> None:
+def _check_title(title: str, min_score: float) -> None:
     if not isinstance(title, str) or not title.strip():
         raise InvalidRequest("title is empty: give the title of a paper.")
+    check_text(title, "title")
+    if not 0 < min_score <= 1:  # JSON would make null of what is not finite
+        raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
 
 
 def paper(paper_id: str, fields: Sequence[str] | None) -> Call[Paper]:
@@ -287,12 +291,7 @@ def _query_string(content: Mapping[str, Any]) -> str:
             pairs.extend((name, item) for item in value)
         else:
             pairs.append((name, "true" if value is True else value))
-    try:
-        return urlencode(pairs)
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(
-            f"The request holds {error.object[:40]!r}, which is no text ({error.reason}): remove what is not Unicode."
-        ) from error
+    return urlencode(pairs)
 
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -423,7 +422,8 @@ class Attempts:
         kind = _KINDS.get(slug)
         if kind is not None:
             error = kind(detail)
-            error.add_note(f"The answer of {self._url}, request id {request_id}, in {self._counted()}.")
+            under = f" under the request id {request_id}" if request_id else ""
+            error.add_note(f"So answered {self._url}{under}, in {self._counted()}.")
             return error
         said = f" ({detail})" if detail else _excerpt(response)
         tries = f", in {self._counted()}" if self._made > 1 else ""

@@ -174,12 +174,19 @@ REFUSED: list[tuple[Any, ...]] = [
     ("search", "gravity", {"exclude": ["arXiv:2001.00001"]}),
     ("search", "gravity", {"within": ["no id"]}),
     ("search", "author:Witten AND gravity"),
+    ("search", "half of a pair: \ud83d"),
+    ("search", "gravity", {"venue": ["\ud83d"]}),
+    ("search", "gravity", {"exclude": ["\ud83d"]}),
+    ("search", "gravity", {"engine": "fts5", "min_citations": 2**63}),
     ("search_batch", [{"q": "gravity"}, {"q": "gravity", "mode": "dense"}]),
     ("search_batch", [{"q": "gravity", "from": "1993"}]),
     ("iter_search", ""),
     ("match_title", ""),
     ("match_title", TITLE, {"min_score": 1.5}),
     ("match_titles", [TITLE, " "]),
+    ("match_titles", ["\ud83d"]),
+    ("match_titles", [TITLE], {"min_score": float("nan")}),
+    ("match_title", TITLE, {"min_score": float("-inf")}),
     ("paper", "arXiv:2001.00001"),
     ("paper", "DOI:10.1000/abc#x"),
     ("paper", "10.1000/a%2Fb?c=d&e=+f"),
@@ -195,6 +202,7 @@ REFUSED: list[tuple[Any, ...]] = [
     ("citations", "DOI:10.1000/citations/citations"),
     ("citations", STRINGS, {"sort": "title"}),
     ("citations", STRINGS, {"offset": -1}),
+    ("citations", STRINGS, {"offset": 2**63}),
     ("iter_references", "arXiv:2001.00001"),
     ("expand", []),
     ("expand", [STRINGS], {"direction": "sideways"}),
@@ -298,10 +306,6 @@ def test_what_cannot_be_right_is_refused_before_anything_is_sent() -> None:
     with Client("http://127.0.0.1:9", retries=0) as client:
         with pytest.raises(InvalidRequest, match="limit is 0"):
             client.search("gravity", limit=0)
-        with pytest.raises(InvalidRequest, match="is no text"):
-            client.search("half of a pair: \ud83d")
-        with pytest.raises(InvalidRequest, match="not valid UTF-8"):
-            client.match_titles(["\ud83d"])
         with pytest.raises(InvalidRequest, match="exclude must be a list"):
             client.expand([STRINGS], exclude="arXiv:2001.00001")
 
@@ -432,7 +436,7 @@ def test_a_lasting_fault_of_the_server_is_its_own_error(kind: str, script: Calla
         call_over(kind, server.url, "snapshot", retries=2)
     assert str(raised.value) == detail
     assert raised.value.__notes__ == [
-        f"The answer of {server.url}/v1/snapshot, request id r1, in 3 attempts."
+        f"So answered {server.url}/v1/snapshot under the request id r1, in 3 attempts."
     ]
     assert len(server.asked) == 3
 
@@ -530,14 +534,35 @@ def test_requests_carry_the_version_and_the_callers_headers(kind: str, script: C
     assert headers["authorization"] == "Basic cmVhZGVyOnNlY3JldA=="
 
 
-def test_a_password_in_the_address_is_in_no_message(script: Callable[..., Script]) -> None:
+def test_a_header_that_cannot_be_sent_is_refused_and_not_retried(script: Callable[..., Script]) -> None:
+    server = script(answer())
+    with (
+        Client(server.url, headers={"X-Request-ID": "a\nb"}) as client,
+        pytest.raises(InvalidRequest, match=r"cannot be sent .* check the headers"),
+    ):
+        client.snapshot()
+    assert server.asked == []
+
+
+def test_the_callers_own_agent_stands_alone(script: Callable[..., Script]) -> None:
+    server = script(answer())
+    with Client(server.url, headers={"user-agent": "reader/2"}) as client:
+        client.snapshot()
+    assert server.asked[0][1]["user-agent"] == "reader/2"
+
+
+def test_a_password_in_the_address_is_in_no_message(
+    script: Callable[..., Script], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
     server = script(answer("500 Internal Server Error", b""))
     with (
         Client(server.url.replace("://", "://reader:secret@")) as client,
         pytest.raises(ServerFailure) as raised,
     ):
         client.snapshot()
-    assert "secret" not in str(raised.value) + client.base_url
+    assert "secret" not in str(raised.value) + client.base_url + caplog.text
+    assert "HTTP Request" in caplog.text
 
 
 @both
@@ -601,3 +626,17 @@ def test_a_missing_paper_can_be_caught_by_its_class(client: Client) -> None:
 def test_an_address_with_the_version_at_its_end_is_told(server: str) -> None:
     with Client(server + "/v1") as client, pytest.raises(ServerFailure, match="without /v1 at its end"):
         client.snapshot()
+
+
+def test_the_examples_of_the_docs_run(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "client.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 5
+    for example in examples:
+        exec(
+            compile(example.replace("http://127.0.0.1:8000", server), "docs/client.md", "exec"),
+            {"__name__": "docs"},
+        )
+    said = capsys.readouterr().out
+    assert TITLE in said
+    assert "not here: No paper 'arXiv:2001.00001'" in said
