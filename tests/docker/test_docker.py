@@ -1,0 +1,229 @@
+"""The Dockerfile and the compose file say what the package has: commands, settings, extras, files.
+
+No container is started here. What can be run without one is: the health checks' own commands, against a server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from scholarbase.cli import main
+from scholarbase.settings import PREFIX, Settings, load_settings
+from tests.conftest import ROOT
+
+yaml = pytest.importorskip("yaml")
+
+SETTINGS = {PREFIX + name.upper() for name in Settings.model_fields}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions, in order, with lines that go on joined and comments left out."""
+    lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
+    joined = "\n".join(line for line in lines if not line.startswith("#")).replace("\\\n", " ")
+    return [(name, rest.strip()) for name, _, rest in (li.partition(" ") for li in joined.splitlines() if li)]
+
+
+def last(name: str) -> str:
+    return [rest for given, rest in instructions() if given == name][-1]
+
+
+def environment() -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in shlex.split(last("ENV")))
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
+    return content
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# -- the image ------------------------------------------------------------------------------------------
+
+
+def test_the_image_runs_the_command_line_and_serves() -> None:
+    assert json.loads(last("ENTRYPOINT")) == ["scholarbase"]
+    assert PROJECT["scripts"]["scholarbase"] == "scholarbase.cli:main"
+    (command,) = json.loads(last("CMD"))
+    assert command in main.commands
+
+
+def test_the_image_sets_settings_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {name: value for name, value in environment().items() if name.startswith(PREFIX)}
+    assert given.keys() <= SETTINGS
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
+    assert (str(settings.library), settings.host, settings.port) == (
+        "/library",
+        "0.0.0.0",
+        int(last("EXPOSE")),
+    )
+    assert json.loads(f'["{last("VOLUME")}"]') == [str(settings.library)]
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    names = [name for name, _ in instructions()]
+    assert last("USER") == "scholarbase"
+    assert "useradd --uid 1000" in " ".join(rest for name, rest in instructions() if name == "RUN")
+    assert names.index("USER") < names.index("ENTRYPOINT")
+
+
+def test_the_image_installs_extras_that_exist() -> None:
+    (default,) = [rest.removeprefix("EXTRAS=") for name, rest in instructions() if rest.startswith("EXTRAS=")]
+    assert default in PROJECT["optional-dependencies"]
+    install = next(rest for name, rest in instructions() if name == "RUN" and "pip install" in rest)
+    shell = re.search(r"pip install (?:--\S+ )*(\S+)", install)
+    assert shell is not None
+    for extras, wanted in (("", "."), ("bge-m3", ".[bge-m3]")):
+        run = subprocess.run(
+            ["sh", "-c", f"printf %s {shell[1]}"],
+            env={"EXTRAS": extras},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stdout == wanted
+
+
+def test_the_images_python_is_one_that_the_package_takes() -> None:
+    bases = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
+    assert len(bases) == 1
+    minor = re.fullmatch(r"python:3\.(\d+)-slim", bases.pop())
+    least = re.fullmatch(r">=3\.(\d+)", PROJECT["requires-python"])
+    assert minor is not None
+    assert least is not None
+    assert int(minor[1]) >= int(least[1])
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    kept = {li[1:] for li in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines() if li.startswith("!")}
+    copied = {
+        part.removeprefix("./")
+        for name, rest in instructions()
+        if name == "COPY" and not rest.startswith("--from")
+        for part in rest.split()[:-1]
+    }
+    assert copied == kept
+    assert all((ROOT / part).exists() for part in copied)
+    # What the build of the package reads besides its code.
+    assert {PROJECT["readme"], *PROJECT["license-files"], "pyproject.toml", "scholarbase"} <= copied
+
+
+def health_check(port: int) -> int:
+    words = json.loads(last("HEALTHCHECK").partition(" CMD ")[2])
+    assert words[0] == "python"
+    run = subprocess.run(
+        [sys.executable, *words[1:]],
+        env=os.environ | {"SCHOLARBASE_PORT": str(port)},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return run.returncode
+
+
+def test_the_images_health_check_tells_a_server_from_none(server: str, closed_port: int) -> None:
+    assert health_check(urlsplit(server).port or 0) == 0
+    assert health_check(closed_port) != 0
+
+
+# -- compose --------------------------------------------------------------------------------------------
+
+
+def test_the_services_run_commands_that_exist(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert services.keys() == {"qdrant", "load", "api"}
+    assert [services[name]["command"] for name in ("load", "api")] == [["load"], ["serve"]]
+    assert {"load", "serve"} <= main.commands.keys()
+
+
+def test_the_services_have_settings_that_exist(compose: dict[str, Any]) -> None:
+    for name in ("load", "api"):
+        given = compose["services"][name]["environment"]
+        assert given.keys() <= SETTINGS
+        assert given["SCHOLARBASE_QDRANT_URL"] == "http://qdrant:6333"
+    # Variables of compose itself are none of ScholarBase's, or the command line would refuse them when exported.
+    assert not re.findall(r"\$\{(SCHOLARBASE_\w+)", (ROOT / "docker" / "compose.yaml").read_text())
+
+
+def test_the_api_waits_for_the_vectors(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert services["load"]["depends_on"]["qdrant"]["condition"] == "service_healthy"
+    assert services["api"]["depends_on"]["load"]["condition"] == "service_completed_successfully"
+    assert services["load"].get("restart", "no") == "no"
+
+
+def test_only_the_api_is_published_and_only_here(compose: dict[str, Any]) -> None:
+    published = {name: service.get("ports", []) for name, service in compose["services"].items()}
+    assert published == {"qdrant": [], "load": [], "api": ["127.0.0.1:${PORT:-8000}:8000"]}
+
+
+def test_the_library_is_read_only_and_what_is_written_lies_in_named_volumes(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        for volume in service["volumes"]:
+            if isinstance(volume, dict):
+                assert volume["target"] == "/library"
+                assert volume["read_only"] is True
+            else:
+                assert volume.partition(":")[0] in compose["volumes"], f"{name}: {volume}"
+    assert f"models:{environment()['HF_HOME']}" in compose["services"]["api"]["volumes"]
+
+
+def test_the_build_is_that_of_the_dockerfile(compose: dict[str, Any]) -> None:
+    build = compose["services"]["load"]["build"]
+    context = (ROOT / "docker" / build["context"]).resolve()
+    assert (context / build["dockerfile"]) == ROOT / "docker" / "Dockerfile"
+    arguments = {rest.partition("=")[0] for name, rest in instructions() if name == "ARG"}
+    assert build["args"].keys() == arguments
+    assert compose["services"]["load"]["image"] == compose["services"]["api"]["image"]
+
+
+def test_qdrant_is_pinned_to_a_version_that_the_client_speaks_to(compose: dict[str, Any]) -> None:
+    """Qdrant's rule: one major version, and minor versions at most one apart."""
+    image = re.fullmatch(r"qdrant/qdrant:v(\d+)\.(\d+)\.\d+", compose["services"]["qdrant"]["image"])
+    assert image is not None
+    major, minor = (int(part) for part in version("qdrant-client").split(".")[:2])
+    assert int(image[1]) == major
+    assert abs(int(image[2]) - minor) <= 1
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the check is a bash command")
+def test_qdrants_health_check_tells_a_server_from_none(
+    compose: dict[str, Any], server: str, closed_port: int
+) -> None:
+    """``GET /readyz`` answers 200 from a ScholarBase server as it does from Qdrant."""
+    kind, *command = compose["services"]["qdrant"]["healthcheck"]["test"]
+    assert kind == "CMD"
+    script = command[-1].replace("$$", "$")
+    for port, healthy in ((urlsplit(server).port, True), (closed_port, False)):
+        run = subprocess.run(
+            [*command[:-1], script.replace("/6333", f"/{port}")], capture_output=True, check=False, timeout=60
+        )
+        assert (run.returncode == 0) is healthy
+    not_found = script.replace("/6333", f"/{urlsplit(server).port}").replace("/readyz", "/nowhere")
+    assert (
+        subprocess.run([*command[:-1], not_found], capture_output=True, check=False, timeout=60).returncode
+        != 0
+    )

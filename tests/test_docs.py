@@ -1,0 +1,283 @@
+"""The documentation says what is there: links, commands, errors, settings, routes and examples."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import click
+import httpx
+import pytest
+
+from scholarbase.cli import main
+from scholarbase.errors import ScholarBaseError
+from scholarbase.settings import PREFIX, Settings
+from tests.conftest import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "sample" / "README.md"])
+WORK = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    """The fenced blocks of a page in any of the languages."""
+    return [m[2] for m in re.finditer(r"^```(\w*)\n(.*?)^```$", page, re.S | re.M) if m[1] in languages]
+
+
+def prose(page: str) -> str:
+    return re.sub(r"^```.*?^```$", "", page, flags=re.S | re.M)
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors that GitHub gives the headings: lower case, punctuation dropped, spaces to hyphens."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page, flags=re.S | re.M), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_relative_links_resolve(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path.read_text(encoding="utf-8"))):
+        if target.startswith(("https://", "http://")):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (path.parent / unquote(name)).resolve() if name else path
+        assert linked.exists(), f"{path.name} links to {target}, which is not there"
+        assert linked.is_relative_to(ROOT), f"{path.name} links to {target}, outside the repository"
+        if anchor and linked.suffix == ".md":
+            known = anchors(linked.read_text(encoding="utf-8"))
+            assert anchor in known, f"{path.name} links to {target}: {linked.name} has {sorted(known)}"
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = set(re.findall(r"\]\((\w[\w-]*\.md)\)", text("docs/index.md")))
+    assert listed == {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
+
+
+# -- the command line -----------------------------------------------------------------------------------
+
+
+def commands() -> dict[str, click.Command]:
+    return dict(main.commands)
+
+
+def test_every_command_has_its_row() -> None:
+    page = text("docs/cli.md")
+    for name in commands():
+        assert re.search(rf"^\| .*`{name}`.* \|", page, re.M), f"docs/cli.md has no row for {name}"
+        assert f"`{name}`" in text("README.md"), f"the README does not name the command {name}"
+
+
+def test_every_option_is_documented() -> None:
+    page = text("docs/cli.md") + text("docs/ingest.md")
+    named = set(re.findall(r"--[a-z][a-z-]*", page))
+    for command in commands().values():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert named & set(parameter.opts), f"{command.name} {parameter.opts} is nowhere in the docs"
+
+
+def documented_commands() -> Iterator[tuple[str, str]]:
+    for path in PAGES:
+        for block in blocks(path.read_text(encoding="utf-8"), "console"):
+            for line in block.replace("\\\n", " ").splitlines():
+                if match := re.match(r"\$ (?:\w+=\S+ )*(scholarbase .+)", line):
+                    yield path.name, match[1]
+
+
+def test_documented_commands_are_what_the_command_line_takes() -> None:
+    seen = 0
+    for page, line in documented_commands():
+        _, name, *arguments = shlex.split(line, comments=True)
+        try:
+            commands()[name].make_context(name, arguments)
+        except (KeyError, click.ClickException) as error:
+            pytest.fail(f"{page} shows {line!r}: {error!r}")
+        seen += 1
+    assert seen > 15
+
+
+# -- errors and settings --------------------------------------------------------------------------------
+
+
+def error_classes(root: type[ScholarBaseError] = ScholarBaseError) -> Iterator[type[ScholarBaseError]]:
+    yield root
+    for child in root.__subclasses__():
+        if child.__module__ == root.__module__:
+            yield from error_classes(child)
+
+
+@pytest.mark.parametrize("error", sorted(set(error_classes()), key=lambda e: e.slug), ids=lambda e: e.slug)
+def test_every_error_has_its_section(error: type[ScholarBaseError]) -> None:
+    page = text("docs/errors.md")
+    assert f"## {error.slug}\n" in page
+    row = f"| [{error.slug}](#{error.slug}) | `{error.__name__}` | {error.status} | {error.exit_code} |"
+    assert row in page, f"docs/errors.md lacks the row {row}"
+
+
+def test_every_problem_of_http_itself_has_its_section() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "scholarbase" / "api").rglob("*.py"))
+    slugs = set(re.findall(r'problem\(\s*\d+, "([a-z-]+)"', sources)) | set(
+        re.findall(r'\("([a-z-]+)", "[A-Z][a-z ]+"\)', sources)
+    )
+    assert {"internal", "not-found", "not-ready"} <= slugs
+    for slug in slugs:
+        assert f"## {slug}\n" in text("docs/errors.md"), f"docs/errors.md has no section {slug}"
+
+
+def test_every_setting_has_its_row() -> None:
+    rows = dict(
+        re.findall(r"^\| `(SCHOLARBASE_\w+)` \| (?:`([^`]*)`|unset) \| ", text("docs/settings.md"), re.M)
+    )
+    defaults = {
+        PREFIX + name.upper(): "" if field.default is None else str(field.default)
+        for name, field in Settings.model_fields.items()
+    }
+    assert rows == defaults
+
+
+def test_no_page_names_a_setting_that_does_not_exist() -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for path in PAGES:
+        for name in re.findall(r"SCHOLARBASE_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")):
+            assert name in known, f"{path.name} names {name}"
+
+
+# -- the API --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def openapi(server: str) -> dict[str, Any]:
+    document: dict[str, Any] = httpx.get(f"{server}/openapi.json").raise_for_status().json()
+    return document
+
+
+def test_every_route_is_documented(openapi: dict[str, Any]) -> None:
+    page = text("docs/api.md")
+    readme = text("README.md")
+    for path, methods in openapi["paths"].items():
+        for method in methods:
+            route = f"{method.upper()} {path}"
+            headings = re.findall(r"^## (.+)$", page, re.M)
+            assert any(method.upper() in h and path in h for h in headings) or f"`{route}`" in page.replace(
+                "\n", " "
+            ), f"docs/api.md lacks {route}"
+            assert f"`{route}`" in readme, f"the README's table lacks {route}"
+
+
+def test_every_parameter_is_documented(openapi: dict[str, Any]) -> None:
+    named = set(re.findall(r"`([a-z_]+)`", text("docs/api.md")))
+    for path, methods in openapi["paths"].items():
+        for operation in methods.values():
+            names = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"}
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if body:
+                schema = openapi["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
+                names |= set(schema["properties"])
+            assert names <= named, f"docs/api.md does not explain {names - named} of {path}"
+
+
+def test_every_key_of_a_paper_is_documented(openapi: dict[str, Any]) -> None:
+    section = text("docs/api.md").partition("## A paper\n")[2].partition("\n## ")[0]
+    rows = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (.+?) \|", section, re.M))))
+    assert rows == set(openapi["components"]["schemas"]["PaperAnswer"]["properties"])
+
+
+def curl_requests() -> list[Any]:
+    """Each curl call of the docs to a server here, with the JSON that stands below it, where some does."""
+    found = []
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        for match in re.finditer(
+            r"^```console\n\$ (curl (?:.|\n)+?)^```\n(?:\n```json\n(.*?)^```$)?", page, re.M | re.S
+        ):
+            if "localhost:8000" in match[1]:
+                found.append(pytest.param(match[1], match[2], id=f"{path.stem}-{len(found)}"))
+    return found
+
+
+def sent(command: str, server: str) -> httpx.Response:
+    """What curl would send, sent by httpx: the options that the docs use, and no others."""
+    words = iter(shlex.split(command.replace("\\\n", " "))[1:])
+    url, data, headers, as_get = "", [], {}, False
+    for word in words:
+        if word in ("-d", "--data-urlencode"):
+            data.append(next(words))
+        elif word == "-H":
+            name, _, value = next(words).partition(": ")
+            headers[name] = value
+        elif word in ("-s", "-sG"):
+            as_get = as_get or "G" in word
+        else:
+            assert not word.startswith("-"), f"curl's {word} is unknown to this test"
+            url = word.replace("localhost:8000", server)
+    if as_get:
+        return httpx.get(url, params=[tuple(item.split("=", 1)) for item in data])
+    return httpx.post(url, content=data[0], headers=headers) if data else httpx.get(url)
+
+
+def same_keys(shown: Any, real: Any, where: str = "the answer") -> None:
+    """Objects have the keys that the docs show, in the same order; ``"...": "..."`` stands for others."""
+    if isinstance(shown, dict) and isinstance(real, dict):
+        if "..." in shown:
+            assert shown.keys() - {"..."} <= real.keys(), where
+        else:
+            assert list(shown) == list(real), where
+        for key in shown.keys() & real.keys():
+            same_keys(shown[key], real[key], f"{where}: {key}")
+    elif isinstance(shown, list) and isinstance(real, list):
+        for one, other in zip(shown, real, strict=False):
+            same_keys(one, other, where)
+        assert bool(shown) == bool(real), where
+    elif shown != "...":
+        assert (shown is None) == (real is None), where
+
+
+@pytest.mark.parametrize(("command", "shown"), curl_requests())
+def test_curl_examples_answer_as_shown(server: str, command: str, shown: str | None) -> None:
+    response = sent(command, server)
+    if shown is None:
+        assert response.status_code == 200
+        return
+    example = json.loads(shown)
+    if "status" in example and "detail" in example:
+        assert response.json() == example
+        assert response.status_code == example["status"]
+    else:
+        assert response.status_code == 200, response.text
+        same_keys(example, response.json())
+
+
+# -- Python ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_python_blocks_compile_and_import_what_exists(path: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8"), "python"):
+        for node in ast.walk(
+            compile(block, path.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        ):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scholarbase"):
+                module = importlib.import_module(node.module or "")
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{path.name}: {node.module} has no {alias.name}"
+
+
+def test_the_readme_example_runs(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = blocks(text("README.md"), "python")
+    exec(example.replace("http://127.0.0.1:8000", server), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 5
+    assert any("Two Dimensional QCD is a String Theory" in line for line in printed)
