@@ -37,6 +37,7 @@ from scholarbase.models import (
     SearchResponse,
     TitleMatchResponse,
     search_request,
+    search_requests,
 )
 from scholarbase.settings import load_settings
 
@@ -234,7 +235,7 @@ class Client(_Base):
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
         """Many searches, answered in order; a request is a :class:`SearchRequest` or the arguments of one
         ``search``. A hundred go in one request."""
-        asked = [r if isinstance(r, SearchRequest) else search_request(**r) for r in requests]
+        asked = search_requests(requests)
         return [answer for call in wire.search_batch(asked) for answer in self._send(call)]
 
     def run(self, request: SearchRequest) -> SearchResponse:
@@ -465,7 +466,7 @@ class AsyncClient(_Base):
     ) -> list[SearchResponse]:
         """Many searches, answered in order; a request is a :class:`SearchRequest` or the arguments of one
         ``search``. A hundred go in one request."""
-        asked = [r if isinstance(r, SearchRequest) else search_request(**r) for r in requests]
+        asked = search_requests(requests)
         return [answer for call in wire.search_batch(asked) for answer in await self._send(call)]
 
     async def run(self, request: SearchRequest) -> SearchResponse:

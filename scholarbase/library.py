@@ -60,8 +60,11 @@ from scholarbase.models import (
     check_fields,
     check_ids,
     check_page,
-    check_text,
+    check_title,
+    check_title_match,
+    in_batch,
     search_request,
+    search_requests,
 )
 from scholarbase.settings import Settings, load_settings
 
@@ -99,6 +102,8 @@ class _Query:
     filters: ResolvedFilters
     depth: int
     expression: str | None
+    syntax: bool
+    """Whether ``q`` was read as query syntax, and not as free text."""
 
 
 class Library:
@@ -215,7 +220,13 @@ class Library:
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         filters = Filters(
-            from_, to, _texts(category), _texts(venue), min_citations, tuple(exclude), _optional(within)
+            from_,
+            to,
+            _texts(category),
+            _texts(venue),
+            min_citations,
+            check_ids(exclude, "exclude") or (),
+            check_ids(within, "within"),
         )
         return self.run(
             SearchRequest(
@@ -227,10 +238,12 @@ class Library:
         """Many searches, answered in order; a request is a :class:`SearchRequest` or the arguments of one
         ``search``. Queries are encoded together.
 
-        Raises: as ``search``, for the first request that cannot be answered.
+        Raises: as ``search``, for the first request that cannot be answered; the sentence says which it is.
         """
-        asked = [r if isinstance(r, SearchRequest) else search_request(**r) for r in requests]
-        queries = [self._resolve(request) for request in asked]
+        queries = []
+        for request in search_requests(requests):
+            with in_batch("search", request.q):
+                queries.append(self._resolve(request))
         texts = list(dict.fromkeys(_dense_text(q) for q in queries if self._needs_vectors(q)))
         encoded: dict[str, Encodings] = {}
         if len(texts) > 1 and self._encoder is not None:
@@ -239,7 +252,11 @@ class Library:
             ):  # each search then meets the failure itself, and answers as it was asked to
                 together = self._encoder.encode_queries(texts)
                 encoded = {text: _row(together, i) for i, text in enumerate(texts)}
-        return [self._answer(query, encoded) for query in queries]
+        answers = []
+        for query in queries:
+            with in_batch("search", query.request.q):
+                answers.append(self._answer(query, encoded))
+        return answers
 
     def run(self, request: SearchRequest) -> SearchResponse:
         """Answer one :class:`SearchRequest`. Raises as ``search``."""
@@ -254,15 +271,16 @@ class Library:
         self._check_mode(mode, request.engine)
         engine: Engine | None = None
         expression: str | None = None
+        syntax = False
         if mode != "dense":
             syntax = request.engine in (None, "fts5") and query_syntax.is_syntax(request.q)
             engine = request.engine or ("fts5" if syntax else "bm25")
             if engine == "fts5":
                 expression = query_syntax.compile(request.q) if syntax else query_syntax.free_text(request.q)
         filters = self._resolve_filters(request.filters)
-        if mode == "hybrid" and expression is not None and query_syntax.is_syntax(request.q):
+        if mode == "hybrid" and syntax and expression is not None:
             filters = self._within_expression(expression, filters)
-        return _Query(request, mode, engine, filters, self._depth(request, mode), expression)
+        return _Query(request, mode, engine, filters, self._depth(request, mode), expression, syntax)
 
     @property
     def best_mode(self) -> Mode:
@@ -489,12 +507,8 @@ class Library:
         Raises:
             InvalidRequest: an empty title, or an argument out of range.
         """
-        check_page(limit, 0)
-        if not isinstance(title, str) or not title.strip():
-            raise InvalidRequest("title is empty: give the title of a paper.")
-        check_text(title, "title")
-        if not 0 < min_score <= 1:
-            raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
+        check_title_match(limit, min_score)
+        check_title(title)
         wanted = check_fields(fields)
         with self._catalog.connection() as connection:
             matches = titles.match(connection, title, limit, min_score)
@@ -510,8 +524,13 @@ class Library:
         min_score: float = titles.MIN_SCORE,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
-        """Many titles, answered in order. Raises as ``match_title``."""
-        return [self.match_title(t, limit=limit, min_score=min_score, fields=fields) for t in titles]
+        """Many titles, answered in order. Raises as ``match_title``; the sentence says for which title."""
+        check_title_match(limit, min_score)
+        answers = []
+        for title in titles:
+            with in_batch("title", title):
+                answers.append(self.match_title(title, limit=limit, min_score=min_score, fields=fields))
+        return answers
 
     # -- papers -----------------------------------------------------------------------------------------
 
@@ -661,7 +680,13 @@ class Library:
         wanted = check_fields(fields)
         filters = self._resolve_filters(
             Filters(
-                from_, to, _texts(category), _texts(venue), min_citations, tuple(exclude), _optional(within)
+                from_,
+                to,
+                _texts(category),
+                _texts(venue),
+                min_citations,
+                check_ids(exclude, "exclude") or (),
+                check_ids(within, "within"),
             )
         )
         starts = self._ids(checked)
@@ -771,7 +796,7 @@ def encoder_location(path: Path, settings: Settings) -> str | None:
 
 def _dense_text(query: _Query) -> str:
     """What the encoder reads: the words of a query, without the marks of its syntax."""
-    return " ".join(query_syntax.words(query.request.q)) if query.expression is not None else query.request.q
+    return " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
 
 
 def _row(encodings: Encodings, place: int) -> Encodings:
@@ -781,10 +806,6 @@ def _row(encodings: Encodings, place: int) -> Encodings:
 
 def _texts(values: Sequence[str] | str) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else tuple(values)
-
-
-def _optional(values: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
 
 
 def _next(offset: int, count: int, total: int) -> int | None:

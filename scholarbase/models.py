@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, ScholarBaseError
 
 Mode = Literal["hybrid", "sparse", "dense"]
 Engine = Literal["bm25", "fts5", "learned"]
@@ -177,6 +178,20 @@ def _flag(value: bool, name: str) -> None:
         raise InvalidRequest(f"{name} is {value!r}: it must be true or false.")
 
 
+def check_title(title: str) -> None:
+    """Raises InvalidRequest: not a text, or an empty one."""
+    if not isinstance(title, str) or not title.strip():
+        raise InvalidRequest("title is empty: give the title of a paper.")
+    check_text(title, "title")
+
+
+def check_title_match(limit: int, min_score: float) -> None:
+    """Raises InvalidRequest: ``limit`` is not within 1..1000, or ``min_score`` not above 0 and at most 1."""
+    check_page(limit, 0)
+    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 < min_score <= 1:
+        raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
+
+
 def check_page(limit: int, offset: int) -> None:
     """Raises InvalidRequest: ``limit`` is not within 1..1000, or ``offset`` is negative."""
     _whole(limit, "limit", 1, MAX_LIMIT)
@@ -300,6 +315,28 @@ def search_request(q: str, *, fields: Sequence[str] | None = None, **arguments: 
     given = {name: arguments[name] for name in filter_names if name in arguments}
     own = {name: arguments[name] for name in own_names if name in arguments}
     return SearchRequest(q, filters=Filters(**given), fields=check_fields(fields), **own)
+
+
+def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchRequest]:
+    """Requests of a batch: each is one, or the arguments of one ``search``. Raises as ``search_request``."""
+    asked = []
+    for request in requests:
+        if not isinstance(request, SearchRequest):
+            with in_batch("search", request.get("q")):
+                request = search_request(**request)  # noqa: PLW2901
+        asked.append(request)
+    return asked
+
+
+@contextmanager
+def in_batch(kind: str, value: object) -> Iterator[None]:
+    """Say of an error inside the block which search or title of a batch it is about."""
+    try:
+        yield
+    except ScholarBaseError as error:
+        shown = repr(value)
+        shown = shown if len(shown) <= 80 else shown[:80] + "..."
+        raise type(error)(f"In the {kind} {shown}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ from scholarbase.models import (
     check_fields,
     check_ids,
     check_page,
-    check_text,
+    check_title,
+    check_title_match,
+    in_batch,
 )
 
 MAX_QUERY_STRING: Final = 2000
@@ -112,8 +114,8 @@ def match_title(
     title: str, limit: int, min_score: float, fields: Sequence[str] | None
 ) -> Call[TitleMatchResponse]:
     """A title: in the URL where it is short, else as a batch of one."""
-    check_page(limit, 0)
-    _check_title(title, min_score)
+    check_title_match(limit, min_score)
+    check_title(title)
     wanted = check_fields(fields)
     query = _query_string({"title": title, "limit": limit, "min_score": min_score, **_fields(wanted)})
     if len(query) <= MAX_QUERY_STRING:
@@ -126,10 +128,11 @@ def match_titles(
     titles: Sequence[str], limit: int, min_score: float, fields: Sequence[str] | None
 ) -> list[Call[list[TitleMatchResponse]]]:
     """Many titles, as few requests as the server's limit allows."""
-    check_page(limit, 0)
-    wanted = check_fields(fields)
+    check_title_match(limit, min_score)
     for title in titles:
-        _check_title(title, min_score)
+        with in_batch("title", title):
+            check_title(title)
+    wanted = check_fields(fields)
     return [_title_chunk(chunk, limit, min_score, wanted) for chunk in _chunks(titles, MAX_TITLES)]
 
 
@@ -144,14 +147,6 @@ def _title_chunk(
 
     content = {"titles": list(titles), "limit": limit, "min_score": min_score, **_fields(wanted)}
     return Call("POST", "/v1/title-match/batch", read, body=_json(content))
-
-
-def _check_title(title: str, min_score: float) -> None:
-    if not isinstance(title, str) or not title.strip():
-        raise InvalidRequest("title is empty: give the title of a paper.")
-    check_text(title, "title")
-    if not 0 < min_score <= 1:  # JSON would make null of what is not finite
-        raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
 
 
 def paper(paper_id: str, fields: Sequence[str] | None) -> Call[Paper]:

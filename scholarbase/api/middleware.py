@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scholarbase.api.problems import unexpected
+
 log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
@@ -22,7 +24,7 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 class Requests:
     """ASGI middleware: gives each request an id (the caller's own, where it sent one), logs one line when it
-    has been answered, and counts it."""
+    has been answered, and counts it. HEAD is answered as GET; the server leaves the body out (RFC 9110, 9.3.2)."""
 
     def __init__(self, app: ASGIApp, *, snapshot: str, registry: CollectorRegistry) -> None:
         self._app = app
@@ -44,7 +46,10 @@ class Requests:
         given = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
         began = time.perf_counter()
-        status = 500
+        status = 0
+        inner: Scope = {**scope, "request_id": request_id}
+        if scope["method"] == "HEAD":
+            inner["method"] = "GET"
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -56,10 +61,17 @@ class Requests:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            await self._app(inner, receive, send_with_headers)
+        except Exception:
+            log.exception("%s %s failed id=%s", scope["method"], scope["path"], request_id)
+            if status:  # the answer is on its way: cutting it off is all that can still be said
+                raise
+            await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - began
-            route = getattr(scope.get("route"), "path", "none")
+            route = getattr(inner.get("route"), "path", "none")
             self._count.labels(scope["method"], route, str(status)).inc()
             self._seconds.labels(route).observe(seconds)
-            log.info("%s %s %d %.1f ms id=%s", scope["method"], scope["path"], status, seconds * 1000, request_id)
+            log.info(
+                "%s %s %d %.1f ms id=%s", scope["method"], scope["path"], status, seconds * 1000, request_id
+            )

@@ -20,7 +20,9 @@ MEDIA_TYPE = "application/problem+json"
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
     """A problem document as a response."""
-    body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": detail}
+    # A sentence may quote what was sent, and JSON can carry halves of characters, which no UTF-8 has.
+    sentence = detail.encode("utf-8", "backslashreplace").decode()
+    body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": sentence}
     return Response(orjson.dumps(body), status, media_type=MEDIA_TYPE)
 
 
@@ -29,13 +31,12 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ScholarBaseError, _ours)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
 
 
 def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, ScholarBaseError)
     if error.status >= 500:
-        log.error("%s %s: %s", request.method, request.url.path, error)
+        log.error("%s %s: %s id=%s", request.method, request.url.path, error, request.scope.get("request_id"))
     return problem(error.status, error.slug, error.title, str(error))
 
 
@@ -59,17 +60,23 @@ def _sentence(error: Any) -> str:
     if kind == "missing":
         what = "key" if where == "body" else "parameter"
         return f"The {what} {name!r} is missing." if path else "The body is missing: send a JSON object."
-    shown = repr(value) if len(repr(value)) <= 200 else repr(value)[:200] + "..."
+    shown = {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
+    shown = shown if len(shown) <= 200 else shown[:200] + "..."
     return f"{name} is {shown}: {error['msg'][:1].lower()}{error['msg'][1:]}."
 
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {
+        400: "The body cannot be read as JSON: send a JSON object.",
         404: f"There is nothing at {request.url.path}: see /docs for the routes.",
         405: f"{request.url.path} does not take {request.method}: see /docs for what it takes.",
     }
-    titles = {404: ("not-found", "Not found"), 405: ("method-not-allowed", "Method not allowed")}
+    titles = {
+        400: (InvalidRequest.slug, InvalidRequest.title),
+        404: ("not-found", "Not found"),
+        405: ("method-not-allowed", "Method not allowed"),
+    }
     slug, title = titles.get(error.status_code, ("http", "Request failed"))
     answer = problem(error.status_code, slug, title, details.get(error.status_code, str(error.detail)))
     for name, value in (error.headers or {}).items():
@@ -77,7 +84,9 @@ def _http(request: Request, error: Exception) -> Response:
     return answer
 
 
-def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    detail = "The server met an error that it does not know. Its log has the details under this request's id."
+def unexpected(request_id: str) -> Response:
+    """The answer to an error that is not ours: what went wrong stands in the log, not in the answer."""
+    detail = (
+        f"The server met an error that it does not know. Its log has the details under the id {request_id}."
+    )
     return problem(500, "internal", "Internal error", detail)

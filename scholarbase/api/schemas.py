@@ -22,13 +22,16 @@ _STRICT = ConfigDict(extra="forbid", strict=True)
 FieldNames = Annotated[
     list[str] | None,
     Field(
-        description=f"The fields of each paper, `id` always among them; all when left out. Of: {', '.join(PAPER_FIELDS)}. "
-        "In a URL separated by commas.",
+        description="The fields of each paper, `id` always among them; all when left out. "
+        f"Of: {', '.join(PAPER_FIELDS)}. In a URL separated by commas.",
         examples=[["title", "year", "authors"]],
     ),
 ]
 Limit = Annotated[int, Field(description=f"How many results: 1 to {MAX_LIMIT}.", examples=[10])]
-Offset = Annotated[int, Field(description="How many results to pass over: the `next_offset` of the page before.", examples=[0])]
+Offset = Annotated[
+    int,
+    Field(description="How many results to pass over: the `next_offset` of the page before.", examples=[0]),
+]
 FromDate = Annotated[
     str | None,
     Field(
@@ -39,12 +42,15 @@ FromDate = Annotated[
 ]
 ToDate = Annotated[
     str | None,
-    Field(description="Only papers certainly not after this: YYYY, YYYY-MM or YYYY-MM-DD.", examples=["2003"]),
+    Field(
+        description="Only papers certainly not after this: YYYY, YYYY-MM or YYYY-MM-DD.", examples=["2003"]
+    ),
 ]
 Categories = Annotated[
     list[str],
     Field(
-        description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). In a URL separated by commas.",
+        description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). "
+        "In a URL separated by commas.",
         examples=[["hep-th"]],
     ),
 ]
@@ -91,13 +97,14 @@ class SearchParameters(BaseModel):
     model_config = _CONFIG
 
     q: str = Field(
-        description="The question or the words. Query syntax (`\"a phrase\"`, AND, OR, NOT, `prefix*`, `title:`) is "
+        description='The question or the words. Query syntax (`"a phrase"`, AND, OR, NOT, `prefix*`, `title:`) is '
         "understood where it is used.",
         examples=[EXAMPLE_QUESTION],
     )
     mode: Literal["hybrid", "sparse", "dense"] | None = Field(
         None,
-        description="By words (sparse), by meaning (dense), or both fused (hybrid); the best the library has when left out.",
+        description="By words (sparse), by meaning (dense), or both fused (hybrid); the best that the library has "
+        "when left out.",
         examples=["hybrid"],
     )
     engine: Literal["bm25", "fts5", "learned"] | None = Field(
@@ -217,7 +224,9 @@ class ExpandBody(BaseModel):
         examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
     )
     direction: Literal["citations", "references", "both"] = Field(
-        "both", description="To papers that cite the seeds, to papers that they cite, or both.", examples=["both"]
+        "both",
+        description="To papers that cite the seeds, to papers that they cite, or both.",
+        examples=["both"],
     )
     hops: int = Field(1, description="How far: 1 or 2.", examples=[1])
     limit: Limit = 100
@@ -245,7 +254,9 @@ class PaperAnswer(BaseModel):
 
     id: str = Field(description="The canonical id.", examples=[EXAMPLE_ID])
     corpus_id: int | None = Field(None, description="Semantic Scholar's corpus id.")
-    external_ids: dict[str, str] = Field({}, description="Scheme to value; `scheme:value` is an id that every call takes.")
+    external_ids: dict[str, str] = Field(
+        {}, description="Scheme to value; `scheme:value` is an id that every call takes."
+    )
     title: str | None = None
     abstract: str | None = None
     tldr: str | None = Field(None, description="A sentence that sums the paper up, by Semantic Scholar.")
@@ -254,12 +265,16 @@ class PaperAnswer(BaseModel):
     publication_date: str | None = Field(None, description="YYYY-MM-DD.")
     venue: str | None = None
     categories: list[str] = Field([], description="arXiv categories.")
-    citation_count: int | None = Field(None, description="Worldwide, by the source; null when it does not say.")
+    citation_count: int | None = Field(
+        None, description="Worldwide, by the source; null when it does not say."
+    )
     reference_count: int | None = Field(None, description="As the source counts.")
     url: str | None = None
 
 
-Snapshot = Annotated[str, Field(description="Names the library's content: the same request on it gets the same bytes.")]
+Snapshot = Annotated[
+    str, Field(description="Names the library's content: the same request on it gets the same bytes.")
+]
 NextOffset = Annotated[int | None, Field(description="Where the next page begins; null after the last.")]
 
 
@@ -286,10 +301,14 @@ class SearchAnswer(BaseModel):
     mode: str = Field(description="How the search was made.")
     engine: str | None = Field(description="The sparse leg; null in a dense search.")
     total: int = Field(description="How many papers match.")
-    total_relation: Literal["eq", "gte"] = Field(description="Whether `total` is exact (eq) or the least it can be (gte).")
+    total_relation: Literal["eq", "gte"] = Field(
+        description="Whether `total` is exact (eq) or the least it can be (gte)."
+    )
     next_offset: NextOffset
     results: list[HitAnswer]
-    failed_legs: list[FailedLegAnswer] | None = Field(None, description="There with `partial`, when a leg failed.")
+    failed_legs: list[FailedLegAnswer] | None = Field(
+        None, description="There with `partial`, when a leg failed."
+    )
 
 
 class SearchBatchAnswer(BaseModel):

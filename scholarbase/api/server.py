@@ -58,7 +58,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise AddressError(f"{host!r} is no address of this machine ({error.strerror}): give another --host.") from error
+        raise AddressError(
+            f"{host!r} is no address of this machine ({error.strerror}): give another --host."
+        ) from error
     listener = socket.socket(found[0][0], socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -71,7 +73,9 @@ def _listen(host: str, port: int) -> socket.socket:
             raise AddressError(
                 f"Port {port} on {host} is in use: stop what uses it, or give another --port (0 takes a free one)."
             ) from error
-        raise AddressError(f"Cannot listen on {host} port {port}: {error.strerror}. Give another --host or --port.") from error
+        raise AddressError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. Give another --host or --port."
+        ) from error
     listener.set_inheritable(True)
     return listener
 
@@ -123,7 +127,9 @@ def _serve_together(path: Path, settings: Settings, listener: socket.socket) -> 
             # Opened once here, so that what is wrong with the library is said once, and not by every process.
             with Library.open(path, encoder=encoder, settings=settings) as library:
                 _announce(path, library, listener, settings.workers)
-            config = _config("scholarbase.api.server:app_from_environment", settings, workers=settings.workers)
+            config = _config(
+                "scholarbase.api.server:app_from_environment", settings, workers=settings.workers
+            )
             Multiprocess(config, sockets=[listener]).run()
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
@@ -164,7 +170,10 @@ def _shared_encoder(path: Path, settings: Settings, at: Path) -> Iterator[str]:
 def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.process.BaseProcess:
     key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
     process = multiprocessing.get_context("spawn").Process(
-        target=serve_encoder, args=(name,), kwargs={"uds": str(at), "device": settings.device, "api_key": key}, daemon=True
+        target=serve_encoder,
+        args=(name,),
+        kwargs={"uds": str(at), "device": settings.device, "api_key": key},
+        daemon=True,
     )
     process.start()
     return process
@@ -181,7 +190,11 @@ def _wait_for(at: Path, process: multiprocessing.process.BaseProcess, name: str)
 
 
 def _keep_encoder(
-    process: multiprocessing.process.BaseProcess, name: str, settings: Settings, at: Path, stop: threading.Event
+    process: multiprocessing.process.BaseProcess,
+    name: str,
+    settings: Settings,
+    at: Path,
+    stop: threading.Event,
 ) -> None:
     while not stop.wait(1.0):
         if not process.is_alive():

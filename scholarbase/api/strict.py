@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -14,8 +15,10 @@ def check_parameters(request: Request) -> None:
     """A dependency of every route.
 
     Raises:
-        InvalidRequest: the URL has a parameter that the route does not take, or one twice that it takes once.
+        InvalidRequest: the URL has a parameter that the route does not take, or one twice that it takes once,
+            or bytes that are not UTF-8.
     """
+    _check_utf8(request)
     if not request.url.query:
         return
     route = request.scope["route"]
@@ -28,6 +31,18 @@ def check_parameters(request: Request) -> None:
         if name in seen and name in single:
             raise InvalidRequest(f"The parameter {name!r} is given twice: give it once.")
         seen.add(name)
+
+
+def _check_utf8(request: Request) -> None:
+    """What is not UTF-8 would arrive as question marks, and something else would be searched for."""
+    sent: bytes = request.scope.get("raw_path", b"") + b"?" + request.scope["query_string"]
+    try:
+        unquote_to_bytes(sent).decode()
+    except UnicodeDecodeError as error:
+        bad = "".join(f"%{byte:02X}" for byte in error.object[error.start : error.end])
+        raise InvalidRequest(
+            f"The URL holds {bad}, which is not UTF-8: encode letters as UTF-8, so that \u00e9 is %C3%A9."
+        ) from error
 
 
 _known_parameters: dict[str, tuple[frozenset[str], frozenset[str]]] = {}

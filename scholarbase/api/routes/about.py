@@ -14,7 +14,9 @@ from scholarbase.api.schemas import ProblemAnswer, SnapshotAnswer
 router = APIRouter(tags=["about"])
 
 
-@router.get("/v1/snapshot", response_model=None, responses={200: {"model": SnapshotAnswer}}, summary="What is served")
+@router.get(
+    "/v1/snapshot", response_model=None, responses={200: {"model": SnapshotAnswer}}, summary="What is served"
+)
 def snapshot(library: OpenLibrary) -> Response:
     """The snapshot id and the library's manifest: sources, rules, counts, encoder, index parameters."""
     return answer(library.snapshot())
@@ -26,7 +28,9 @@ def health() -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/readyz", response_model=None, responses={503: {"model": ProblemAnswer}}, summary="Can it search?")
+@router.get(
+    "/readyz", response_model=None, responses={503: {"model": ProblemAnswer}}, summary="Can it search?"
+)
 def ready(library: OpenLibrary) -> Response:
     """200 when the library is open, the encoder loaded and the vectors reachable; 503 says what is not."""
     state = library.ready()

@@ -12,7 +12,9 @@ from scholarbase.api.schemas import ExpandAnswer, ExpandBody
 router = APIRouter(prefix="/v1/expand", tags=["papers"], responses=PROBLEMS)
 
 
-@router.post("", response_model=None, responses={200: {"model": ExpandAnswer}}, summary="Neighbours of a set of papers")
+@router.post(
+    "", response_model=None, responses={200: {"model": ExpandAnswer}}, summary="Neighbours of a set of papers"
+)
 def expand(library: OpenLibrary, body: ExpandBody) -> Response:
     """Each paper that the seeds reach within one or two hops, once, with how many seeds reach it; those that
     most of them reach come first. Filters hold for the neighbours."""

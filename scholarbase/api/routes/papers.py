@@ -33,7 +33,9 @@ PaperId = Annotated[
 ]
 
 
-@router.post("/batch", response_model=None, responses={200: {"model": PaperBatchAnswer}}, summary="Look up many papers")
+@router.post(
+    "/batch", response_model=None, responses={200: {"model": PaperBatchAnswer}}, summary="Look up many papers"
+)
 def papers(library: OpenLibrary, body: PaperBatchBody) -> Response:
     """Many papers, in order; `null` stands in the place of one that the library does not hold."""
     wanted = check_fields(body.fields)
@@ -49,7 +51,9 @@ def papers(library: OpenLibrary, body: PaperBatchBody) -> Response:
     responses={200: {"model": CitationsAnswer}},
     summary="Papers that cite a paper",
 )
-def citations(library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]) -> Response:
+def citations(
+    library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]
+) -> Response:
     """The papers of this library that cite the paper. `total` counts what paging returns."""
     return answer(library.citations(paper_id, **_arguments(parameters)).to_dict())
 
@@ -60,15 +64,22 @@ def citations(library: OpenLibrary, paper_id: PaperId, parameters: Annotated[Edg
     responses={200: {"model": CitationsAnswer}},
     summary="Papers that a paper cites",
 )
-def references(library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]) -> Response:
+def references(
+    library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]
+) -> Response:
     """The papers of this library that the paper cites. `total` counts what paging returns."""
     return answer(library.references(paper_id, **_arguments(parameters)).to_dict())
 
 
 @router.get(
-    "/{paper_id:path}", response_model=None, responses={200: {"model": OnePaperAnswer}}, summary="Look up a paper"
+    "/{paper_id:path}",
+    response_model=None,
+    responses={200: {"model": OnePaperAnswer}},
+    summary="Look up a paper",
 )
-def paper(library: OpenLibrary, paper_id: PaperId, parameters: Annotated[PaperParameters, Query()]) -> Response:
+def paper(
+    library: OpenLibrary, paper_id: PaperId, parameters: Annotated[PaperParameters, Query()]
+) -> Response:
     """The paper that an id names, in any of its forms."""
     wanted = check_fields(separated(parameters.fields))
     found = library.paper(paper_id, fields=wanted)

@@ -17,6 +17,7 @@ from scholarbase.api.schemas import (
     SearchParameters,
 )
 from scholarbase.api.strict import separated
+from scholarbase.models import in_batch
 
 router = APIRouter(prefix="/v1/search", tags=["search"], responses=PROBLEMS)
 
@@ -29,14 +30,22 @@ def search(library: OpenLibrary, parameters: Annotated[SearchParameters, Query()
     return answer(library.run(parameters.model_copy(update=split).to_request()).to_dict())
 
 
-@router.post("", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search, by a JSON body")
+@router.post(
+    "", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search, by a JSON body"
+)
 def search_by_body(library: OpenLibrary, body: SearchBody) -> Response:
     """The same as `GET /v1/search`, for questions and lists of ids that are too long for a URL."""
     return answer(library.run(body.to_request()).to_dict())
 
 
-@router.post("/batch", response_model=None, responses={200: {"model": SearchBatchAnswer}}, summary="Many searches")
+@router.post(
+    "/batch", response_model=None, responses={200: {"model": SearchBatchAnswer}}, summary="Many searches"
+)
 def search_batch(library: OpenLibrary, body: SearchBatchBody) -> Response:
     """Many searches, answered in order. One that cannot be answered fails the batch, and the problem says which."""
-    answers = library.search_batch([search.to_request() for search in body.searches])
+    requests = []
+    for search in body.searches:
+        with in_batch("search", search.q):
+            requests.append(search.to_request())
+    answers = library.search_batch(requests)
     return answer({"snapshot": library.snapshot_id, "results": [a.to_dict() for a in answers]})

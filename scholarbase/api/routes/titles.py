@@ -23,7 +23,9 @@ def match_title(library: OpenLibrary, parameters: Annotated[TitleParameters, Que
     return answer(found.to_dict())
 
 
-@router.post("/batch", response_model=None, responses={200: {"model": TitlesBatchAnswer}}, summary="Match many titles")
+@router.post(
+    "/batch", response_model=None, responses={200: {"model": TitlesBatchAnswer}}, summary="Match many titles"
+)
 def match_titles(library: OpenLibrary, body: TitleBatchBody) -> Response:
     """Many titles, answered in order: a list of matches for each, empty where there is none."""
     found = library.match_titles(body.titles, limit=body.limit, min_score=body.min_score, fields=body.fields)
