@@ -18,6 +18,7 @@ import pytest
 
 from scholarbase.cli import main
 from scholarbase.errors import ScholarBaseError
+from scholarbase.ingest.sources import Dataset
 from scholarbase.settings import PREFIX, Settings
 from tests.conftest import ROOT
 
@@ -153,6 +154,31 @@ def test_no_page_names_a_setting_that_does_not_exist() -> None:
     for path in PAGES:
         for name in re.findall(r"SCHOLARBASE_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")):
             assert name in known, f"{path.name} names {name}"
+
+
+# -- ingest ---------------------------------------------------------------------------------------------
+
+
+def test_every_dataset_is_documented() -> None:
+    rows = set(
+        re.findall(r"`([a-z0-9-]+)`", "".join(re.findall(r"^\| (.+?) \|", text("docs/ingest.md"), re.M)))
+    )
+    assert {dataset.value for dataset in Dataset} - {"arxiv"} <= rows
+
+
+def test_every_reason_to_reject_a_line_is_documented() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "scholarbase" / "ingest" / "sources").glob("*.py"))
+    reasons = set(re.findall(r'(?:BadRecord|Reject)\(\s*"([a-z-]+)"', sources))
+    assert {"bad-type", "no-title", "no-abstract"} <= reasons
+    assert reasons <= set(re.findall(r"`([a-z-]+)`", text("docs/ingest.md")))
+
+
+def test_every_count_is_documented(sample_library: Path) -> None:
+    named = set(re.findall(r"`(\w+)`", text("docs/ingest.md")))
+    counts = json.loads((sample_library / "manifest.json").read_text())["counts"]
+    kinds = ("lines_", "rejects_", "s2ag_")
+    assert {name for name in counts if not name.startswith(kinds)} <= named
+    assert {f"{kind}D" for kind in kinds} <= named
 
 
 # -- the API --------------------------------------------------------------------------------------------
