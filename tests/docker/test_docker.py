@@ -118,7 +118,11 @@ def test_the_images_python_is_one_that_the_package_takes() -> None:
 
 
 def test_what_the_image_copies_is_there_and_not_ignored() -> None:
-    kept = {li[1:] for li in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines() if li.startswith("!")}
+    kept = {
+        li[1:]
+        for li in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
+        if li.startswith("!")
+    }
     copied = {
         part.removeprefix("./")
         for name, rest in instructions()
