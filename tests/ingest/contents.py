@@ -1,0 +1,45 @@
+"""What a library holds, in a form in which two of them can be compared."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.manifest import read_manifest
+
+TABLES = ("papers", "abstracts", "aliases", "authors", "venues", "venue_names", "edges", "meta")
+
+
+def rows(library: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, in order."""
+    with closing(sqlite3.connect(f"file:{library / 'catalog.sqlite'}?mode=ro", uri=True)) as db:
+        return {table: sorted(db.execute(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
+
+
+def points(library: Path) -> dict[int, Any]:
+    """Every point: payload, sparse vectors, dense vector."""
+    found: dict[int, Any] = {}
+    with closing(EdgeIndex.open(library / "vectors")) as index:
+        for batch in index.points():
+            for point in batch:
+                sparse = {
+                    name: (tuple(vector.indices), tuple(np.round(vector.values, 5)))
+                    for name, vector in point.sparse.items()
+                }
+                dense = None if point.dense is None else tuple(np.round(point.dense, 3))
+                found[point.id] = (point.payload, sparse, dense)
+    return found
+
+
+def same(one: Path, other: Path) -> None:
+    """Assert that two libraries hold the same: rows, edges, vectors, snapshot id."""
+    assert read_manifest(one) == read_manifest(other)
+    assert rows(one) == rows(other)
+    assert points(one) == points(other)
+    names = [{entry.name for entry in library.iterdir()} for library in (one, other)]
+    assert names[0] == names[1]

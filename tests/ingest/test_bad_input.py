@@ -1,0 +1,233 @@
+"""Whatever is wrong with a source, a disk or a folder: a sentence and an exit status, or a counted reject."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.manifest import read_manifest
+from scholarbase.verification import verify
+from tests.conftest import SAMPLE, run_cli, sample_rows
+from tests.ingest.contents import same
+
+
+@pytest.fixture
+def release(tmp_path: Path, small_snapshot: Path) -> Path:
+    """A small release of one's own, to damage."""
+    return Path(shutil.copytree(small_snapshot, tmp_path / "release"))
+
+
+def add_lines(shard: Path, *lines: bytes) -> int:
+    """Append lines to a shard; the number of the first of them, counted from 1."""
+    before = gzip.decompress(shard.read_bytes())
+    shard.write_bytes(gzip.compress(before + b"".join(line + b"\n" for line in lines), mtime=0))
+    return before.count(b"\n") + 1
+
+
+def rejects(library: Path) -> list[dict[str, Any]]:
+    with gzip.open(library / "rejects.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def paper(**changes: Any) -> bytes:
+    record = (
+        next(sample_rows("papers"))
+        | {"corpusid": 99_000_001, "externalids": {"ArXiv": "2401.00001"}}
+        | changes
+    )
+    return json.dumps(record).encode()
+
+
+def test_a_truncated_shard_is_named_and_nothing_is_published(release: Path, tmp_path: Path) -> None:
+    shard = release / "papers" / "00000.gz"
+    shard.write_bytes(shard.read_bytes()[:-2000])
+    done = run_cli("ingest", release, "--library", tmp_path / "library")
+    assert done.returncode == 5
+    assert str(shard) in done.stderr
+    assert "Download it again" in done.stderr
+    assert {entry.name for entry in (tmp_path / "library").iterdir()} == {"building"}
+    served = run_cli("search", "anything", "--library", tmp_path / "library")
+    assert served.returncode == 3
+    assert "not finished" in served.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"corpusid": 12, "title"', "bad-json"),
+        (b"no JSON at all", "bad-json"),
+        (paper(corpusid=None), "no-id"),
+        (paper(title="A" * 100_000), "title-too-long"),
+        (paper(title="TITLE").replace(b"TITLE", b"half a letter \\ud83d"), "bad-unicode"),
+    ],
+    ids=["cut off", "not JSON", "no id", "title of 100 kB", "lone surrogate"],
+)
+def test_a_bad_record_is_counted_and_kept_with_its_line(
+    release: Path, tmp_path: Path, line: bytes, reason: str
+) -> None:
+    number = add_lines(release / "papers" / "00000.gz", line, paper())
+    library = tmp_path / "library"
+    done = run_cli("ingest", release, "--library", library, "--keep", "title")
+    assert done.returncode == 0, done.stderr
+    [reject] = rejects(library)
+    assert (reject["file"], reject["line"], reject["reason"]) == ("papers/00000.gz", number, reason)
+    assert reject["detail"]
+    manifest, _ = read_manifest(library)
+    assert manifest.rejects == {reason: 1}
+    # The record after the bad one is there.
+    assert run_cli("paper", "arXiv:2401.00001", "--library", library).returncode == 0
+
+
+def test_edges_to_papers_that_are_not_there_are_counted(release: Path, tmp_path: Path) -> None:
+    inside = sum(1 for line in gzip.open(release / "citations" / "00000.gz") if line.strip())
+    known = json.loads(next(gzip.open(release / "papers" / "00000.gz")))["corpusid"]
+    add_lines(
+        release / "citations" / "00000.gz",
+        json.dumps({"citingcorpusid": str(known), "citedcorpusid": "987654321"}).encode(),
+        json.dumps({"citingcorpusid": str(known), "citedcorpusid": None}).encode(),
+        json.dumps({"citingcorpusid": str(known), "citedcorpusid": str(known)}).encode(),
+    )
+    library = tmp_path / "library"
+    assert run_cli("ingest", release, "--library", library, "--keep", "title").returncode == 0
+    counts = read_manifest(library)[0].counts
+    assert counts["citations_outside_the_library"] == 1
+    assert counts["citations_with_an_unknown_end"] == 1
+    assert counts["lines_citations"] == inside + 3
+    assert counts["edges"] + counts["self_citations"] + counts["citations_repeated"] + 2 == inside + 3
+    assert list(verify(library))
+
+
+def test_too_many_bad_lines_fail_the_job(release: Path, tmp_path: Path) -> None:
+    add_lines(release / "papers" / "00000.gz", *[b"not JSON"] * 200)
+    done = run_cli("ingest", release, "--library", tmp_path / "library")
+    assert done.returncode == 5
+    assert "200 of 350 lines of the dataset papers were rejected" in done.stderr
+    assert "SCHOLARBASE_MAX_REJECT_SHARE" in done.stderr
+    allowed = run_cli(
+        "ingest", release, "--library", tmp_path / "library", SCHOLARBASE_MAX_REJECT_SHARE="0.6"
+    )
+    assert allowed.returncode == 0, allowed.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of a few megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_is_said_and_the_job_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
+    library = small_disk / "library"
+    sources = (SAMPLE / "s2ag", SAMPLE / "arxiv")
+    full = run_cli("ingest", *sources, "--library", library)
+    assert full.returncode == 6, full.stderr
+    assert str(library) in full.stderr
+    assert "run the same command again" in full.stderr
+    assert not (library / "manifest.json").exists()
+    # Room for the rows, but not for the vectors.
+    subprocess.run(["mount", "-o", "remount,size=60m", str(small_disk)], check=True)
+    again = run_cli("ingest", *sources, "--library", library)
+    assert again.returncode == 6, again.stderr
+    assert "MB" in again.stderr
+    subprocess.run(["mount", "-o", "remount,size=600m", str(small_disk)], check=True)
+    assert run_cli("ingest", *sources, "--library", library).returncode == 0
+    assert run_cli("ingest", *sources, "--library", tmp_path / "elsewhere").returncode == 0
+    same(library, tmp_path / "elsewhere")
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(release: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("mine")
+    done = run_cli("ingest", release, "--library", folder)
+    assert done.returncode == 3
+    assert "'thesis.tex' is in it" in done.stderr
+    assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
+    file = run_cli("ingest", release, "--library", folder / "thesis.tex")
+    assert file.returncode == 3
+    assert "is a file" in file.stderr
+
+
+def test_sources_that_are_missing_or_something_else(tmp_path: Path) -> None:
+    missing = run_cli("ingest", tmp_path / "nowhere", "--library", tmp_path / "library")
+    assert (missing.returncode, "No file or folder at" in missing.stderr) == (5, True)
+    (tmp_path / "notes.jsonl").write_text('{"text": "not a paper"}\n')
+    other = run_cli("ingest", tmp_path / "notes.jsonl", "--library", tmp_path / "library")
+    assert (other.returncode, "is no snapshot file" in other.stderr) == (5, True)
+    assert not (tmp_path / "library").exists()
+
+
+def test_nothing_kept_is_an_error_that_names_the_rule(release: Path, tmp_path: Path) -> None:
+    shutil.rmtree(release / "abstracts")
+    done = run_cli("ingest", release, "--library", tmp_path / "library")
+    assert done.returncode == 5
+    assert "keep rule 'arxiv'" in done.stderr
+
+
+def test_sources_that_changed_since_the_job_began(release: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    shard = release / "citations" / "00000.gz"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-100])
+    assert run_cli("ingest", release, "--library", library).returncode == 5
+    shard.write_bytes(whole)
+    changed = run_cli("ingest", release, "--library", library)
+    assert changed.returncode == 5
+    assert "was begun with other sources" in changed.stderr
+    assert "--restart" in changed.stderr
+    assert run_cli("ingest", release, "--library", library, "--restart").returncode == 0
+    assert list(verify(library))
+
+
+def test_a_finished_library_is_not_built_again(release: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    assert run_cli("ingest", release, "--library", library).returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in library.rglob("*")}
+    again = run_cli("ingest", release, "--library", library)
+    assert again.returncode == 0
+    assert "already complete" in again.stderr
+    assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
+    other = run_cli("ingest", release, "--library", library, "--keep", "title")
+    assert other.returncode == 3
+    assert "already holds a library" in other.stderr
+    assert run_cli("ingest", release, "--library", library, "--keep", "title", "--restart").returncode == 0
+    assert read_manifest(library)[0].rules["keep"] == "title"
+
+
+def test_two_jobs_on_one_library(release: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    (library / "building").mkdir(parents=True)
+    # Any process that holds the lock, as a running job does.
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import fcntl,sys; f=open(sys.argv[1],'a'); fcntl.flock(f,2); print(1,flush=True); input()",
+         str(library / "building" / "lock")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    second = run_cli("ingest", release, "--library", library)
+    holder.communicate(b"\n")
+    assert second.returncode == 3
+    assert "Another ingest is writing" in second.stderr
+
+
+def test_an_encoder_that_does_not_exist(release: Path, tmp_path: Path) -> None:
+    done = run_cli("ingest", release, "--library", tmp_path / "library", "--encoder", "./no-such-model")
+    assert done.returncode == 7
+    assert "no-such-model" in done.stderr
+    assert not (tmp_path / "library").exists()

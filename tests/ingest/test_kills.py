@@ -1,0 +1,121 @@
+"""An ingest that is killed at random instants, and started again each time, ends with the same library."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scholarbase.manifest import FILE_NAME
+from scholarbase.verification import verify
+from tests.conftest import SAMPLE
+from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+from tests.ingest.contents import same
+
+SMALL_BATCHES = """
+import sys
+from scholarbase.ingest import job
+from scholarbase.cli import main
+job.LINES_PER_COMMIT, job.ROWS_PER_COMMIT, job.POINTS_PER_UPSERT, job.UPSERTS_PER_FLUSH = 100, 100, 50, 2
+job.DOCUMENTS_PER_PART = 64
+main(sys.argv[1:])
+"""
+"""The command line, committing often: so that kills fall between and inside many commits."""
+
+SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
+
+
+def start(library: Path, *options: str | Path) -> subprocess.Popen[bytes]:
+    arguments = ["ingest", *map(str, SOURCES), "--library", str(library), *map(str, options)]
+    return subprocess.Popen([sys.executable, "-c", SMALL_BATCHES, *arguments], stderr=subprocess.DEVNULL)
+
+
+def wait_until_begun(process: subprocess.Popen[bytes], library: Path) -> None:
+    while process.poll() is None and not (library / "building" / "catalog.sqlite").exists():
+        time.sleep(0.005)
+
+
+def seconds_of_work(library: Path, *options: str | Path) -> float:
+    """Build a library undisturbed; how long that took, once the process had started."""
+    process = start(library, *options)
+    wait_until_begun(process, library)
+    began = time.monotonic()
+    assert process.wait(timeout=300) == 0
+    return time.monotonic() - began
+
+
+def killed_and_finished(
+    library: Path, kills: int, seed: int, work: float, *options: str | Path
+) -> list[set[str]]:
+    """Run an ingest that is killed so many times, spread over its work at random, then once more to its end;
+    what lay in its folder at each kill."""
+    chance = random.Random(seed)
+    seen = []
+    for _ in range(kills):
+        process = start(library, *options)
+        wait_until_begun(process, library)
+        time.sleep(chance.uniform(0, 2 * work / kills))
+        process.kill()
+        process.wait()
+        seen.append({entry.name for entry in library.iterdir()})
+    assert start(library, *options).wait(timeout=300) == 0
+    return seen
+
+
+def test_killed_ten_times_the_library_is_the_same(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    work = seconds_of_work(whole)
+    seen = killed_and_finished(broken, 10, 20, work)
+    # Under its final name a file appears only when all of them are whole.
+    assert all(names == {"building"} or FILE_NAME in names for names in seen)
+    assert {"building"} in seen, "no kill fell inside the job"
+    same(whole, broken)
+    assert list(verify(broken))
+
+
+def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("FlagEmbedding")
+    model = make_tiny_bge_m3(tmp_path / "tiny-bge-m3")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    work = seconds_of_work(whole, "--encoder", model)
+    killed_and_finished(broken, 3, 4, work, "--encoder", model)
+    same(whole, broken)
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2, 3, 4])
+def test_killed_between_two_final_moves(tmp_path: Path, moved: int) -> None:
+    """The last step moves four things and then the manifest: a kill between any two of them is made good."""
+    interrupt = f"""
+import sys
+from pathlib import Path
+from scholarbase.cli import main
+moves, replace = 0, Path.replace
+def counted(self, target):
+    global moves
+    if Path(target).parent.name == "library":
+        if moves == {moved}:
+            import os, signal
+            os.kill(os.getpid(), signal.SIGKILL)
+        moves += 1
+    return replace(self, target)
+Path.replace = counted
+main(sys.argv[1:])
+"""
+    library = tmp_path / "library"
+    arguments = ["ingest", str(SAMPLE / "arxiv"), "--library", str(library)]
+    first = subprocess.run([sys.executable, "-c", interrupt, *arguments], capture_output=True, check=False)
+    if moved == 4:  # without an encoder only four files move
+        assert first.returncode == 0
+    else:
+        assert first.returncode == -9
+        assert not (library / FILE_NAME).exists()
+        second = subprocess.run(
+            [sys.executable, "-m", "scholarbase.cli", *arguments], capture_output=True, check=False
+        )
+        assert second.returncode == 0, second.stderr
+    assert not (library / "building").exists()
+    assert list(verify(library))
