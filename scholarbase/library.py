@@ -22,6 +22,7 @@ from scholarbase.errors import (
     EncoderError,
     InvalidRequest,
     LibraryCorrupt,
+    LibraryError,
     PaperNotFound,
     UnsupportedMode,
     VectorIndexError,
@@ -267,6 +268,8 @@ class Library:
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     def _resolve(self, request: SearchRequest) -> _Query:
+        if self._closed:
+            raise LibraryError(f"The library at {self.path} is closed: open it again.")
         mode = request.mode or self.best_mode
         self._check_mode(mode, request.engine)
         engine: Engine | None = None

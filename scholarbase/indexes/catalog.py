@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import orjson
 
-from scholarbase.errors import LibraryCorrupt
+from scholarbase.errors import LibraryCorrupt, LibraryError
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes.filters import venue_key
 from scholarbase.models import Author, Paper
@@ -66,6 +66,7 @@ class Catalog:
             raise LibraryCorrupt(f"{path} is no catalogue: {error}. Ingest the library again.") from error
 
     def close(self) -> None:
+        """Close every connection. A second call does nothing."""
         for connection in self._all:
             connection.close()
         self._all.clear()
@@ -76,7 +77,10 @@ class Catalog:
 
         Raises:
             LibraryCorrupt: SQLite fails inside the block.
+            LibraryError: the catalogue is closed.
         """
+        if not self._all:
+            raise LibraryError(f"The catalogue {self.path} is closed: open the library again.")
         connection = self._idle.get()
         try:
             yield connection
