@@ -6,7 +6,6 @@ standard error. The exit status is that of the error (:mod:`scholarbase.errors`)
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import orjson
 
-from scholarbase import __version__
+from scholarbase import __version__, logs
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models import CITATION_SORTS, ENGINES, MODES
 from scholarbase.settings import Settings, load_settings
@@ -66,12 +65,7 @@ def main(context: click.Context) -> None:
     Settings come from SCHOLARBASE_ variables; options go before them.
     """
     settings = load_settings()
-    level = getattr(logging, settings.log_level.upper())
-    logging.basicConfig(
-        level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
-    )
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    logs.configure(settings.log_level)
     context.obj = settings
 
 

@@ -104,7 +104,11 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
 
 
 def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
-    size = sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
+    size = sum(
+        file.stat().st_blocks * 512
+        for file in path.rglob("*")
+        if file.is_file() and not _is_hidden(file, path)
+    )
     encoder = manifest.encoder
     return {
         "papers": f"{manifest.counts['papers']:,}, {manifest.counts['abstracts']:,} with an abstract",
@@ -114,6 +118,11 @@ def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
         "dense vectors": f"{manifest.counts['dense_vectors']:,}",
         "on disk": f"{size / 1e6:,.1f} MB",
     }
+
+
+def _is_hidden(file: Path, library: Path) -> bool:
+    """Whether a file belongs to a process that serves the library, and not to the library."""
+    return any(part.startswith(".") for part in file.relative_to(library).parts)
 
 
 def _table(title: str, rows: dict[str, Any]) -> Table:

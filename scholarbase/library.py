@@ -752,7 +752,7 @@ class _Cache:
 
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
-        return EdgeIndex.open(path / "vectors")
+        return EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
     from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None

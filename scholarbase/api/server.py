@@ -8,20 +8,23 @@ import multiprocessing
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
+from scholarbase import logs
 from scholarbase.api.app import create_app
 from scholarbase.encoders.service import serve_encoder
-from scholarbase.errors import AddressError, EncoderError
+from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
 from scholarbase.library import Library, encoder_location
 from scholarbase.manifest import read_manifest
 from scholarbase.settings import Settings, load_settings
@@ -138,7 +141,7 @@ def _serve_together(path: Path, settings: Settings, listener: socket.socket) -> 
 def app_from_environment() -> FastAPI:
     """The application of one of several serving processes."""
     settings = load_settings()
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    logs.configure(settings.log_level)
     assert settings.library is not None
     library = Library.open(settings.library, settings=settings)
     return create_app(library, on_close=library.close)
@@ -170,13 +173,23 @@ def _shared_encoder(path: Path, settings: Settings, at: Path) -> Iterator[str]:
 def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.process.BaseProcess:
     key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
     process = multiprocessing.get_context("spawn").Process(
-        target=serve_encoder,
-        args=(name,),
+        target=_encoder_process,
+        args=(settings.log_level, name),
         kwargs={"uds": str(at), "device": settings.device, "api_key": key},
         daemon=True,
     )
     process.start()
     return process
+
+
+def _encoder_process(level: str, name: str, **options: Any) -> None:
+    logs.configure(level)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    try:
+        serve_encoder(name, **options)
+    except ScholarBaseError as error:
+        log.error("%s", error)
+        sys.exit(error.exit_code)
 
 
 def _wait_for(at: Path, process: multiprocessing.process.BaseProcess, name: str) -> None:

@@ -123,7 +123,7 @@ def serve_encoder(
     try:
         encoder = open_encoder(name, device=device, api_key=api_key)
         try:
-            config = uvicorn.Config(create_service(encoder), uds=uds, access_log=False)
+            config = uvicorn.Config(create_service(encoder), uds=uds, access_log=False, log_config=None)
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listener] if listener is not None else None)
         finally:

@@ -62,7 +62,8 @@ class DenseParts:
         return self._folder / f"{number:06d}.{kind}"
 
     def _map(self, number: int, kind: str) -> npt.NDArray[Any]:
-        array: npt.NDArray[Any] = np.load(self._path(number, f"{kind}.npy"), mmap_mode="r")
+        path = self._path(number, f"{kind}.npy")
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r" if _holds_something(path) else None)
         return array
 
     def _save(self, number: int, kind: str, write: Callable[[Any], None]) -> None:
@@ -87,6 +88,14 @@ class DenseParts:
         return DenseLookup(parts)
 
 
+def _holds_something(path: Path) -> bool:
+    """An empty array cannot be mapped."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        shape = np.lib.format.read_array_header_1_0(file)[0] if version == (1, 0) else (1,)
+    return 0 not in shape
+
+
 class DenseLookup:
     """The vectors of papers, by id. Memory: 20 bytes a paper; the dense vectors stay in their files.
 
@@ -102,6 +111,8 @@ class DenseLookup:
         )
         self._ids, first = np.unique(ids, return_index=True)
         self._part, self._row = part[first], row[first]
+        self.repeated = len(ids) - len(self._ids)
+        """Vectors of papers that had one already."""
 
     def __len__(self) -> int:
         return len(self._ids)

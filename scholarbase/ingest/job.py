@@ -190,8 +190,8 @@ class _Job:
             facts = []
             for file in files:
                 facts.append(SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path)))
-                tracker.advance(file.size)
                 tracker.at(sum(fact.bytes for fact in facts))
+                tracker.advance(file.size)
         return facts
 
     def _fingerprint(self, files: Sequence[SourceFile]) -> list[SourceFact]:
@@ -287,8 +287,8 @@ class _Job:
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.reject(file.name, rejects)
                 self._checkpoint.set(key, batch[-1][0])
-            tracker.advance(len(batch))
             tracker.at(before + position[0])
+            tracker.advance(len(batch))
             self._check_rejects(file.dataset, final=False)
         self._check_rejects(file.dataset, final=True)
         with self._checkpoint.transaction():
@@ -323,9 +323,9 @@ class _Job:
                     fulltext.index_range(self._db, last + 1, end)
                     self._checkpoint.set("fulltext", end)
                 count = self._scalar("SELECT count(*) FROM papers WHERE id > ? AND id <= ?", last, end)
-                tracker.advance(count)
                 done += count
                 tracker.at(done)
+                tracker.advance(count)
                 last = end
             with self._checkpoint.transaction():
                 fulltext.optimize(self._db)
@@ -351,7 +351,12 @@ class _Job:
                 self._encode_papers(parts, self._encoder)
             with self._checkpoint.transaction():
                 self._checkpoint.set("encoded", True)
-        return parts.open()
+        lookup = parts.open()
+        if self._vectors is not None and not self._checkpoint.get("vectors_counted"):
+            with self._checkpoint.transaction():
+                self._checkpoint.add("counts", [("vectors_repeated", lookup.repeated)])
+                self._checkpoint.set("vectors_counted", True)
+        return lookup
 
     def _encode_papers(self, parts: DenseParts, encoder: Encoder) -> None:
         last = parts.last_id
@@ -368,8 +373,8 @@ class _Job:
                 last = rows[-1][0]
                 number += 1
                 done += len(rows)
-                tracker.advance(len(rows))
                 tracker.at(done)
+                tracker.advance(len(rows))
 
     def _documents(self, after: int, count: int) -> list[tuple[int, str, str | None]]:
         return self._db.execute(
@@ -482,8 +487,8 @@ class _Job:
                         with self._checkpoint.transaction():
                             self._checkpoint.set("vectors", last)
                     done += len(points)
-                    tracker.advance(len(points))
                     tracker.at(done)
+                    tracker.advance(len(points))
             with self._reporter.stage("optimize vectors", "papers", total) as tracker:
                 writer.finish()
                 tracker.advance(total)

@@ -76,12 +76,13 @@ class EdgeIndex:
         self._closed = False
 
     @classmethod
-    def open(cls, path: Path, *, view: bool = True) -> EdgeIndex:
+    def open(cls, path: Path, *, view: bool = True, temporary: Path | None = None) -> EdgeIndex:
         """Open the shard at ``path``.
 
         Qdrant rewrites small files of a shard that it opens. With ``view`` it is given a private folder that
         shares the large files with the shard, so that the shard itself never changes and may be read-only;
-        without, the shard must belong to this process alone.
+        without, the shard must belong to this process alone. ``temporary`` is where a view goes that cannot be
+        made beside the shard.
 
         Raises:
             VectorIndexError: no shard there, or one that cannot be read.
@@ -89,7 +90,7 @@ class EdgeIndex:
         """
         path = Path(path)
         config = read_config(path)
-        private = ShardView.open(path) if view else None
+        private = ShardView.open(path, temporary) if view else None
         try:
             with engine(path, "be opened"):
                 shard = qdrant.EdgeShard.load(str(private.path if private else path))
