@@ -117,8 +117,10 @@ def run_cli(
 
 
 @contextmanager
-def serving(library: Path, *options: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A real server process on a free port: its URL, and the process."""
+def serving(
+    library: Path, *options: str, said: list[str] | None = None, **environment: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A real server process on a free port: its URL, and the process. What it logs goes to ``said``."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -136,7 +138,7 @@ def serving(library: Path, *options: str, **environment: str) -> Iterator[tuple[
         env=os.environ | environment,
     )
     assert process.stderr is not None
-    said: list[str] = []
+    said = [] if said is None else said
     reader = None
     try:
         for line in process.stderr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
@@ -51,6 +52,7 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
     for module in (search, titles, papers, expand, about):
         app.include_router(module.router)
     problems.install(app)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
     app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
     return app
@@ -58,6 +60,23 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
 
 def _operation_id(route: APIRoute) -> str:
     return route.name
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with failures as they are: problem documents, and 400 where FastAPI would say 422."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                responses = operation["responses"]
+                responses.pop("422", None)
+                for status, response in responses.items():
+                    if status >= "400" and "application/json" in response.get("content", {}):
+                        response["content"] = {problems.MEDIA_TYPE: response["content"]["application/json"]}
+        for name in ("HTTPValidationError", "ValidationError"):
+            document["components"]["schemas"].pop(name, None)
+        app.openapi_schema = document
+    return app.openapi_schema
 
 
 def _scraped(registry: CollectorRegistry) -> CollectorRegistry:

@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -46,15 +48,26 @@ def serve(path: Path, settings: Settings) -> None:
     """
     read_manifest(path)
     listener = _listen(settings.host, settings.port)
+    # uvicorn raises the signal that stopped it once more: by default that kills before anything is tidied.
+    before = signal.signal(signal.SIGTERM, _stop)
     try:
         if settings.workers == 1:
             _serve_alone(path, settings, listener)
         else:
             _serve_together(path, settings, listener)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Stopped):
         log.info("Stopped.")
     finally:
+        signal.signal(signal.SIGTERM, before)
         listener.close()
+
+
+class _Stopped(BaseException):
+    """The process was told to stop."""
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    raise _Stopped
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,317 @@
+"""Every origin of error, provoked: what comes back is a problem document (RFC 9457) that names the value."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scholarbase.api.app import create_app
+from scholarbase.encoders.http import HttpEncoder
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.service import create_service
+from scholarbase.errors import PROBLEM_TYPE_BASE
+from scholarbase.library import Library
+from tests.encoders.servers import running
+
+HOLOMORPHIC = "arXiv:hep-th/9302103"
+
+
+@pytest.fixture(scope="module")
+def http(sample: Library) -> Iterator[httpx.Client]:
+    """A client of a server with one route that breaks."""
+    app = create_app(sample)
+
+    def broken() -> None:
+        raise RuntimeError("a secret detail")
+
+    app.add_api_route("/broken", broken)
+    with running(app) as url, httpx.Client(base_url=url.removesuffix("/v1"), timeout=60) as client:
+        yield client
+
+
+def problem(answer: httpx.Response) -> dict[str, Any]:
+    """The body of a problem document, seen to be well-formed."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"]
+    assert answer.headers["x-scholarbase-snapshot"]
+    body: dict[str, Any] = answer.json()
+    assert list(body) == ["type", "title", "status", "detail"]
+    assert body["status"] == answer.status_code
+    assert body["type"].startswith(PROBLEM_TYPE_BASE)
+    assert body["title"]
+    assert len(body["detail"]) > 10
+    assert body["detail"].rstrip().endswith((".", ")"))
+    return body
+
+
+JSON = {"content-type": "application/json"}
+REFUSED = [
+    ("GET", "/v1/search", {}, "'q'"),
+    ("GET", "/v1/search?q=", {}, "q is empty"),
+    ("GET", "/v1/search?q=x&q=y", {}, "'q' is given twice"),
+    ("GET", "/v1/search?q=x&date_from=2020", {}, "'date_from'"),
+    ("GET", "/v1/search?q=x&mode=fuzzy", {}, "'fuzzy'"),
+    ("GET", "/v1/search?q=x&mode=dense", {}, "'dense'"),
+    ("GET", "/v1/search?q=x&engine=lucene", {}, "'lucene'"),
+    ("GET", "/v1/search?q=x&limit=ten", {}, "'ten'"),
+    ("GET", "/v1/search?q=x&limit=1001", {}, "1001"),
+    ("GET", "/v1/search?q=x&limit=1&offset=10000", {}, "10000"),
+    ("GET", "/v1/search?q=x&from=2020&to=2019", {}, "'2020'"),
+    ("GET", "/v1/search?q=x&from=yesterday", {}, "'yesterday'"),
+    ("GET", "/v1/search?q=x&fields=title,doi", {}, "'doi'"),
+    ("GET", "/v1/search?q=x&exact=maybe", {}, "'maybe'"),
+    ("GET", "/v1/search?q=x&within=nonsense", {}, "'nonsense'"),
+    ("GET", "/v1/search?q=(graph+AND+x", {}, "never closed"),
+    ("GET", "/v1/search?q=na%EFve", {}, "%EF"),
+    ("GET", "/v1/papers/na%EFve", {}, "%EF"),
+    ("POST", "/v1/search", {}, "The body is missing"),
+    ("POST", "/v1/search", {"content": "{", "headers": JSON}, "no JSON"),
+    ("POST", "/v1/search", {"content": "[" * 100_000, "headers": JSON}, "JSON"),
+    ("POST", "/v1/search", {"content": '{"q": "x"}', "headers": {"content-type": "text/plain"}}, "Content-Type"),
+    ("POST", "/v1/search", {"json": []}, "no JSON object"),
+    ("POST", "/v1/search", {"json": {"q": "x", "lang": "en"}}, "'lang'"),
+    ("POST", "/v1/search", {"json": {"q": "x", "from_": "2020"}}, "'from_'"),
+    ("POST", "/v1/search", {"json": {"q": None}}, "null"),
+    ("POST", "/v1/search", {"json": {"q": "x", "limit": "5"}}, "'5'"),
+    ("POST", "/v1/search", {"json": {"q": "x", "limit": True}}, "true"),
+    ("POST", "/v1/search?limit=5", {"json": {"q": "x"}}, "'limit'"),
+    ("POST", "/v1/search", {"content": rb'{"q": "\ud800"}', "headers": JSON}, "surrogate"),
+    ("POST", "/v1/search/batch", {"json": {"searches": []}}, "searches"),
+    ("POST", "/v1/search/batch", {"json": {"searches": [{"q": "a"}, {"q": "b", "limit": 0}]}}, "search 'b': limit"),
+    ("POST", "/v1/search/batch", {"json": {"searches": [{"q": "a"}] * 101}}, "101"),
+    ("GET", "/v1/title-match?title=", {}, "title is empty"),
+    ("GET", "/v1/title-match?title=x&min_score=nan", {}, "nan"),
+    ("POST", "/v1/title-match/batch", {"json": {"titles": ["x", " "]}}, "In the title ' '"),
+    ("GET", "/v1/papers/1706", {}, "'1706'"),
+    ("GET", "/v1/papers/arXiv:1706.0376200", {}, "'1706.0376200'"),
+    ("POST", "/v1/papers/batch", {"json": {"ids": ["x"]}}, "'x'"),
+    ("POST", "/v1/papers/batch", {"json": {"ids": []}}, "ids"),
+    ("POST", "/v1/papers/batch", {"json": {"ids": [HOLOMORPHIC] * 10_001}}, "10001"),
+    ("GET", f"/v1/papers/{HOLOMORPHIC}/citations?sort=year", {}, "'year'"),
+    ("GET", f"/v1/papers/{HOLOMORPHIC}/citations?offset={10**30}", {}, str(10**30)),
+    ("GET", f"/v1/papers/{HOLOMORPHIC}/references?from=2020-13", {}, "'2020-13'"),
+    ("POST", "/v1/expand", {"json": {"seeds": []}}, "seeds"),
+    ("POST", "/v1/expand", {"json": {"seeds": [HOLOMORPHIC], "hops": 5}}, "5"),
+    ("POST", "/v1/expand", {"json": {"seeds": [HOLOMORPHIC], "direction": "up"}}, "'up'"),
+    ("GET", "/v1/snapshot?verbose=1", {}, "'verbose'"),
+    ("GET", "/healthz?x=1", {}, "'x'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "request_", "named"), REFUSED, ids=[f"{r[0]} {r[1][:50]} {r[3]}" for r in REFUSED]
+)
+def test_what_cannot_be_right_is_400(
+    http: httpx.Client, method: str, path: str, request_: dict[str, Any], named: str
+) -> None:
+    answer = http.request(method, path, **request_)
+    body = problem(answer)
+    assert answer.status_code == 400, body
+    assert named in body["detail"]
+    assert body["type"].rpartition("#")[2] in ("invalid-request", "unsupported-mode")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content"),
+    [
+        ("GET", "/v1/papers/CorpusId:999", None),
+        ("GET", "/v1/papers/CorpusId:999/citations", None),
+        ("GET", "/v1/search?q=x&exclude=CorpusId:999", None),
+        ("POST", "/v1/search/batch", {"searches": [{"q": "x", "within": ["CorpusId:999"]}]}),
+        ("POST", "/v1/expand", {"seeds": [HOLOMORPHIC, "CorpusId:999"]}),
+    ],
+)
+def test_a_paper_that_is_not_held_is_404(http: httpx.Client, method: str, path: str, content: Any) -> None:
+    answer = http.request(method, path, json=content)
+    body = problem(answer)
+    assert (answer.status_code, body["type"].rpartition("#")[2]) == (404, "paper-not-found")
+    assert "CorpusId:999" in body["detail"]
+
+
+def test_no_such_route_is_404_and_no_such_method_405(http: httpx.Client) -> None:
+    for path in ("/", "/v1", "/v2/search", "/v1/search/", "/favicon.ico"):
+        body = problem(http.get(path))
+        assert (body["status"], body["type"].rpartition("#")[2]) == (404, "not-found")
+        assert f"at {path}:" in body["detail"]
+    for method, path in (
+        ("DELETE", "/v1/search"),
+        ("PUT", "/v1/snapshot"),
+        ("GET", "/v1/expand"),
+        ("FOO", "/healthz"),
+    ):
+        answer = http.request(method, path)
+        assert problem(answer)["type"].endswith("#method-not-allowed")
+        assert answer.status_code == 405
+        assert answer.headers["allow"]
+        assert method in answer.json()["detail"]
+
+
+def test_an_error_that_is_not_ours_is_500_and_stands_in_the_log(
+    http: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        answer = http.get("/broken", headers={"X-Request-ID": "the-broken-one"})
+    body = problem(answer)
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "the-broken-one" in body["detail"]
+    assert answer.headers["x-request-id"] == "the-broken-one"
+    failed = next(record for record in caplog.records if record.exc_info)
+    assert "the-broken-one" in failed.getMessage()
+    assert "a secret detail" in caplog.text
+    # The server goes on.
+    assert http.get("/healthz").status_code == 200
+
+
+def test_a_part_that_fails_is_503(
+    dense_library: Path, minilm: SentenceTransformersEncoder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = shutil.copytree(dense_library, tmp_path / "copy")
+    with running(create_service(minilm)) as service:
+        library = Library.open(copy, encoder=HttpEncoder(service, retries=0))
+    with library, running(create_app(library)) as url:
+        answer = httpx.get(f"{url}/search?q=x&mode=dense", headers={"X-Request-ID": "without-encoder"})
+        assert (problem(answer)["type"].rpartition("#")[2], answer.status_code) == ("encoder", 503)
+        assert "id=without-encoder" in caplog.text
+        answer = httpx.get(url.removesuffix("v1") + "readyz")
+        assert (problem(answer)["type"].rpartition("#")[2], answer.status_code) == ("not-ready", 503)
+        assert answer.json()["detail"].startswith("encoder: ")
+        # What needs no encoder goes on.
+        assert httpx.get(f"{url}/search?q=theory&mode=sparse").json()["results"]
+        catalog = copy / "catalog.sqlite"
+        with catalog.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (catalog.stat().st_size - 4096))
+        answer = httpx.get(f"{url}/papers/{HOLOMORPHIC}")
+        assert (problem(answer)["type"].rpartition("#")[2], answer.status_code) == ("library-corrupt", 503)
+
+
+# -- nothing that may be sent gives a 500 --------------------------------------------------------------------
+
+ODD = st.text(st.characters(), max_size=30) | st.sampled_from(
+    [
+        "",
+        " ",
+        "\0",
+        "\ud800",
+        '"',
+        '"a',
+        "a AND",
+        "NOT",
+        "title:",
+        "x*",
+        "(((",
+        "the",
+        "é",
+        "null",
+        "NaN",
+        "-0",
+        "cs.CL",
+    ]
+)
+NUMBERS = st.integers(-2, 1100) | st.sampled_from([2**31, 2**53, 2**63 - 1, 2**63, 10**30, -(10**30)])
+IDS = (
+    st.sampled_from([HOLOMORPHIC, "hep-th/9302103v1", "CorpusId:1014899", "CorpusId:" + "9" * 18, "10.1/x"])
+    | ODD
+)
+DATES = st.sampled_from(["1993", "1993-02", "1993-02-22", "0000", "9999-12-31", "1993-02-30"]) | ODD
+FILTERS: dict[str, Any] = {
+    "from": DATES,
+    "to": DATES,
+    "category": st.lists(ODD, max_size=2),
+    "venue": st.lists(ODD, max_size=2),
+    "min_citations": NUMBERS,
+    "exclude": st.lists(IDS, max_size=2),
+    "within": st.lists(IDS, max_size=2),
+}
+PAGE: dict[str, Any] = {
+    "limit": NUMBERS,
+    "offset": NUMBERS,
+    "fields": st.lists(st.sampled_from(["title", "id", "x", ""]), max_size=2),
+}
+SEARCH: dict[str, Any] = {
+    "mode": st.sampled_from(["sparse", "dense", "hybrid", "x", ""]),
+    "engine": st.sampled_from(["bm25", "fts5", "learned", "x"]),
+    "exact": st.booleans() | ODD,
+    "explain": st.booleans(),
+    "partial": st.booleans(),
+    **PAGE,
+    **FILTERS,
+}
+BODIES: dict[str, st.SearchStrategy[Any]] = {
+    "/v1/search": st.fixed_dictionaries({"q": ODD}, optional=SEARCH),
+    "/v1/search/batch": st.fixed_dictionaries(
+        {"searches": st.lists(st.fixed_dictionaries({"q": ODD}, optional=SEARCH), max_size=2)}
+    ),
+    "/v1/title-match/batch": st.fixed_dictionaries(
+        {"titles": st.lists(ODD, max_size=2)}, optional={"min_score": st.floats() | NUMBERS, **PAGE}
+    ),
+    "/v1/papers/batch": st.fixed_dictionaries(
+        {"ids": st.lists(IDS, max_size=3)}, optional={"fields": PAGE["fields"]}
+    ),
+    "/v1/expand": st.fixed_dictionaries(
+        {"seeds": st.lists(IDS, max_size=2)},
+        optional={"direction": st.sampled_from(["both", "up"]), "hops": NUMBERS, **PAGE, **FILTERS},
+    ),
+}
+URLS: dict[str, st.SearchStrategy[Any]] = {
+    "/v1/search": st.fixed_dictionaries({"q": ODD}, optional=SEARCH),
+    "/v1/title-match": st.fixed_dictionaries({"title": ODD}, optional={"min_score": st.floats(), **PAGE}),
+    "/v1/papers/CorpusId:1014899/citations": st.fixed_dictionaries(
+        {}, optional={"sort": st.sampled_from(["date", "x"]), "from": DATES, "to": DATES, **PAGE}
+    ),
+}
+BOUNDED = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def answered(answer: httpx.Response) -> None:
+    assert answer.status_code in (200, 400, 404), answer.text
+    if answer.status_code != 200:
+        problem(answer)
+    else:
+        assert answer.json()["snapshot"]
+
+
+@BOUNDED
+@given(st.sampled_from(sorted(BODIES)).flatmap(lambda path: st.tuples(st.just(path), BODIES[path])))
+def test_no_body_gives_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
+    path, body = call
+    sent = json.dumps(body)  # unlike httpx's own: lone surrogates go as escapes, infinities as Infinity
+    answered(http.post(path, content=sent, headers={"content-type": "application/json"}))
+
+
+@BOUNDED
+@given(st.sampled_from(sorted(URLS)).flatmap(lambda path: st.tuples(st.just(path), URLS[path])))
+def test_no_url_gives_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
+    path, parameters = call
+    encodable = {
+        name: [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in value]
+        if isinstance(value, list)
+        else (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value)
+        for name, value in parameters.items()
+    }
+    answered(http.get(path, params=encodable))
+
+
+@BOUNDED
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+    | st.sampled_from(["..", "//", "%", "?", "#"])
+)
+def test_no_paper_id_gives_a_500(http: httpx.Client, name: str) -> None:
+    quoted = "".join(f"%{byte:02X}" for byte in name.encode())
+    answered(http.get(f"/v1/papers/{quoted or 'x'}"))

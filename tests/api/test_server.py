@@ -1,0 +1,144 @@
+"""Serving processes: how they start, share a library, log, stop and die."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scholarbase.library import Library
+from tests.conftest import run_cli, serving
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def search(url: str) -> bytes:
+    answer = httpx.get(f"{url}/v1/search", params={"q": "string theory"}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def test_answers_are_the_librarys_own_bytes(server: str, sample: Library) -> None:
+    answer = httpx.get(f"{server}/v1/search", params={"q": "string theory", "limit": 3, "fields": "title"})
+    assert answer.json() == sample.search("string theory", limit=3, fields=["title"]).to_dict()
+    assert answer.headers["x-scholarbase-snapshot"] == sample.snapshot_id
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_long_answers_are_compressed_and_short_ones_are_not(server: str) -> None:
+    long = httpx.get(f"{server}/v1/search", params={"q": "string theory", "limit": 50})
+    assert long.headers["content-encoding"] == "gzip"
+    assert int(long.headers["content-length"]) < len(long.content) / 2
+    plain = httpx.get(
+        f"{server}/v1/search", params={"q": "string theory", "limit": 50}, headers={"Accept-Encoding": ""}
+    )
+    assert "content-encoding" not in plain.headers
+    assert plain.content == long.content
+    assert "content-encoding" not in httpx.get(f"{server}/healthz").headers
+
+
+def test_head_is_get_without_the_body(server: str) -> None:
+    for path in ("/healthz", "/v1/snapshot", "/v1/search?q=string+theory&limit=50"):
+        head, get = httpx.head(server + path), httpx.get(server + path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == get.headers["content-type"]
+    assert httpx.head(f"{server}/v1/papers/CorpusId:999").status_code == 404
+    assert httpx.head(f"{server}/v1/expand").status_code == 405
+
+
+def test_metrics_count_requests_by_route(server: str) -> None:
+    def counted() -> dict[str, float]:
+        lines = httpx.get(f"{server}/metrics").text.splitlines()
+        return {
+            line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+            for line in lines
+            if not line.startswith("#")
+        }
+
+    found = 'scholarbase_requests_total{method="GET",route="/v1/papers/{paper_id}",status="200"}'
+    found = found.replace("{paper_id}", "{paper_id:path}")
+    before = counted()
+    for _ in range(3):
+        httpx.get(f"{server}/v1/papers/hep-th/9302103")
+    httpx.get(f"{server}/v1/papers/CorpusId:999")
+    after = counted()
+    assert after[found] - before.get(found, 0) == 3
+    missing = found.replace('"200"', '"404"')
+    assert after[missing] - before.get(missing, 0) == 1
+
+
+def test_request_ids_are_given_back_and_stand_in_the_log(sample_library: Path) -> None:
+    said: list[str] = []
+    with serving(sample_library, said=said) as (url, _):
+        mine = httpx.get(f"{url}/healthz", headers={"X-Request-ID": "asked-by-me-1"})
+        assert mine.headers["x-request-id"] == "asked-by-me-1"
+        given = httpx.get(f"{url}/v1/papers/CorpusId:999").headers["x-request-id"]
+        assert len(given) == 32
+        # What could break a log's line is not taken over.
+        odd = httpx.get(f"{url}/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
+        assert odd != "two words"
+    lines = [line for line in said if " id=" in line]
+    assert any("GET /healthz 200" in line and line.endswith("id=asked-by-me-1\n") for line in lines)
+    assert any("GET /v1/papers/CorpusId:999 404" in line and given in line for line in lines)
+    assert sum(odd in line for line in lines) == 1
+
+
+def test_a_port_in_use_is_a_sentence(sample_library: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_cli("serve", "--library", sample_library, "--port", str(port))
+    assert done.returncode == 9
+    assert f"Port {port} on 127.0.0.1 is in use" in done.stderr
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_address_of_another_machine_is_a_sentence(sample_library: Path) -> None:
+    done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1")
+    assert done.returncode == 9
+    assert "192.0.2.1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_signal_stops_it_cleanly(
+    sample_library: Path, tmp_path: Path, stop: signal.Signals, workers: str
+) -> None:
+    said: list[str] = []
+    at = {"TMPDIR": str(tmp_path), "SCHOLARBASE_RUNTIME_DIR": str(tmp_path)}
+    with serving(sample_library, "--workers", workers, said=said, **at) as (url, process):
+        search(url)
+        process.send_signal(stop)
+        process.wait(timeout=30)
+    assert process.returncode == 0
+    assert not [line for line in said if "Traceback" in line or "ERROR" in line]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/healthz")
+    assert not list(tmp_path.iterdir()), "what it kept for its run is gone"
+
+
+def test_servers_over_one_library_neither_disturb_nor_change_it(sample_library: Path) -> None:
+    before = fingerprint(sample_library)
+    with serving(sample_library) as (one, _), serving(sample_library) as (two, process):
+        expected = search(one)
+        assert search(two) == expected
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+        assert search(one) == expected
+        with serving(sample_library) as (again, _):
+            assert search(again) == expected
+            assert search(one) == expected
+    assert fingerprint(sample_library) == before
+    assert "vectors/edge_config.json" in before

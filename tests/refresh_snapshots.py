@@ -1,0 +1,60 @@
+"""The contracts that tests hold still: the OpenAPI document and the help of the command line.
+
+``python -m tests.refresh_snapshots`` writes them anew after a change that is meant; the difference belongs in
+the same commit, and in CHANGELOG.md where users will notice it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import orjson
+
+from scholarbase.api.app import create_app
+from scholarbase.cli import main
+from scholarbase.ingest.job import ingest
+from scholarbase.library import Library
+from tests.conftest import snapshot_of
+
+FOLDER = Path(__file__).parent / "snapshots"
+HOW = "If the change is meant, run `python -m tests.refresh_snapshots` and commit the difference."
+
+
+def openapi() -> bytes:
+    """The OpenAPI document, which does not depend on what is served."""
+    row = {
+        "corpusid": 1,
+        "title": "A title",
+        "abstract": "An abstract.",
+        "externalids": {"ArXiv": "2401.00001"},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        ingest([snapshot_of(Path(folder) / "snapshot", [row])], Path(folder) / "library")
+        with Library.open(Path(folder) / "library") as library:
+            document = create_app(library).openapi()
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def cli_help() -> bytes:
+    """The help of every command, one after the other."""
+    parts = []
+    for name in [None, *sorted(main.commands)]:
+        context = click.Context(main, info_name="scholarbase", terminal_width=100, max_content_width=100)
+        command: click.Command = main
+        if name is not None:
+            command = main.commands[name]
+            context = click.Context(command, parent=context, info_name=name, terminal_width=100)
+        parts.append(f"$ {context.command_path} --help\n\n{command.get_help(context)}\n")
+    return "\n\n".join(parts).encode()
+
+
+SNAPSHOTS = {"openapi.json": openapi, "cli-help.txt": cli_help}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for file_name, make in SNAPSHOTS.items():
+        (FOLDER / file_name).write_bytes(make())
+        sys.stdout.write(f"{FOLDER / file_name}\n")

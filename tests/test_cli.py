@@ -1,0 +1,161 @@
+"""The command line, run as its users run it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scholarbase import __version__
+from scholarbase.errors import ScholarBaseError
+from scholarbase.library import Library
+from tests import refresh_snapshots
+from tests.conftest import run_cli
+
+HOLOMORPHIC = "arXiv:hep-th/9302103"
+
+
+def test_the_help_stands_still() -> None:
+    kept = (refresh_snapshots.FOLDER / "cli-help.txt").read_text()
+    assert refresh_snapshots.cli_help().decode() == kept, refresh_snapshots.HOW
+
+
+def test_help_and_version() -> None:
+    for arguments in (["--help"], ["-h"], ["search", "--help"]):
+        done = run_cli(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Usage:" in done.stdout
+    assert __version__ in run_cli("--version").stdout
+
+
+def test_json_answers_are_the_librarys_own(sample_library: Path, sample: Library) -> None:
+    asked = {
+        ("search", "string theory", "--limit", "3", "--category", "hep-th", "--from", "1993"): sample.search(
+            "string theory", limit=3, category=["hep-th"], from_="1993"
+        ).to_dict(),
+        ("title", "Holomorphic anomalies in topological field theories"): sample.match_title(
+            "Holomorphic anomalies in topological field theories"
+        ).to_dict(),
+        ("paper", "hep-th/9302103"): sample.paper(HOLOMORPHIC).to_dict(),
+        ("citations", HOLOMORPHIC, "--limit", "2", "--sort", "date"): sample.citations(
+            HOLOMORPHIC, limit=2, sort="date"
+        ).to_dict(),
+    }
+    for arguments, expected in asked.items():
+        done = run_cli(*arguments, "--json", "--library", sample_library)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == expected
+
+
+def test_answers_for_people_name_the_papers(sample_library: Path) -> None:
+    for arguments in (
+        ("search", "holomorphic anomaly"),
+        ("title", "Holomorphic anomalies in topological field theory"),
+        ("paper", HOLOMORPHIC),
+    ):
+        done = run_cli(*arguments, SCHOLARBASE_LIBRARY=str(sample_library))
+        assert done.returncode == 0, done.stderr
+        assert "Holomorphic Anomalies in Topological Field Theories" in done.stdout
+        assert "hep-th/9302103" in done.stdout
+
+
+def test_a_server_is_asked_as_a_library_is(server: str, sample_library: Path) -> None:
+    here = run_cli("search", "string theory", "--json", "--library", sample_library)
+    there = run_cli("search", "string theory", "--json", "--url", server)
+    assert there.returncode == 0, there.stderr
+    assert json.loads(there.stdout) == json.loads(here.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["search", "x"], 11, "127.0.0.1:9"),
+        (["search", "x", "--library", "no-such-folder"], 3, 'run "scholarbase ingest" first'),
+        (["search", "x", "--library", "a", "--url", "http://b"], 2, "not both"),
+        (["info"], 2, "Which library?"),
+        (["search"], 2, "Missing argument"),
+        (["search", "x", "--mode", "fuzzy"], 2, "fuzzy"),
+        (["serch"], 2, "serch"),
+        (["ingest", "no-such-snapshot", "--library", "made-nothing"], 5, "no-such-snapshot"),
+        (["serve", "--library", "no-such-folder"], 3, "No library at"),
+    ],
+)
+def test_failures_are_a_sentence_and_a_status(
+    arguments: list[str], status: int, sentence: str, tmp_path: Path
+) -> None:
+    given = [str(tmp_path / a) if a.startswith(("no-such", "made")) else a for a in arguments]
+    done = run_cli(*given, SCHOLARBASE_URL="http://127.0.0.1:9")
+    assert done.returncode == status, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+    assert not (tmp_path / "made-nothing").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["search", ""], 2, "q is empty"),
+        (["search", "x", "--limit", "0"], 2, "limit is 0"),
+        (["search", "x", "--mode", "dense"], 2, "built without them"),
+        (["search", "x", "--exclude", "CorpusId:999"], 4, "CorpusId:999"),
+        (["paper", "CorpusId:999"], 4, "CorpusId:999"),
+        (["paper", "not an id"], 2, "not an id"),
+    ],
+)
+def test_refusals_are_the_librarys_own(
+    sample_library: Path, arguments: list[str], status: int, sentence: str
+) -> None:
+    done = run_cli(*arguments, "--library", sample_library)
+    assert done.returncode == status
+    assert sentence in done.stderr
+    assert not done.stdout
+
+
+def test_exit_statuses_tell_kinds_of_failure_apart() -> None:
+    def family(kind: type[ScholarBaseError]) -> list[type[ScholarBaseError]]:
+        return [kind, *(each for below in kind.__subclasses__() for each in family(below))]
+
+    top = ScholarBaseError.__subclasses__()
+    statuses = [kind.exit_code for kind in top]
+    assert len(set(statuses)) == len(statuses)
+    for kind in top:
+        assert {each.exit_code for each in family(kind)} == {kind.exit_code}
+        assert kind.exit_code not in (0, 1, 130)
+    slugs = [each.slug for each in family(ScholarBaseError)]
+    assert len(set(slugs)) == len(slugs)
+
+
+def test_info_and_verify(sample_library: Path, tmp_path: Path) -> None:
+    shown = run_cli("info", "--library", sample_library)
+    assert "2,440" in shown.stdout
+    assert (
+        run_cli("info", "--json", "--library", sample_library).stdout
+        == (sample_library / "manifest.json").read_text()
+    )
+    assert "as its manifest says" in run_cli("verify", "--library", sample_library).stdout
+    copy = shutil.copytree(sample_library, tmp_path / "copy")
+    with (copy / "catalog.sqlite").open("r+b") as file:
+        file.seek(100_000)
+        file.write(b"\xff" * 50_000)
+    broken = run_cli("verify", "--library", copy)
+    assert broken.returncode == 10
+    assert "Traceback" not in broken.stderr
+
+
+def test_a_reader_that_has_had_enough_is_no_error(sample_library: Path) -> None:
+    search = (
+        f"{sys.executable} -m scholarbase.cli search theory --limit 200 --json --library {sample_library}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {search} | head -c 10"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,113 @@
+"""Who may import whom, as docs/extending.md draws it, and that a light start stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "scholarbase"
+BASE = {"errors", "identifiers", "models", "settings"}
+MAY: dict[str, set[str]] = {
+    "errors": set(),
+    "identifiers": {"errors"},
+    "models": {"errors"},
+    "settings": {"errors"},
+    "encoders": BASE,
+    # A library's manifest names its encoder and its index.
+    "manifest": {*BASE, "encoders"},
+    "indexes": BASE,
+    "library": {*BASE, "encoders", "indexes", "manifest"},
+    "ingest": {*BASE, "encoders", "indexes", "manifest"},
+    "tools": BASE,
+    "sessions": BASE,
+    "logs": set(),
+    "verification": {*BASE, "indexes", "manifest"},
+    "wire": BASE,
+    "client": {*BASE, "wire"},
+    "display": {*BASE, "manifest"},
+    "api": {*BASE, "encoders", "indexes", "library", "logs", "manifest", "tools", "sessions"},
+    "evaluation": {*BASE, "client", "library", "manifest", "indexes"},
+    "cli": {"*"},
+}
+"""Part of the package to the parts that it may import, itself apart."""
+HEAVY = (
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "FlagEmbedding",
+    "pyarrow",
+    "zstandard",
+    "qdrant_client",
+)
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part(module: str) -> str:
+    """``scholarbase.indexes.vectors.edge`` is of the part ``indexes``."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(path: Path, *, at_start: bool = False) -> Iterator[str]:
+    """Modules that a file imports, those under ``TYPE_CHECKING`` left out; ``at_start``: not inside functions."""
+    tree = ast.parse(path.read_text())
+    passed: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        skipped = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if skipped or (at_start and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)):
+            passed.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in passed:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            module = node.module or ""
+            yield from (
+                f"{module}.{alias.name}" if module == "scholarbase" else module for alias in node.names
+            )
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_part_imports_only_what_it_may(path: Path) -> None:
+    own = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    if own == "__init__":
+        return
+    assert own in MAY, f"say in tests/test_imports.py what {own} may import"
+    used = {part(module) for module in imports(path) if module.startswith("scholarbase.")} - {
+        own,
+        "__version__",
+    }
+    assert "*" in MAY[own] or used <= MAY[own], f"{path} imports {sorted(used - MAY[own])}"
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_what_is_optional_is_imported_where_it_is_used(path: Path) -> None:
+    heavy = {module.split(".")[0] for module in imports(path, at_start=True)} & set(HEAVY)
+    if path.relative_to(PACKAGE).as_posix() in ("indexes/vectors/server.py", "indexes/vectors/transfer.py"):
+        heavy -= {"qdrant_client"}  # these two are themselves loaded only where a Qdrant server is named
+    assert not heavy
+
+
+def test_a_library_without_dense_vectors_needs_nothing_heavy(sample_library: Path) -> None:
+    script = f"""
+import sys
+from scholarbase.api.app import create_app
+from scholarbase.library import Library
+with Library.open({str(sample_library)!r}) as library:
+    create_app(library)
+    assert library.search("string theory").results
+print(*sorted(set(sys.modules) & set({HEAVY!r})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == []

@@ -1,0 +1,68 @@
+"""The artefacts that are published: each file once, the links of the checkout not followed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks")
+FILES = ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
+
+
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """The names in the wheel and in the sdist, built from a copy of the files that are of the project."""
+    pytest.importorskip("hatchling")
+    pytest.importorskip("build")
+    copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("dist")
+    unwanted = shutil.ignore_patterns("__pycache__", ".*_cache", ".hypothesis")
+    for name in FOLDERS:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=unwanted)
+    for name in (*FILES, ".gitignore"):
+        if (ROOT / name).is_file():
+            shutil.copyfile(ROOT / name, copy / name)
+    for name in ("api", "indexes", "ingest"):
+        (copy / name).symlink_to(Path("scholarbase") / name)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(copy)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive, tarfile.open(sdist) as packed:
+        return archive.namelist(), [member.name for member in packed.getmembers() if not member.isdir()]
+
+
+def test_each_file_is_there_once(artefacts: tuple[list[str], list[str]]) -> None:
+    for names in artefacts:
+        assert sorted(set(names)) == sorted(names)
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str], list[str]]) -> None:
+    wheel, _ = artefacts
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "scholarbase").rglob("*.py")}
+    info = {name for name in wheel if ".dist-info/" in name}
+    assert set(wheel) - info == {*modules, "scholarbase/py.typed"}
+    assert {name.partition("/")[2] for name in info} >= {
+        "METADATA",
+        "RECORD",
+        "entry_points.txt",
+        "licenses/LICENSE",
+    }
+
+
+def test_the_sdist_holds_what_is_named_and_nothing_else(artefacts: tuple[list[str], list[str]]) -> None:
+    _, sdist = artefacts
+    inner = [name.partition("/")[2] for name in sdist]
+    tops = {name.split("/")[0] for name in inner}
+    assert tops <= {*FOLDERS, *FILES, "PKG-INFO", ".gitignore"}
+    assert {"scholarbase", "tests", "sample", "pyproject.toml", "LICENSE"} <= tops
+    # The checkout's links lead to parts of the package, which are there already.
+    assert not tops & {"api", "indexes", "ingest"}
+    assert "scholarbase/api/app.py" in inner
+    assert "tests/snapshots/openapi.json" in inner

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.settings import PREFIX, Settings, load_settings
+from tests.conftest import run_cli
+
+DOCS = Path(__file__).parent.parent / "docs" / "settings.md"
+ROW = re.compile(r"^\| `(SCHOLARBASE_\w+)` \| (.+?) \| (.+) \|$", re.MULTILINE)
+
+
+def test_every_setting_is_in_the_docs_with_its_default() -> None:
+    documented = {name: default.strip("`") for name, default, _ in ROW.findall(DOCS.read_text())}
+    settings = {
+        PREFIX + name.upper(): "unset" if field.default is None else str(field.default)
+        for name, field in Settings.model_fields.items()
+    }
+    assert documented == settings
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_a_variable_that_is_no_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_LIBARY", "/somewhere")
+    with pytest.raises(InvalidRequest, match="SCHOLARBASE_LIBARY"):
+        load_settings()
+    done = run_cli("info", SCHOLARBASE_LIBARY="/somewhere")
+    assert done.returncode == 2
+    assert "SCHOLARBASE_LIBARY" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "http"),
+        ("PORT", "70000"),
+        ("WORKERS", "0"),
+        ("FUSION_DEPTH", "10"),
+        ("LOG_LEVEL", "loud"),
+        ("KEEP", "all"),
+    ],
+)
+def test_a_value_that_cannot_be_right_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(PREFIX + name, value)
+    with pytest.raises(InvalidRequest, match=f"{PREFIX}{name} is '{value}'"):
+        load_settings()
+
+
+def test_what_is_said_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_PORT", "9000")
+    assert load_settings().port == 9000
+    assert load_settings(port=9001).port == 9001
+    assert load_settings(port=None).port == 9000
+
+
+def test_keys_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_ENCODER_API_KEY", "a-secret")
+    settings = load_settings(qdrant_api_key=SecretStr("another"))
+    assert "a-secret" not in repr(settings)
+    assert "another" not in repr(settings)
