@@ -322,8 +322,12 @@ def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> li
     asked = []
     for request in requests:
         if not isinstance(request, SearchRequest):
+            if not isinstance(request, Mapping):
+                raise InvalidRequest(
+                    f"A batch holds {request!r}: each of its searches is a mapping with a q."
+                )
             with in_batch("search", request.get("q")):
-                request = search_request(**request)  # noqa: PLW2901
+                request = search_request(**{"q": None, **request})  # noqa: PLW2901
         asked.append(request)
     return asked
 

@@ -1,0 +1,125 @@
+"""Each route over a real server: the same answers as the library's methods, however they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import orjson
+import pytest
+
+from scholarbase.library import Library
+
+HOLOMORPHIC = "arXiv:hep-th/9302103"
+OTHER = "arXiv:hep-th/9301068"
+
+
+def same(answer: httpx.Response, expected: Any) -> None:
+    assert answer.status_code == 200, answer.text
+    assert answer.content == orjson.dumps(expected)
+
+
+def test_search_by_url_and_by_body(server: str, sample: Library) -> None:
+    expected = sample.search(
+        "string theory", engine="fts5", limit=3, offset=2, fields=["title", "year"], from_="1993-02", to="1994",
+        category=["hep-th", "gr-qc"], venue=["arXiv.org"], min_citations=1, exclude=[OTHER], explain=True, exact=True,
+    ).to_dict()  # fmt: skip
+    assert expected["results"]
+    common: dict[str, Any] = {
+        "q": "string theory", "engine": "fts5", "limit": 3, "offset": 2, "from": "1993-02", "to": "1994",
+        "min_citations": 1, "explain": True, "exact": True,
+    }  # fmt: skip
+    lists: dict[str, Any] = {
+        "fields": ["title", "year"], "category": ["hep-th", "gr-qc"], "venue": ["arXiv.org"], "exclude": [OTHER],
+    }  # fmt: skip
+    same(httpx.post(f"{server}/v1/search", json=common | lists), expected)
+    same(httpx.get(f"{server}/v1/search", params=common | lists), expected)
+    joined = {"fields": "title, year", "category": "hep-th,gr-qc", "venue": "arXiv.org", "exclude": OTHER}
+    same(httpx.get(f"{server}/v1/search", params=common | joined), expected)
+
+
+def test_within_and_nothing_within(server: str, sample: Library) -> None:
+    some = [HOLOMORPHIC, OTHER]
+    expected = sample.search("theory", within=some).to_dict()
+    same(httpx.get(f"{server}/v1/search", params={"q": "theory", "within": some}), expected)
+    same(httpx.post(f"{server}/v1/search", json={"q": "theory", "within": some}), expected)
+    empty = httpx.post(f"{server}/v1/search", json={"q": "theory", "within": []}).json()
+    assert (empty["total"], empty["results"]) == (0, [])
+
+
+def test_search_batch(server: str, sample: Library) -> None:
+    searches = [
+        {"q": "string theory", "limit": 2},
+        {"q": "black hole", "engine": "fts5", "fields": ["title"]},
+    ]
+    answer = httpx.post(f"{server}/v1/search/batch", json={"searches": searches})
+    results = [found.to_dict() for found in sample.search_batch(searches)]
+    same(answer, {"snapshot": sample.snapshot_id, "results": results})
+
+
+def test_titles(server: str, sample: Library) -> None:
+    title = "Two dimensional qcd is a string theory"
+    found = sample.match_title(title)
+    assert found.results[0].paper.id == OTHER
+    same(httpx.get(f"{server}/v1/title-match", params={"title": title}), found.to_dict())
+    body = {"titles": [title, "A title that no paper has, here or anywhere"], "fields": ["year"], "limit": 2}
+    answer = httpx.post(f"{server}/v1/title-match/batch", json=body)
+    results = [f.to_dict()["results"] for f in sample.match_titles(body["titles"], limit=2, fields=["year"])]  # type: ignore[arg-type]
+    assert results[1] == []
+    same(answer, {"snapshot": sample.snapshot_id, "results": results})
+
+
+@pytest.mark.parametrize(
+    "name", [HOLOMORPHIC, quote(HOLOMORPHIC, safe=""), "DOI:10.1016/0550-3213(93)90548-4"]
+)
+def test_papers_and_their_edges(server: str, sample: Library, name: str) -> None:
+    whole = {"snapshot": sample.snapshot_id, **sample.paper(HOLOMORPHIC).to_dict()}
+    same(httpx.get(f"{server}/v1/papers/{name}"), whole)
+    part = {"snapshot": sample.snapshot_id, **sample.paper(HOLOMORPHIC).to_dict(["id", "title", "year"])}
+    same(httpx.get(f"{server}/v1/papers/{name}?fields=year,title"), part)
+    asked: dict[str, Any] = {"limit": 4, "offset": 1, "sort": "date", "to": "1994", "fields": "title"}
+    for edges in ("citations", "references"):
+        arguments = {**asked, "fields": ["title"]}
+        same(
+            httpx.get(f"{server}/v1/papers/{name}/{edges}", params=asked),
+            getattr(sample, edges)(HOLOMORPHIC, **arguments).to_dict(),
+        )
+
+
+def test_paper_batch(server: str, sample: Library) -> None:
+    ids = [HOLOMORPHIC, "CorpusId:999", OTHER, HOLOMORPHIC]
+    found = sample.papers(ids, fields=["title"])
+    results = [None if paper is None else paper.to_dict(["id", "title"]) for paper in found]
+    answer = httpx.post(f"{server}/v1/papers/batch", json={"ids": ids, "fields": ["title"]})
+    same(answer, {"snapshot": sample.snapshot_id, "results": results})
+
+
+def test_expand(server: str, sample: Library) -> None:
+    body: dict[str, Any] = {
+        "seeds": [HOLOMORPHIC, OTHER], "direction": "citations", "hops": 2, "limit": 7, "offset": 3, "to": "1994",
+        "category": ["hep-th"], "min_citations": 2, "exclude": ["arXiv:hep-th/9408074"], "fields": ["title"],
+    }  # fmt: skip
+    arguments = {("from_" if key == "from" else key): value for key, value in body.items()}
+    same(httpx.post(f"{server}/v1/expand", json=body), sample.expand(**arguments).to_dict())
+
+
+def test_what_is_served(server: str, sample: Library) -> None:
+    same(httpx.get(f"{server}/v1/snapshot"), sample.snapshot())
+    assert orjson.loads((sample.path / "manifest.json").read_bytes()) == sample.snapshot()["manifest"]
+    assert httpx.get(f"{server}/healthz").json() == {"status": "ok"}
+    ready = httpx.get(f"{server}/readyz").json()
+    assert ready == {
+        "status": "ready", "snapshot": sample.snapshot_id, "catalog": "ok", "vectors": "ok", "encoder": "absent",
+    }  # fmt: skip
+
+
+def test_dense_and_hybrid_searches(dense_server: str, dense: Library) -> None:
+    for mode in ("dense", "hybrid"):
+        answer = httpx.get(
+            f"{dense_server}/v1/search", params={"q": "string theory", "mode": mode}, timeout=60
+        ).json()
+        assert answer == dense.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
+    assert httpx.get(f"{dense_server}/readyz").json()["encoder"] == "ok"
+    best = httpx.get(f"{dense_server}/v1/search", params={"q": "string theory"}, timeout=60).json()
+    assert best["mode"] == "hybrid"

@@ -1,0 +1,130 @@
+"""The catalogue over a real library, compared with its SQLite file and with the sample's raw records."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import LibraryCorrupt, LibraryError
+from scholarbase.identifiers import Identifier, parse
+from scholarbase.indexes.catalog import FILE_NAME, Catalog, canonical_id
+from scholarbase.models import PAPER_FIELDS
+from tests.conftest import sample_rows
+
+
+@pytest.fixture(scope="module")
+def catalog(sample_library: Path) -> Iterator[Catalog]:
+    catalog = Catalog(sample_library / FILE_NAME, readers=2)
+    yield catalog
+    catalog.close()
+
+
+def test_every_name_of_a_paper_leads_to_it(catalog: Catalog) -> None:
+    rows = list(sample_rows("papers"))[::50]
+    for row in rows:
+        ids = row["externalids"]
+        names = [f"CorpusId:{row['corpusid']}", f"arXiv:{ids['ArXiv']}"]
+        if ids["DOI"] and " " not in ids["DOI"]:  # arXiv's authors write two of them side by side
+            names.append(f"DOI:{ids['DOI']}")
+        found = catalog.resolve([parse(name) for name in names])
+        assert len(set(found)) == 1
+        (paper,) = catalog.papers([found[0] or 0], ["corpus_id", "title"])
+        assert (paper.corpus_id, paper.title) == (row["corpusid"], row["title"])
+
+
+def test_what_is_not_there_is_none_in_its_place(catalog: Catalog) -> None:
+    known, unknown = parse("arXiv:hep-th/9302103"), parse("arXiv:2912.00001")
+    number = catalog.resolve([known])[0]
+    assert number is not None
+    mixed = [unknown, known, parse("MAG:1"), Identifier("CorpusId", str(2**80)), known]
+    assert catalog.resolve(mixed) == [None, number, None, None, number]
+    assert catalog.resolve([]) == []
+
+
+def test_thousands_of_names_at_once(catalog: Catalog, sample_library: Path) -> None:
+    with closing(sqlite3.connect(sample_library / FILE_NAME)) as db:
+        rows = db.execute("SELECT id, arxiv_id FROM papers ORDER BY id DESC").fetchall()
+    assert len(rows) == 2440
+    assert (
+        catalog.resolve([Identifier("arXiv", name) for _, name in rows] * 4)
+        == [number for number, _ in rows] * 4
+    )
+    papers = catalog.papers([number for number, _ in rows], ["id"])
+    assert [paper.id for paper in papers] == [f"arXiv:{name}" for _, name in rows]
+
+
+def test_papers_come_in_the_order_asked_for_and_twice_where_asked_twice(catalog: Catalog) -> None:
+    papers = catalog.papers([7, 3, 7], PAPER_FIELDS)
+    assert papers[0] == papers[2]
+    assert papers[1] == catalog.papers([3], PAPER_FIELDS)[0]
+    assert catalog.papers([], PAPER_FIELDS) == []
+
+
+def test_an_id_without_a_row_is_an_error(catalog: Catalog) -> None:
+    with pytest.raises(LibraryCorrupt, match="names paper 999999"):
+        catalog.papers([1, 999_999], ["title"])
+
+
+def test_venues_by_key(catalog: Catalog) -> None:
+    assert catalog.venue_keys(["  ArXiv.ORG "]) == ("arxiv.org",)
+    assert catalog.venue_keys([]) == ()
+
+
+def test_a_paper_without_arxiv_id_goes_by_its_corpus_id() -> None:
+    assert canonical_id("1706.03762", 5) == "arXiv:1706.03762"
+    assert canonical_id(None, 5) == "CorpusId:5"
+
+
+def test_more_threads_than_connections_wait_for_one(catalog: Catalog) -> None:
+    gate = threading.Barrier(8)
+
+    def read(number: int) -> str:
+        gate.wait(10)
+        return catalog.papers([number], ["id"])[0].id
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(read, range(1, 9)))
+    assert found == [paper.id for paper in catalog.papers(list(range(1, 9)), ["id"])]
+
+
+def test_nothing_can_be_written(catalog: Catalog) -> None:
+    with pytest.raises(LibraryCorrupt, match="readonly"), catalog.connection() as connection:
+        connection.execute("DELETE FROM papers")
+
+
+def test_a_path_with_odd_characters_is_opened(sample_library: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "50% of #1? é & more"
+    odd.mkdir()
+    shutil.copyfile(sample_library / FILE_NAME, odd / FILE_NAME)
+    catalog = Catalog(odd / FILE_NAME, readers=1)
+    assert catalog.papers([1], ["id"])
+    assert sorted(path.name for path in odd.iterdir()) == [FILE_NAME]
+    catalog.close()
+
+
+def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LibraryCorrupt, match="is missing"):
+        Catalog(tmp_path / FILE_NAME)
+    (tmp_path / FILE_NAME).write_bytes(b"no database" * 100)
+    with pytest.raises(LibraryCorrupt, match="is no catalogue"):
+        Catalog(tmp_path / FILE_NAME)
+    (tmp_path / FILE_NAME).unlink()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
+        db.execute("CREATE TABLE others (id)")
+    with pytest.raises(LibraryCorrupt, match="no such table: papers"):
+        Catalog(tmp_path / FILE_NAME)
+
+
+def test_a_closed_catalogue_says_so(sample_library: Path) -> None:
+    catalog = Catalog(sample_library / FILE_NAME, readers=1)
+    catalog.close()
+    catalog.close()
+    with pytest.raises(LibraryError, match="is closed"):
+        catalog.meta("snapshot")
