@@ -87,8 +87,8 @@ def test_a_bad_record_is_counted_and_kept_with_its_line(
 
 
 def test_edges_to_papers_that_are_not_there_are_counted(release: Path, tmp_path: Path) -> None:
-    inside = sum(1 for line in gzip.open(release / "citations" / "00000.gz") if line.strip())
-    known = json.loads(next(gzip.open(release / "papers" / "00000.gz")))["corpusid"]
+    inside = gzip.decompress((release / "citations" / "00000.gz").read_bytes()).count(b"\n")
+    known = next(sample_rows("papers"))["corpusid"]
     add_lines(
         release / "citations" / "00000.gz",
         json.dumps({"citingcorpusid": str(known), "citedcorpusid": "987654321"}).encode(),
@@ -213,11 +213,12 @@ def test_two_jobs_on_one_library(release: Path, tmp_path: Path) -> None:
     library = tmp_path / "library"
     (library / "building").mkdir(parents=True)
     # Any process that holds the lock, as a running job does.
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(1, flush=True); input()"
     holder = subprocess.Popen(
-        [sys.executable, "-c", "import fcntl,sys; f=open(sys.argv[1],'a'); fcntl.flock(f,2); print(1,flush=True); input()",
-         str(library / "building" / "lock")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", hold, str(library / "building" / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     assert holder.stdout is not None
     holder.stdout.readline()
     second = run_cli("ingest", release, "--library", library)

@@ -48,7 +48,7 @@ class Bm25Parameters:
         LibraryCorrupt: a value that BM25 is not defined for.
     """
 
-    k1: float = 1.2
+    k1: float = 1.0
     b: float = 0.75
     average_length: float = DEFAULT_AVERAGE_LENGTH
     title_weight: int = 2

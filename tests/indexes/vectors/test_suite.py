@@ -98,7 +98,7 @@ def okapi(corpus: Corpus) -> tuple[BM25Okapi, dict[str, int | None]]:
             if terms[word] is not None:
                 document.append(terms[word])
         documents.append(document)
-    oracle = BM25Okapi(documents, k1=1.2, b=0.75)
+    oracle = BM25Okapi(documents, k1=1.0, b=0.75)
     oracle.avgdl = corpus.bm25.parameters.average_length
     holding = Counter(term for document in documents for term in set(document))
     for term, count in holding.items():
