@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -395,23 +396,31 @@ def test_8_titles_beyond_ascii_are_matched(world: Library) -> None:
 # -- 9: every worker loaded its own model ------------------------------------------------------------------
 
 
-def test_9_one_process_holds_the_model_for_all_workers(dense_library: Path) -> None:
-    with serving(dense_library, "--workers", "2") as (url, process):
-        answers = []
-        for _ in range(8):
-            # A connection of its own, so that the workers share them.
-            answer = httpx.get(
-                f"{url}/v1/search", params={"q": "string theory", "mode": "hybrid"}, timeout=60
-            )
+def test_9_one_process_holds_the_model_for_all_workers(dense_library: Path, tmp_path: Path) -> None:
+    asked = {"q": "string theory", "mode": "hybrid"}
+    with serving(dense_library, "--workers", "2", SCHOLARBASE_RUNTIME_DIR=str(tmp_path)) as (url, process):
+
+        def search(_: int) -> bytes:
+            answer = httpx.get(f"{url}/v1/search", params=asked, timeout=60)
             assert answer.status_code == 200, answer.text
-            answers.append(answer.content)
-        assert len(set(answers)) == 1
+            return answer.content
+
+        answers = set()
+        served: set[int] = set()
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(50):
+                answers.update(pool.map(search, range(8)))
+                # Each process counts what it has answered in a file of its own.
+                served = {int(path.stem.rpartition("_")[2]) for path in tmp_path.rglob("counter_*.db")}
+                if len(served) == 2:
+                    break
+        assert len(served) == 2, "both workers have answered"
+        assert len(answers) == 1
         tree = descendants(process.pid)
         holding = [pid for pid in tree if maps(pid, "libtorch") or maps(pid, "safetensors")]
-        workers = [pid for pid in tree if maps(pid, "qdrant_edge") and pid not in holding]
         assert len(holding) == 1, "exactly one process has torch or the model's weights mapped"
-        assert len(workers) >= 2
-        assert process.pid not in holding
+        assert served < set(tree) - {*holding, process.pid}
+        assert all(maps(pid, "qdrant_edge") for pid in served)
 
 
 def descendants(pid: int) -> list[int]:
