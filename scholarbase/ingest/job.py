@@ -27,20 +27,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
-from scholarbase.encoders import Encoder, Encodings, document_text
+from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import (
-    EncoderMismatch,
     InvalidRequest,
     LibraryExists,
     SourceChanged,
     SourceError,
     TooManyRejects,
 )
-from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.filters import NO_FILTERS, category_keys
 from scholarbase.indexes.schema import open_for_building
@@ -50,11 +47,11 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
+from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, storage_errors
 from scholarbase.ingest.progress import Reporter, SilentReporter, Tracker
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
-from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.settings import KeepRule
@@ -65,13 +62,10 @@ LINES_PER_COMMIT: Final = 10_000
 ROWS_PER_COMMIT: Final = 20_000
 POINTS_PER_UPSERT: Final = 2_000
 UPSERTS_PER_FLUSH: Final = 10
-DOCUMENTS_PER_PART: Final = 512
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """So that one bad line does not fail a snapshot of a hundred."""
 LENGTH_SAMPLE: Final = 20_000
 """Documents whose lengths give BM25's average length."""
-AGREEMENT_SAMPLE: Final = 8
-"""Papers that are encoded again, to see that vectors computed elsewhere are this encoder's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,118 +338,17 @@ class _Job:
         if self._encoder is None:
             return DenseLookup([])
         parts = DenseParts(self._folder.dense)
-        if not self._checkpoint.get("encoded"):
-            if self._vectors is not None:
-                self._load_vectors(parts, self._encoder, self._vectors)
-            else:
-                self._encode_papers(parts, self._encoder)
-            with self._checkpoint.transaction():
-                self._checkpoint.set("encoded", True)
-        lookup = parts.open()
-        if self._vectors is not None and not self._checkpoint.get("vectors_counted"):
-            with self._checkpoint.transaction():
-                self._checkpoint.add("counts", [("vectors_repeated", lookup.repeated)])
-                self._checkpoint.set("vectors_counted", True)
-        return lookup
-
-    def _encode_papers(self, parts: DenseParts, encoder: Encoder) -> None:
-        last = parts.last_id
-        number = parts.count
-        done = self._scalar("SELECT count(*) FROM papers WHERE id <= ?", last)
-        with self._reporter.stage(
-            "encode", "papers", self._scalar("SELECT count(*) FROM papers"), done
-        ) as tracker:
-            while rows := self._documents(last, DOCUMENTS_PER_PART):
-                encodings = encoder.encode_documents(
-                    [document_text(title, abstract) for _, title, abstract in rows]
-                )
-                parts.write(number, np.array([row[0] for row in rows], dtype=np.int64), encodings)
-                last = rows[-1][0]
-                number += 1
-                done += len(rows)
-                tracker.at(done)
-                tracker.advance(len(rows))
-
-    def _documents(self, after: int, count: int) -> list[tuple[int, str, str | None]]:
-        return self._db.execute(
-            """
-            SELECT id, title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
-            WHERE id > ? ORDER BY id LIMIT ?
-            """,
-            (after, count),
-        ).fetchall()
-
-    def _load_vectors(self, parts: DenseParts, encoder: Encoder, path: Path) -> None:
-        whole = parts.count
-        checked = False
+        if self._checkpoint.get("encoded"):
+            return parts.open()
         counts: Counter[str] = Counter()
-        with self._reporter.stage("load vectors", "vectors", None) as tracker:
-            for number, (names, vectors) in enumerate(open_vectors(path)):
-                if vectors.shape[1] != encoder.spec.dimensions:
-                    raise EncoderMismatch(
-                        f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {encoder.spec.name} "
-                        f"have {encoder.spec.dimensions}: give the encoder that made them."
-                    )
-                ids = self._resolve(names)
-                held = ids > 0
-                counts["vectors_read"] += len(names)
-                counts["vectors_of_no_paper"] += int((~held).sum())
-                if not checked and held.any():
-                    self._check_agreement(encoder, ids[held], vectors[held], path)
-                    checked = True
-                if number >= whole:
-                    parts.write(number, ids[held], Encodings(vectors[held]))
-                tracker.advance(len(names))
-        if not checked:
-            raise SourceError(
-                f"{path} has no vector of a paper in this library: check that its ids are these papers'."
-            )
+        if self._vectors is None:
+            encode_papers(self._db, parts, self._encoder, self._reporter)
+        else:
+            counts = load_vectors(self._db, parts, self._encoder, self._vectors, self._reporter)
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
-
-    def _resolve(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Catalogue ids of the papers named, 0 where the library does not hold one."""
-        ids = np.zeros(len(names), dtype=np.int64)
-        for place, name in enumerate(names):
-            mended = arxiv_id_from_number(name)
-            try:
-                identifier = Identifier("arXiv", mended) if mended else parse(name)
-            except InvalidRequest:
-                continue
-            ids[place] = self._paper_id(identifier) or 0
-        return ids
-
-    def _paper_id(self, identifier: Identifier) -> int | None:
-        if identifier.scheme == "arXiv":
-            row = self._db.execute("SELECT id FROM papers WHERE arxiv_id = ?", (identifier.value,)).fetchone()
-        elif identifier.scheme == "CorpusId":
-            row = self._db.execute(
-                "SELECT id FROM papers WHERE corpus_id = ?", (int(identifier.value),)
-            ).fetchone()
-        else:
-            row = self._db.execute(
-                "SELECT paper_id FROM aliases WHERE scheme = ? AND value = ?", tuple(identifier)
-            ).fetchone()
-        return None if row is None else int(row[0])
-
-    def _check_agreement(
-        self, encoder: Encoder, ids: npt.NDArray[np.int64], vectors: npt.NDArray[np.float32], path: Path
-    ) -> None:
-        """A handful of the papers, encoded here, must come out as the vectors say."""
-        texts = []
-        for paper_id in ids[:AGREEMENT_SAMPLE].tolist():
-            title, abstract = self._db.execute(
-                "SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id = ?",
-                (paper_id,),
-            ).fetchone()
-            texts.append(document_text(title, abstract))
-        ours = encoder.encode_documents(texts).dense
-        cosines = (ours * vectors[: len(texts)]).sum(axis=1)
-        if float(np.median(cosines)) < 0.9:
-            raise EncoderMismatch(
-                f"The vectors in {path} are not those of {encoder.spec.name}: of {len(texts)} papers encoded again, "
-                f"half have a cosine below {float(np.median(cosines)):.2f}. Give the encoder that made them."
-            )
+            self._checkpoint.set("encoded", True)
+        return parts.open()
 
     # -- vectors ----------------------------------------------------------------------------------------
 

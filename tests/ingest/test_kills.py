@@ -18,10 +18,10 @@ from tests.ingest.contents import same
 
 SMALL_BATCHES = """
 import sys
-from scholarbase.ingest import job
+from scholarbase.ingest import encoding, job
 from scholarbase.cli import main
 job.LINES_PER_COMMIT, job.ROWS_PER_COMMIT, job.POINTS_PER_UPSERT, job.UPSERTS_PER_FLUSH = 100, 100, 50, 2
-job.DOCUMENTS_PER_PART = 64
+encoding.DOCUMENTS_PER_PART = 64
 main(sys.argv[1:])
 """
 """The command line, committing often: so that kills fall between and inside many commits."""

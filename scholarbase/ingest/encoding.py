@@ -1,0 +1,142 @@
+"""Papers to dense vectors: encoded here, or taken from a file of vectors that the encoder computed elsewhere."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scholarbase.encoders import Encoder, Encodings, document_text
+from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
+from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
+from scholarbase.ingest.dense import DenseParts
+from scholarbase.ingest.progress import Reporter
+from scholarbase.ingest.sources.vectors import open_vectors
+
+DOCUMENTS_PER_PART: Final = 512
+AGREEMENT_SAMPLE: Final = 8
+"""Papers that are encoded again, to see that vectors computed elsewhere are this encoder's."""
+AGREEMENT: Final = 0.9
+"""The least median cosine. The same model agrees to 0.999 even in half precision; another one is far below."""
+
+
+def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter) -> None:
+    """Encode every paper that no part holds yet, part by part, in the order of their ids.
+
+    Raises:
+        EncoderError: the encoder fails. The parts written until then stay.
+    """
+    last, number = parts.last_id, parts.count
+    done = _count(db, "WHERE id <= ?", last)
+    with reporter.stage("encode", "papers", _count(db), done) as tracker:
+        while rows := _documents(db, last, DOCUMENTS_PER_PART):
+            encodings = encoder.encode_documents(
+                [document_text(title, abstract) for _, title, abstract in rows]
+            )
+            parts.write(number, np.array([row[0] for row in rows], dtype=np.int64), encodings)
+            last, number, done = rows[-1][0], number + 1, done + len(rows)
+            tracker.at(done)
+            tracker.advance(len(rows))
+
+
+def load_vectors(
+    db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, path: Path, reporter: Reporter
+) -> Counter[str]:
+    """Take the papers' vectors from a file; what became of them, by name.
+
+    Raises:
+        EncoderMismatch: the vectors have other dimensions than the encoder's, or are not its own.
+        SourceError: the file cannot be read, or has no vector of a paper in this library.
+    """
+    whole = parts.count
+    checked = False
+    counts: Counter[str] = Counter()
+    with reporter.stage("load vectors", "vectors", None) as tracker:
+        for number, (names, vectors) in enumerate(open_vectors(path)):
+            if vectors.shape[1] != encoder.spec.dimensions:
+                raise EncoderMismatch(
+                    f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {encoder.spec.name} "
+                    f"have {encoder.spec.dimensions}: give the encoder that made them."
+                )
+            ids = _resolve(db, names)
+            held = ids > 0
+            counts["vectors_read"] += len(names)
+            counts["vectors_of_no_paper"] += int((~held).sum())
+            if not checked and held.any():
+                _check_agreement(db, encoder, ids[held], vectors[held], path)
+                checked = True
+            if number >= whole:
+                parts.write(number, ids[held], Encodings(vectors[held]))
+            tracker.advance(len(names))
+    if not checked:
+        raise SourceError(
+            f"{path} has no vector of a paper in this library: check that its ids are these papers'."
+        )
+    counts["vectors_repeated"] = parts.open().repeated
+    return counts
+
+
+def _count(db: sqlite3.Connection, where: str = "", *parameters: int) -> int:
+    return int(db.execute(f"SELECT count(*) FROM papers {where}", parameters).fetchone()[0])
+
+
+def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int, str, str | None]]:
+    return db.execute(
+        """
+        SELECT id, title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
+        WHERE id > ? ORDER BY id LIMIT ?
+        """,
+        (after, count),
+    ).fetchall()
+
+
+def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Catalogue ids of the papers named, 0 where the library does not hold one."""
+    ids = np.zeros(len(names), dtype=np.int64)
+    for place, name in enumerate(names):
+        mended = arxiv_id_from_number(name)
+        try:
+            identifier = Identifier("arXiv", mended) if mended else parse(name)
+        except InvalidRequest:
+            continue
+        ids[place] = _paper_id(db, identifier) or 0
+    return ids
+
+
+def _paper_id(db: sqlite3.Connection, identifier: Identifier) -> int | None:
+    scheme, value = identifier
+    if scheme == "arXiv":
+        row = db.execute("SELECT id FROM papers WHERE arxiv_id = ?", (value,)).fetchone()
+    elif scheme == "CorpusId":
+        row = db.execute("SELECT id FROM papers WHERE corpus_id = ?", (int(value),)).fetchone()
+    else:
+        row = db.execute("SELECT paper_id FROM aliases WHERE scheme = ? AND value = ?", identifier).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _check_agreement(
+    db: sqlite3.Connection,
+    encoder: Encoder,
+    ids: npt.NDArray[np.int64],
+    vectors: npt.NDArray[np.float32],
+    path: Path,
+) -> None:
+    """A handful of the papers, encoded here, must come out as the vectors say."""
+    texts = []
+    for paper_id in ids[:AGREEMENT_SAMPLE].tolist():
+        title, abstract = db.execute(
+            "SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id = ?",
+            (paper_id,),
+        ).fetchone()
+        texts.append(document_text(title, abstract))
+    cosines = (encoder.encode_documents(texts).dense * vectors[: len(texts)]).sum(axis=1)
+    if float(np.median(cosines)) < AGREEMENT:
+        raise EncoderMismatch(
+            f"The vectors in {path} are not those of {encoder.spec.name}: of {len(texts)} papers encoded again, "
+            f"the median cosine is {float(np.median(cosines)):.2f}. Give the encoder that made them."
+        )
