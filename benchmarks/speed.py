@@ -31,8 +31,11 @@ from rich.console import Console
 from rich.table import Table
 
 from scholarbase.indexes import fulltext, query_syntax
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.progress import reporter
 from scholarbase.library import Library
@@ -160,19 +163,24 @@ def main() -> int:
     )
 
     with Library.open(library_path) as library:
-        vectors, text = library._vectors, library._bm25  # the engine itself, without what we put around it
+        # The engines themselves, without what stands around them.
+        vectors = EdgeIndex.open(library_path / "vectors")
+        text = Bm25Text(Bm25Parameters.from_dict(library.manifest.bm25))
+        papers = Catalog(library_path / "catalog.sqlite")
 
         def edge(question: str) -> object:
             return vectors.search_sparse(BM25, text.query(question), 101, NO_FILTERS)
 
         def fts5(question: str) -> object:
-            with library._catalog.connection() as db:
+            with papers.connection() as db:
                 return fulltext.search(db, query_syntax.free_text(question) or "", 100)
 
         engine = median(edge, questions)
         ours = median(lambda q: library.search(q, limit=100, fields=["title"]), questions)
         row("sparse search, 100 titles", ours, engine, "ms", "Edge's own top 101")
         row("Edge's top 101", engine, median(fts5, questions), "ms", "FTS5's ranked OR")
+        vectors.close()
+        papers.close()
 
     command = [
         sys.executable,

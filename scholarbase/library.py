@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 
-from scholarbase.encoders import Encoder, Encodings, open_encoder
+from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import (
     EncoderError,
@@ -24,16 +18,13 @@ from scholarbase.errors import (
     LibraryCorrupt,
     LibraryError,
     PaperNotFound,
-    UnsupportedMode,
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, citations, fulltext, query_syntax, titles
+from scholarbase.indexes import catalog, citations, titles
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.fusion import fuse
-from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models import (
@@ -46,10 +37,8 @@ from scholarbase.models import (
     Direction,
     Engine,
     ExpandResponse,
-    FailedLeg,
     Filters,
     Hit,
-    LegExplanation,
     Mode,
     Neighbour,
     Paper,
@@ -57,7 +46,6 @@ from scholarbase.models import (
     SearchResponse,
     TitleMatch,
     TitleMatchResponse,
-    TotalRelation,
     check_fields,
     check_ids,
     check_page,
@@ -67,44 +55,10 @@ from scholarbase.models import (
     search_request,
     search_requests,
 )
+from scholarbase.ranking import Query, Ranker
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.library")
-
-MAX_WINDOW: Final = 10_000
-"""How deep paging goes: ``offset + limit`` of a sparse or dense search."""
-TIERS: Final = (100, 1000, MAX_WINDOW)
-"""How many results a leg is asked for: the first of these that holds the page. All pages within a tier are cut
-from one ranking, so that they neither overlap nor leave gaps where an index is approximate."""
-MAX_SYNTAX_MATCHES: Final = 200_000
-"""Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
-CACHED_COUNTS: Final = 1024
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Leg:
-    """One leg's ranking: its hits to some depth, and how many papers match in all."""
-
-    name: str
-    hits: list[ScoredId]
-    total: int
-    relation: TotalRelation
-
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """A request, resolved: what each leg needs to run."""
-
-    request: SearchRequest
-    mode: Mode
-    engine: Engine | None
-    filters: ResolvedFilters
-    depth: int
-    expression: str | None
-    syntax: bool
-    """Whether ``q`` was read as query syntax, and not as free text."""
 
 
 class Library:
@@ -131,8 +85,7 @@ class Library:
         self._catalog = papers
         self._vectors = vectors
         self._encoder = encoder
-        self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
-        self._counts = _Cache(CACHED_COUNTS)
+        self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
         self._closed = False
 
     @classmethod
@@ -237,7 +190,7 @@ class Library:
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
         """Many searches, answered in order; a request is a :class:`SearchRequest` or the arguments of one
-        ``search``. Queries are encoded together.
+        ``search``.
 
         Raises: as ``search``, for the first request that cannot be answered; the sentence says which it is.
         """
@@ -245,79 +198,29 @@ class Library:
         for request in search_requests(requests):
             with in_batch("search", request.q):
                 queries.append(self._resolve(request))
-        texts = list(dict.fromkeys(_dense_text(q) for q in queries if self._needs_vectors(q)))
-        encoded: dict[str, Encodings] = {}
-        if len(texts) > 1 and self._encoder is not None:
-            with suppress(
-                EncoderError
-            ):  # each search then meets the failure itself, and answers as it was asked to
-                together = self._encoder.encode_queries(texts)
-                encoded = {text: _row(together, i) for i, text in enumerate(texts)}
         answers = []
         for query in queries:
             with in_batch("search", query.request.q):
-                answers.append(self._answer(query, encoded))
+                answers.append(self._answer(query))
         return answers
 
     def run(self, request: SearchRequest) -> SearchResponse:
         """Answer one :class:`SearchRequest`. Raises as ``search``."""
-        return self._answer(self._resolve(request), {})
+        return self._answer(self._resolve(request))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
         """All results of a search, page after page, up to ``limit``. The arguments are those of ``search``."""
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
-    def _resolve(self, request: SearchRequest) -> _Query:
-        if self._closed:
-            raise LibraryError(f"The library at {self.path} is closed: open it again.")
-        mode = request.mode or self.best_mode
-        self._check_mode(mode, request.engine)
-        engine: Engine | None = None
-        expression: str | None = None
-        syntax = False
-        if mode != "dense":
-            syntax = request.engine in (None, "fts5") and query_syntax.is_syntax(request.q)
-            engine = request.engine or ("fts5" if syntax else "bm25")
-            if engine == "fts5":
-                expression = query_syntax.compile(request.q) if syntax else query_syntax.free_text(request.q)
-        filters = self._resolve_filters(request.filters)
-        if mode == "hybrid" and syntax and expression is not None:
-            filters = self._within_expression(expression, filters)
-        return _Query(request, mode, engine, filters, self._depth(request, mode), expression, syntax)
-
     @property
     def best_mode(self) -> Mode:
         """Hybrid where the library has dense vectors and an encoder for queries, else sparse."""
-        return "hybrid" if self.manifest.encoder is not None and self._encoder is not None else "sparse"
+        return self._ranker.best_mode
 
-    def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
-        if mode != "sparse":
-            if self.manifest.encoder is None:
-                raise UnsupportedMode(
-                    f"mode {mode!r} needs dense vectors, and this library was built without them: "
-                    "use mode 'sparse', or ingest with --encoder."
-                )
-            if self._encoder is None:
-                raise UnsupportedMode(
-                    f"mode {mode!r} needs the query encoder {self.manifest.encoder.name}, and this process was "
-                    "started without it: use mode 'sparse', or start it with --encoder."
-                )
-        if engine == "learned" and not self.manifest.vectors["learned"]:
-            raise UnsupportedMode(
-                "engine 'learned' needs the term weights of a model such as BGE-M3, and this library has none: "
-                "use engine 'bm25' or 'fts5'."
-            )
-
-    def _depth(self, request: SearchRequest, mode: Mode) -> int:
-        end = request.offset + request.limit
-        deepest = self.settings.fusion_depth if mode == "hybrid" else MAX_WINDOW
-        if end > deepest:
-            raise InvalidRequest(
-                f"offset {request.offset} and limit {request.limit} reach result {end}, and a {mode} search goes to "
-                f"{deepest}: narrow the search with filters"
-                + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
-            )
-        return deepest if mode == "hybrid" else next(tier for tier in TIERS if end <= tier)
+    def _resolve(self, request: SearchRequest) -> Query:
+        if self._closed:
+            raise LibraryError(f"The library at {self.path} is closed: open it again.")
+        return self._ranker.resolve(request, self._resolve_filters(request.filters))
 
     def _resolve_filters(self, filters: Filters) -> ResolvedFilters:
         if filters == _NO_REQUEST_FILTERS:
@@ -333,167 +236,24 @@ class Library:
             exclude=frozenset(self._ids(filters.exclude)),
         )
 
-    def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
-        """A boolean query says what must match, so in a hybrid search it holds for the dense leg too."""
-        with self._catalog.connection() as connection:
-            matches = fulltext.matching_ids(connection, expression, MAX_SYNTAX_MATCHES + 1)
-        if len(matches) > MAX_SYNTAX_MATCHES:
-            raise InvalidRequest(
-                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning as well: "
-                "use mode 'sparse', or add words that must match."
-            )
-        within = matches if filters.within is None else matches & filters.within
-        return replace(filters, within=frozenset(within))
-
-    def _answer(self, query: _Query, encoded: Mapping[str, Encodings]) -> SearchResponse:
-        request = query.request
-        legs, failed = self._run_legs(query, encoded)
-        if query.mode == "hybrid":
-            fused = fuse({leg.name: leg.hits for leg in legs}, k=self.settings.rrf_k)
-            ranked = [(f.id, f.score) for f in fused]
-            shares = {f.id: f.shares for f in fused} if request.explain else {}
-            reachable = min(len(ranked), query.depth)
-            total, relation = self._hybrid_total(query, legs, len(ranked))
-        else:
-            ranked = [(hit.id, hit.score) for hit in legs[0].hits]
-            shares = {}
-            reachable = min(legs[0].total, MAX_WINDOW) if legs[0].relation == "eq" else MAX_WINDOW
-            total, relation = legs[0].total, legs[0].relation
-        page = ranked[request.offset : request.offset + request.limit]
-        papers = self._catalog.papers([paper_id for paper_id, _ in page], request.fields)
-        hits = []
-        for place, ((paper_id, score), paper) in enumerate(
-            zip(page, papers, strict=True), request.offset + 1
-        ):
-            explain = None
-            if request.explain:
-                of_paper = shares.get(paper_id)
-                explain = (
-                    tuple(LegExplanation(name, s.rank, s.score, s.share) for name, s in of_paper.items())
-                    if of_paper is not None
-                    else (LegExplanation(legs[0].name, place, score, score),)
-                )
-            hits.append(Hit(score, paper, explain))
-        end = request.offset + len(page)
+    def _answer(self, query: Query) -> SearchResponse:
+        ranking = self._ranker.rank(query)
+        fields = query.request.fields
+        papers = self._catalog.papers([ranked.id for ranked in ranking.page], fields)
         return SearchResponse(
             snapshot=self.snapshot_id,
             mode=query.mode,
             engine=query.engine,
-            total=total,
-            total_relation=relation,
-            next_offset=end if page and end < reachable else None,
-            results=tuple(hits),
-            fields=request.fields,
-            failed_legs=tuple(failed),
-        )
-
-    def _run_legs(
-        self, query: _Query, encoded: Mapping[str, Encodings]
-    ) -> tuple[list[_Leg], list[FailedLeg]]:
-        """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
-        plans: list[tuple[str, Callable[[], _Leg]]] = []
-        if query.engine is not None:
-            plans.append((query.engine, lambda: self._sparse(query, encoded)))
-        if query.mode != "sparse":
-            plans.append((DENSE, lambda: self._dense(query, encoded)))
-        legs: list[_Leg] = []
-        failed: list[FailedLeg] = []
-        last: Exception | None = None
-        for name, leg in plans:
-            try:
-                legs.append(leg())
-            except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
-                if not query.request.partial:
-                    raise
-                log.warning("leg %s failed: %s", name, error)
-                failed.append(FailedLeg(name, str(error)))
-                last = error
-        if not legs and last is not None:
-            raise last
-        return legs, failed
-
-    def _sparse(self, query: _Query, encoded: Mapping[str, Encodings]) -> _Leg:
-        if query.engine == "fts5":
-            return self._sparse_fts5(query)
-        if query.engine == "learned":
-            vector = self._learned_query(query, encoded)
-        else:
-            vector = self._bm25.query(query.request.q)
-            if not len(vector.indices):
-                return self._stop_words_only(query)
-        name = LEARNED if query.engine == "learned" else BM25
-        # One more than the page can need tells whether there is a next one.
-        found = self._vectors.search_sparse(name, vector, query.depth + 1, query.filters)
-        hits = found[: query.depth]
-        if len(found) <= query.depth:
-            return _Leg(name, hits, len(found), "eq")
-        if not query.request.exact:
-            return _Leg(name, hits, len(found), "gte")
-        key = ("sparse", name, tuple(vector.indices), query.filters)
-        total = self._counts.get(
-            key,
-            lambda: len(
-                self._vectors.search_sparse(name, vector, self.manifest.counts["points"], query.filters)
+            total=ranking.total,
+            total_relation=ranking.relation,
+            next_offset=ranking.next_offset,
+            results=tuple(
+                Hit(ranked.score, paper, ranked.explain)
+                for ranked, paper in zip(ranking.page, papers, strict=True)
             ),
+            fields=fields,
+            failed_legs=ranking.failed,
         )
-        return _Leg(name, hits, total, "eq")
-
-    def _sparse_fts5(self, query: _Query) -> _Leg:
-        if query.expression is None:
-            return _Leg("fts5", [], 0, "eq")
-        with self._catalog.connection() as connection:
-            hits = fulltext.search(connection, query.expression, query.depth, query.filters)
-            total = len(hits)
-            if total == query.depth:
-                key = ("fts5", query.expression, query.filters)
-                total = self._counts.get(
-                    key, lambda: fulltext.count(connection, query.expression or "", query.filters)
-                )
-        return _Leg("fts5", hits, total, "eq")
-
-    def _stop_words_only(self, query: _Query) -> _Leg:
-        """BM25's vectors leave stop words out, FTS5 keeps them: a query of nothing else is FTS5's."""
-        expression = query_syntax.free_text(query.request.q)
-        leg = self._sparse_fts5(replace(query, expression=expression))
-        return replace(leg, name=BM25)
-
-    def _dense(self, query: _Query, encoded: Mapping[str, Encodings]) -> _Leg:
-        vector = self._encode(query, encoded).dense[0]
-        hits = self._vectors.search_dense(vector, query.depth, query.filters, exact=query.request.exact)
-        return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
-
-    def _count_dense(self, filters: ResolvedFilters) -> int:
-        if filters.is_empty:
-            return self.manifest.counts["dense_vectors"]
-        return self._counts.get((DENSE, filters), lambda: self._vectors.count(filters, vector=DENSE))
-
-    def _hybrid_total(self, query: _Query, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
-        """Every paper with a vector that passes the filters is a match, and so is every sparse match."""
-        dense = next((leg for leg in legs if leg.name == DENSE), None)
-        if dense is None:
-            return legs[0].total, legs[0].relation
-        if self.manifest.counts["dense_vectors"] == self.manifest.counts["papers"]:
-            return dense.total, "eq"
-        exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs)
-        return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs)), "gte")
-
-    def _needs_vectors(self, query: _Query) -> bool:
-        return query.mode != "sparse" or query.engine == "learned"
-
-    def _encode(self, query: _Query, encoded: Mapping[str, Encodings]) -> Encodings:
-        text = _dense_text(query)
-        known = encoded.get(text)
-        if known is not None:
-            return known
-        if self._encoder is None:  # _check_mode has seen to it
-            raise EncoderError("No query encoder is open: start with --encoder.")
-        return self._encoder.encode_queries([text])
-
-    def _learned_query(self, query: _Query, encoded: Mapping[str, Encodings]) -> SparseVector:
-        sparse = self._encode(query, encoded).sparse
-        if sparse is None:
-            raise EncoderError("The query encoder gave no learned weights, and engine 'learned' needs them.")
-        return SparseVector(sparse[0].indices.tolist(), sparse[0].values.tolist())
 
     # -- titles -----------------------------------------------------------------------------------------
 
@@ -729,27 +489,6 @@ class Library:
 _NO_REQUEST_FILTERS: Final = Filters()
 
 
-class _Cache:
-    """The newest answers to questions whose answers cannot change: a library never does."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = Lock()
-        self._known: OrderedDict[Hashable, int] = OrderedDict()
-
-    def get(self, key: Hashable, ask: Callable[[], int]) -> int:
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        answer = ask()
-        with self._lock:
-            self._known[key] = answer
-            if len(self._known) > self._size:
-                self._known.popitem(last=False)
-        return answer
-
-
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
         return EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
@@ -795,16 +534,6 @@ def encoder_location(path: Path, settings: Settings) -> str | None:
     if manifest.encoder is None or settings.encoder == "none":
         return None
     return settings.encoder or _stored_encoder(path).get("location") or manifest.encoder.name
-
-
-def _dense_text(query: _Query) -> str:
-    """What the encoder reads: the words of a query, without the marks of its syntax."""
-    return " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
-
-
-def _row(encodings: Encodings, place: int) -> Encodings:
-    dense: npt.NDArray[np.float32] = encodings.dense[place : place + 1]
-    return Encodings(dense, encodings.sparse[place : place + 1] if encodings.sparse is not None else None)
 
 
 def _texts(values: Sequence[str] | str) -> tuple[str, ...]:

@@ -21,7 +21,8 @@ MAY: dict[str, set[str]] = {
     # A library's manifest names its encoder and its index.
     "manifest": {*BASE, "encoders"},
     "indexes": BASE,
-    "library": {*BASE, "encoders", "indexes", "manifest"},
+    "ranking": {*BASE, "encoders", "indexes", "manifest"},
+    "library": {*BASE, "encoders", "indexes", "manifest", "ranking"},
     "ingest": {*BASE, "encoders", "indexes", "manifest"},
     "tools": BASE,
     "sessions": BASE,

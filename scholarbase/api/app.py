@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
@@ -36,7 +37,8 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
         if on_close is not None:
             on_close()
 
-    app = FastAPI(
+    # FastAPI whose interactive pages bring their scripts along: a server often has no way out.
+    app: FastAPI = FastAPIOffline(
         title="ScholarBase",
         version=__version__,
         description=DESCRIPTION,

@@ -155,6 +155,7 @@ def app_from_environment() -> FastAPI:
     """The application of one of several serving processes."""
     settings = load_settings()
     logs.configure(settings.log_level)
+    _end_with_parent()
     assert settings.library is not None
     library = Library.open(settings.library, settings=settings)
     return create_app(library, on_close=library.close)
@@ -195,8 +196,21 @@ def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.p
     return process
 
 
+def _end_with_parent() -> None:
+    """Stop this process when the one that started it is gone, killed without a chance to say so."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _encoder_process(level: str, name: str, **options: Any) -> None:
     logs.configure(level)
+    _end_with_parent()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         serve_encoder(name, **options)

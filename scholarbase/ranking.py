@@ -1,0 +1,345 @@
+"""From a request to a ranking: which legs run, what each of them finds, and how they are fused.
+
+A search is sparse (by words), dense (by meaning) or hybrid (both, by reciprocal rank fusion). The sparse leg is one
+of three engines. Filters come resolved and apply in every leg before its cut; ties break by id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Final, NamedTuple
+
+from scholarbase.encoders import Encoder, Encodings
+from scholarbase.errors import (
+    EncoderError,
+    InvalidRequest,
+    LibraryCorrupt,
+    UnsupportedMode,
+    VectorIndexError,
+)
+from scholarbase.indexes import fulltext, query_syntax
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.fusion import Fused, fuse
+from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.manifest import Manifest
+from scholarbase.models import Engine, FailedLeg, LegExplanation, Mode, SearchRequest, TotalRelation
+from scholarbase.settings import Settings
+
+log = logging.getLogger("scholarbase.ranking")
+
+MAX_WINDOW: Final = 10_000
+"""How deep paging goes: ``offset + limit`` of a sparse or dense search."""
+TIERS: Final = (100, 1000, MAX_WINDOW)
+"""How many results a leg is asked for: the first of these that holds the page. All pages within a tier are cut
+from one ranking, so that they neither overlap nor leave gaps where an index is approximate."""
+MAX_SYNTAX_MATCHES: Final = 200_000
+"""Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
+CACHED_COUNTS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A request, resolved: what each leg needs to run."""
+
+    request: SearchRequest
+    mode: Mode
+    engine: Engine | None
+    filters: ResolvedFilters
+    depth: int
+    expression: str | None
+    """What FTS5 is asked, where it is asked; None too for a text without a single word."""
+    syntax: bool
+    """Whether ``q`` was read as query syntax, and not as free text."""
+    encodings: list[Encodings] = field(default_factory=list, compare=False)
+    """The query's vectors, once a leg has needed them."""
+
+
+class RankedPaper(NamedTuple):
+    """A paper of the page: its catalogue id, its score, and where that comes from if that was asked."""
+
+    id: int
+    score: float
+    explain: tuple[LegExplanation, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One page of a ranking, and what is true of all of it."""
+
+    page: list[RankedPaper]
+    total: int
+    relation: TotalRelation
+    next_offset: int | None
+    failed: tuple[FailedLeg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Leg:
+    """One leg's ranking: its hits to some depth, and how many papers match in all."""
+
+    name: str
+    hits: list[ScoredId]
+    total: int
+    relation: TotalRelation
+
+
+class Ranker:
+    """Ranks the papers of one library. Safe to share between threads."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        papers: Catalog,
+        vectors: VectorIndex,
+        encoder: Encoder | None,
+        settings: Settings,
+    ) -> None:
+        self._manifest = manifest
+        self._catalog = papers
+        self._vectors = vectors
+        self._encoder = encoder
+        self._settings = settings
+        self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
+        self._counts = _Cache(CACHED_COUNTS)
+
+    @property
+    def best_mode(self) -> Mode:
+        """Hybrid where the library has dense vectors and an encoder for queries, else sparse."""
+        return "hybrid" if self._manifest.encoder is not None and self._encoder is not None else "sparse"
+
+    def resolve(self, request: SearchRequest, filters: ResolvedFilters) -> Query:
+        """Decide how a request is answered.
+
+        Raises:
+            InvalidRequest: it reaches too deep, or its query syntax cannot be read; ``UnsupportedMode``: the
+                library has no such index.
+        """
+        mode = request.mode or self.best_mode
+        self._check_mode(mode, request.engine)
+        engine: Engine | None = None
+        expression: str | None = None
+        syntax = False
+        if mode != "dense":
+            syntax = request.engine in (None, "fts5") and query_syntax.is_syntax(request.q)
+            engine = request.engine or ("fts5" if syntax else "bm25")
+            if engine == "fts5":
+                expression = query_syntax.compile(request.q) if syntax else query_syntax.free_text(request.q)
+        depth = self._depth(request, mode)
+        if mode == "hybrid" and syntax and expression is not None:
+            filters = self._within_expression(expression, filters)
+        return Query(request, mode, engine, filters, depth, expression, syntax)
+
+    def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
+        if mode != "sparse":
+            if self._manifest.encoder is None:
+                raise UnsupportedMode(
+                    f"mode {mode!r} needs dense vectors, and this library was built without them: "
+                    "use mode 'sparse', or ingest with --encoder."
+                )
+            if self._encoder is None:
+                raise UnsupportedMode(
+                    f"mode {mode!r} needs the query encoder {self._manifest.encoder.name}, and this process was "
+                    "started without it: use mode 'sparse', or start it with --encoder."
+                )
+        if engine == "learned":
+            if not self._manifest.vectors["learned"]:
+                raise UnsupportedMode(
+                    "engine 'learned' needs the term weights of a model such as BGE-M3, and this library has none: "
+                    "use engine 'bm25' or 'fts5'."
+                )
+            if self._encoder is None:
+                raise UnsupportedMode(
+                    "engine 'learned' needs the query encoder, and this process was started without it: "
+                    "use engine 'bm25' or 'fts5', or start it with --encoder."
+                )
+
+    def _depth(self, request: SearchRequest, mode: Mode) -> int:
+        end = request.offset + request.limit
+        deepest = self._settings.fusion_depth if mode == "hybrid" else MAX_WINDOW
+        if end > deepest:
+            raise InvalidRequest(
+                f"offset {request.offset} and limit {request.limit} reach result {end}, and a {mode} search goes to "
+                f"{deepest}: narrow the search with filters"
+                + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
+            )
+        return deepest if mode == "hybrid" else next(tier for tier in TIERS if end <= tier)
+
+    def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
+        """A boolean query says what must match, so in a hybrid search it holds for the dense leg too."""
+        with self._catalog.connection() as connection:
+            matches = fulltext.matching_ids(connection, expression, MAX_SYNTAX_MATCHES + 1)
+        if len(matches) > MAX_SYNTAX_MATCHES:
+            raise InvalidRequest(
+                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning as well: "
+                "use mode 'sparse', or add words that must match."
+            )
+        within = matches if filters.within is None else matches & filters.within
+        return replace(filters, within=frozenset(within))
+
+    def rank(self, query: Query) -> Ranking:
+        """Run the legs and cut the page.
+
+        Raises:
+            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and a partial answer is not allowed or
+                none is left.
+        """
+        request = query.request
+        legs, failed = self._run_legs(query)
+        if query.mode == "hybrid":
+            fused = fuse({leg.name: leg.hits for leg in legs}, k=self._settings.rrf_k)
+            reachable = min(len(fused), query.depth)
+            total, relation = self._hybrid_total(legs, len(fused))
+        else:
+            fused = []
+            [leg] = legs
+            reachable = min(leg.total, MAX_WINDOW) if leg.relation == "eq" else MAX_WINDOW
+            total, relation = leg.total, leg.relation
+        span = slice(request.offset, request.offset + request.limit)
+        if query.mode == "hybrid":
+            page = [
+                RankedPaper(f.id, f.score, _of_fused(f) if request.explain else None) for f in fused[span]
+            ]
+        else:
+            page = [
+                RankedPaper(
+                    hit.id, hit.score, _of_one(legs[0].name, rank, hit.score) if request.explain else None
+                )
+                for rank, hit in enumerate(legs[0].hits[span], request.offset + 1)
+            ]
+        end = request.offset + len(page)
+        return Ranking(page, total, relation, end if page and end < reachable else None, tuple(failed))
+
+    def _run_legs(self, query: Query) -> tuple[list[_Leg], list[FailedLeg]]:
+        """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
+        plans: list[tuple[str, Callable[[Query], _Leg]]] = []
+        if query.engine is not None:
+            run = {"fts5": self._fts5, "bm25": self._bm25_leg, "learned": self._learned}[query.engine]
+            plans.append((query.engine, run))
+        if query.mode != "sparse":
+            plans.append((DENSE, self._dense))
+        legs: list[_Leg] = []
+        failed: list[FailedLeg] = []
+        last: Exception | None = None
+        for name, leg in plans:
+            try:
+                legs.append(leg(query))
+            except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
+                if not query.request.partial:
+                    raise
+                log.warning("leg %s failed: %s", name, error)
+                failed.append(FailedLeg(name, str(error)))
+                last = error
+        if not legs and last is not None:
+            raise last
+        return legs, failed
+
+    def _fts5(self, query: Query) -> _Leg:
+        if query.expression is None:
+            return _Leg("fts5", [], 0, "eq")
+        expression = query.expression
+        with self._catalog.connection() as connection:
+            hits = fulltext.search(connection, expression, query.depth, query.filters)
+            total = len(hits)
+            if total == query.depth:
+                total = self._counts.get(
+                    ("fts5", expression, query.filters),
+                    lambda: fulltext.count(connection, expression, query.filters),
+                )
+        return _Leg("fts5", hits, total, "eq")
+
+    def _bm25_leg(self, query: Query) -> _Leg:
+        vector = self._bm25.query(query.request.q)
+        if len(vector.indices):
+            return self._sparse(query, BM25, vector)
+        # BM25's vectors leave stop words out, FTS5 keeps them: a query of nothing else is FTS5's.
+        expression = query_syntax.free_text(query.request.q)
+        return replace(self._fts5(replace(query, expression=expression)), name=BM25)
+
+    def _learned(self, query: Query) -> _Leg:
+        weights = self._encode(query).sparse
+        if weights is None:
+            raise EncoderError("The query encoder gave no learned weights, and engine 'learned' needs them.")
+        return self._sparse(
+            query, LEARNED, SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
+        )
+
+    def _sparse(self, query: Query, name: str, vector: SparseVector) -> _Leg:
+        # One more than the page can need tells whether there is a next one.
+        found = self._vectors.search_sparse(name, vector, query.depth + 1, query.filters)
+        hits = found[: query.depth]
+        if len(found) <= query.depth:
+            return _Leg(name, hits, len(found), "eq")
+        if not query.request.exact:
+            return _Leg(name, hits, len(found), "gte")
+        points = self._manifest.counts["points"]
+        total = self._counts.get(
+            (name, tuple(vector.indices), query.filters),
+            lambda: len(self._vectors.search_sparse(name, vector, points, query.filters)),
+        )
+        return _Leg(name, hits, total, "eq")
+
+    def _dense(self, query: Query) -> _Leg:
+        vector = self._encode(query).dense[0]
+        hits = self._vectors.search_dense(vector, query.depth, query.filters, exact=query.request.exact)
+        return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
+
+    def _count_dense(self, filters: ResolvedFilters) -> int:
+        if filters.is_empty:
+            return self._manifest.counts["dense_vectors"]
+        return self._counts.get((DENSE, filters), lambda: self._vectors.count(filters, vector=DENSE))
+
+    def _encode(self, query: Query) -> Encodings:
+        """The query's vectors. Queries are encoded alone, never in batches: in company a vector's last bits
+        differ, and the same request must get the same bytes."""
+        if not query.encodings:
+            if self._encoder is None:  # _check_mode has seen to it
+                raise EncoderError("No query encoder is open: start with --encoder.")
+            # The encoder reads the words of a query, without the marks of its syntax.
+            text = " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
+            query.encodings.append(self._encoder.encode_queries([text]))
+        return query.encodings[0]
+
+    def _hybrid_total(self, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
+        """Every paper with a vector that passes the filters is a match, and so is every sparse match."""
+        dense = next((leg for leg in legs if leg.name == DENSE), None)
+        if dense is None:
+            return legs[0].total, legs[0].relation
+        if self._manifest.counts["dense_vectors"] == self._manifest.counts["papers"]:
+            return dense.total, "eq"
+        exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs)
+        return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs)), "gte")
+
+
+def _of_fused(fused: Fused) -> tuple[LegExplanation, ...]:
+    return tuple(LegExplanation(name, s.rank, s.score, s.share) for name, s in fused.shares.items())
+
+
+def _of_one(leg: str, rank: int, score: float) -> tuple[LegExplanation, ...]:
+    return (LegExplanation(leg, rank, score, score),)
+
+
+class _Cache:
+    """The newest answers to questions whose answers cannot change: a library never does."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = Lock()
+        self._known: OrderedDict[Hashable, int] = OrderedDict()
+
+    def get(self, key: Hashable, ask: Callable[[], int]) -> int:
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        answer = ask()
+        with self._lock:
+            self._known[key] = answer
+            if len(self._known) > self._size:
+                self._known.popitem(last=False)
+        return answer
