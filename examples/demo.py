@@ -21,7 +21,7 @@ from scholarbase.client import Client
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "demo-library"
 PORT = 8000
-QUESTION = "How can machines learn to translate between languages?"
+QUESTION = "Which models learn word vectors from large text corpora?"
 TITLE = "Two dimensional QCD is a string theroy"
 PAPER = "https://arxiv.org/abs/hep-th/9301068"
 
