@@ -213,8 +213,8 @@ class CatalogWriter:
             self._db.execute(
                 """
                 INSERT OR IGNORE INTO wanted_authors
-                SELECT author.value ->> 1 FROM papers, json_each(papers.authors) AS author
-                WHERE author.value ->> 1 IS NOT NULL
+                SELECT json_extract(author.value, '$[1]') FROM papers, json_each(papers.authors) AS author
+                WHERE json_extract(author.value, '$[1]') IS NOT NULL
                 """
             )
         written = self._changes(
