@@ -491,7 +491,14 @@ _NO_REQUEST_FILTERS: Final = Filters()
 
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
-        return EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
+        index = EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
+        if index.snapshot != snapshot:
+            index.close()
+            raise LibraryCorrupt(
+                f"The vectors in {path} are of snapshot {index.snapshot}, and the library is {snapshot}: they are "
+                "another build's. Restore the copy, or ingest again."
+            )
+        return index
     from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None

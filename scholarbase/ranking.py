@@ -41,6 +41,7 @@ from one ranking, so that they neither overlap nor leave gaps where an index is 
 MAX_SYNTAX_MATCHES: Final = 200_000
 """Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
 CACHED_COUNTS: Final = 1024
+MAX_CACHED_IDS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +248,9 @@ class Ranker:
             hits = fulltext.search(connection, expression, query.depth, query.filters)
             total = len(hits)
             if total == query.depth:
-                total = self._counts.get(
+                total = self._counted(
                     ("fts5", expression, query.filters),
+                    query.filters,
                     lambda: fulltext.count(connection, expression, query.filters),
                 )
         return _Leg("fts5", hits, total, "eq")
@@ -278,8 +280,9 @@ class Ranker:
         if not query.request.exact:
             return _Leg(name, hits, len(found), "gte")
         points = self._manifest.counts["points"]
-        total = self._counts.get(
+        total = self._counted(
             (name, tuple(vector.indices), query.filters),
+            query.filters,
             lambda: len(self._vectors.search_sparse(name, vector, points, query.filters)),
         )
         return _Leg(name, hits, total, "eq")
@@ -292,7 +295,13 @@ class Ranker:
     def _count_dense(self, filters: ResolvedFilters) -> int:
         if filters.is_empty:
             return self._manifest.counts["dense_vectors"]
-        return self._counts.get((DENSE, filters), lambda: self._vectors.count(filters, vector=DENSE))
+        return self._counted((DENSE, filters), filters, lambda: self._vectors.count(filters, vector=DENSE))
+
+    def _counted(self, key: Hashable, filters: ResolvedFilters, ask: Callable[[], int]) -> int:
+        """A count, remembered unless its key is large: lists of ids come once, and would fill the memory."""
+        if len(filters.within or ()) + len(filters.exclude) > MAX_CACHED_IDS:
+            return ask()
+        return self._counts.get(key, ask)
 
     def _encode(self, query: Query) -> Encodings:
         """The query's vectors. Queries are encoded alone, never in batches: in company a vector's last bits

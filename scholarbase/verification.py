@@ -15,7 +15,7 @@ from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.manifest import Manifest, read_manifest, snapshot_id
 
 COUNTED = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 
@@ -107,6 +107,10 @@ def _check_fulltext(path: Path) -> str:
 
 def _check_vectors(path: Path, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
     with closing(EdgeIndex.open(path / "vectors")) as index:
+        if index.snapshot != snapshot_id(manifest.to_bytes()):
+            raise VerificationFailed(
+                f"The vectors are of snapshot {index.snapshot}, and the manifest is of another: copy or ingest again."
+            )
         rows = (row[0] for row in db.execute("SELECT id FROM papers ORDER BY id"))
         for paper_id, point_id in zip_longest(rows, index.ids()):
             if paper_id != point_id:

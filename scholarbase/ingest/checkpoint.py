@@ -25,7 +25,7 @@ class Checkpoint:
             "CREATE TABLE IF NOT EXISTS ingest_state (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
         )
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS ingest_rejects (file TEXT, line INT, reason TEXT, detail TEXT)"
+            "CREATE TABLE IF NOT EXISTS ingest_rejects (file TEXT, dataset TEXT, line INT, reason TEXT, detail TEXT)"
         )
 
     @contextmanager
@@ -55,10 +55,10 @@ class Checkpoint:
             total[name] = total.get(name, 0) + count
         self.set(key, total)
 
-    def reject(self, file: str, rejects: list[tuple[int, Reject]]) -> None:
+    def reject(self, file: str, dataset: str, rejects: list[tuple[int, Reject]]) -> None:
         self._db.executemany(
-            "INSERT INTO ingest_rejects VALUES (?, ?, ?, ?)",
-            [(file, line, reject.reason, reject.detail) for line, reject in rejects],
+            "INSERT INTO ingest_rejects VALUES (?, ?, ?, ?, ?)",
+            [(file, dataset, line, reject.reason, reject.detail) for line, reject in rejects],
         )
         self.add("rejects", [(reject.reason, 1) for _, reject in rejects])
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,11 @@ import numpy.typing as npt
 from scholarbase.encoders.base import Encodings
 from scholarbase.indexes.vectors.base import SparseVector
 
+PARTS_OPEN: Final = 32
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    ids: npt.NDArray[np.int64]
     dense: npt.NDArray[np.float32]
     sparse: tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32], npt.NDArray[np.int64]] | None
 
@@ -75,17 +76,19 @@ class DenseParts:
         temporary.replace(self._path(number, kind))
 
     def open(self) -> DenseLookup:
-        parts = []
-        for number in range(self.count):
-            sparse = None
-            if self._path(number, "indices.npy").exists():
-                sparse = (
-                    self._map(number, "indices"),
-                    self._map(number, "values"),
-                    self._map(number, "pointers"),
-                )
-            parts.append(_Part(np.load(self._path(number, "ids.npy")), self._map(number, "dense"), sparse))
-        return DenseLookup(parts)
+        return DenseLookup(
+            [np.load(self._path(number, "ids.npy")) for number in range(self.count)], self._part
+        )
+
+    def _part(self, number: int) -> _Part:
+        sparse = None
+        if self._path(number, "indices.npy").exists():
+            sparse = (
+                self._map(number, "indices"),
+                self._map(number, "values"),
+                self._map(number, "pointers"),
+            )
+        return _Part(self._map(number, "dense"), sparse)
 
 
 def _holds_something(path: Path) -> bool:
@@ -97,21 +100,22 @@ def _holds_something(path: Path) -> bool:
 
 
 class DenseLookup:
-    """The vectors of papers, by id. Memory: 20 bytes a paper; the dense vectors stay in their files.
+    """The vectors of papers, by id. Memory: 20 bytes a paper; the vectors stay in their files.
 
-    A paper that stands in several parts has the vector of the first.
+    A paper that stands in several parts has the vector of the first. Few parts are open at a time: each takes up
+    to four of the files that a process may have open.
     """
 
-    def __init__(self, parts: Sequence[_Part]) -> None:
-        self._parts = parts
-        ids = np.concatenate([p.ids for p in parts]) if parts else np.empty(0, np.int64)
-        part = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p.ids) for p in parts])
-        row = np.concatenate(
-            [np.arange(len(p.ids), dtype=np.int64) for p in parts] or [np.empty(0, np.int64)]
-        )
-        self._ids, first = np.unique(ids, return_index=True)
+    def __init__(self, ids: Sequence[npt.NDArray[np.int64]], open_part: Callable[[int], _Part]) -> None:
+        """``ids`` are those of each part, in the order of its rows."""
+        self._open_part = lru_cache(maxsize=PARTS_OPEN)(open_part)
+        none = [np.empty(0, np.int64)]
+        each = np.concatenate([*ids, *none])
+        part = np.repeat(np.arange(len(ids), dtype=np.int32), [len(of_part) for of_part in ids])
+        row = np.concatenate([*(np.arange(len(of_part), dtype=np.int64) for of_part in ids), *none])
+        self._ids, first = np.unique(each, return_index=True)
         self._part, self._row = part[first], row[first]
-        self.repeated = len(ids) - len(self._ids)
+        self.repeated = len(each) - len(self._ids)
         """Vectors of papers that had one already."""
 
     def __len__(self) -> int:
@@ -122,10 +126,11 @@ class DenseLookup:
         place = int(np.searchsorted(self._ids, paper_id))
         if place == len(self._ids) or self._ids[place] != paper_id:
             return None
-        part, row = self._parts[self._part[place]], int(self._row[place])
+        part, row = self._open_part(int(self._part[place])), int(self._row[place])
         sparse = None
         if part.sparse is not None:
             indices, values, pointers = part.sparse
             span = slice(pointers[row], pointers[row + 1])
             sparse = SparseVector(indices[span].tolist(), values[span].tolist())
-        return np.asarray(part.dense[row]), sparse
+        # A copy: a view would keep its part open.
+        return np.array(part.dense[row]), sparse

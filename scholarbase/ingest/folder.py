@@ -27,7 +27,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class BuildFolder:
     """``LIBRARY/building``, locked. Everything is made in it; ``publish`` moves it out, the manifest last."""
 
-    def __init__(self, library: Path, *, restart: bool = False) -> None:
+    def __init__(self, library: Path) -> None:
         """
         Raises:
             LibraryExists: the folder is there, and holds something that is not a library.
@@ -54,8 +54,6 @@ class BuildFolder:
         except OSError as error:
             self._lock.close()
             raise LibraryBusy(f"Another ingest is writing to {library}: wait for it, or stop it.") from error
-        if restart:
-            self.clear()
 
     def clear(self) -> None:
         """Throw away what an unfinished job has made."""

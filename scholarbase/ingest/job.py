@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ from scholarbase.indexes.filters import NO_FILTERS, category_keys
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, Payload, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.edge import SNAPSHOT_FILE, EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
@@ -53,7 +53,7 @@ from scholarbase.ingest.progress import Reporter, SilentReporter, Tracker
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.settings import KeepRule
 
 log = logging.getLogger("scholarbase.ingest")
@@ -94,7 +94,7 @@ def ingest(
         encoder_location: how to open the encoder again (a name, a path or a URL), kept beside the library.
         vectors: a NumPy or Parquet file of vectors that the encoder computed elsewhere; papers that are not
             in it have no dense vector.
-        restart: throw away an unfinished job's work, or a library from other sources.
+        restart: replace a finished library, or begin anew where an unfinished job has other sources or rules.
 
     Raises:
         SourceError: a source cannot be read, or (SourceChanged) changed since the job began, or
@@ -110,7 +110,7 @@ def ingest(
         )
     library = Path(library)
     with storage_errors(library):
-        folder = BuildFolder(library, restart=restart)
+        folder = BuildFolder(library)
         try:
             job = _Job(folder, encoder, encoder_location, vectors, rules, reporter or SilentReporter())
             return job.run(sources, restart=restart)
@@ -137,14 +137,34 @@ class _Job:
 
     def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
         files = self._used(discover(sources))
-        if (self._folder.library / "manifest.json").exists() and not restart:
-            return self._already_there(files)
+        facts = self._hash(files)
+        plan = self._plan(facts)
         if self._sealed():
-            return self._publish()
+            # An earlier run got as far as the manifest, and only moving is left: of this library, or of another.
+            pending = Manifest.from_bytes(
+                self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
+            )
+            if not restart or _plan_of(pending) == plan:
+                self._publish()
+                return self._already_there(plan)
+            self._folder.clear()
+        begun = self._begun()
+        if begun is None and not restart and (self._folder.library / FILE_NAME).exists():
+            return self._already_there(plan)
+        if begun is not None and begun != plan:
+            if not restart:
+                raise SourceChanged(
+                    f"The unfinished library at {self._folder.library} was begun with other "
+                    f"{_difference(begun, plan)}: run the command that began it, or give --restart to begin again."
+                )
+            self._folder.clear()
+        elif begun is not None:
+            log.info("Going on with the unfinished library at %s.", self._folder.library)
         self._db = open_for_building(self._folder.catalog)
         try:
             self._checkpoint = Checkpoint(self._db)
-            facts = self._fingerprint(files)
+            with self._checkpoint.transaction():
+                self._checkpoint.set("plan", plan)
             self._read(files)
             self._index_text()
             lookup = self._encode()
@@ -188,36 +208,25 @@ class _Job:
                 tracker.advance(file.size)
         return facts
 
-    def _fingerprint(self, files: Sequence[SourceFile]) -> list[SourceFact]:
-        facts = self._hash(files)
-        plan = orjson.loads(orjson.dumps(self._plan(facts)))
-        begun = self._checkpoint.get("plan")
-        if begun is None:
-            with self._checkpoint.transaction():
-                self._checkpoint.set("plan", plan)
-        elif begun != plan:
-            raise SourceChanged(
-                f"The unfinished library at {self._folder.library} was begun with other {_difference(begun, plan)}: "
-                "run the command that began it, or give --restart to begin again."
-            )
-        else:
-            log.info("Going on with the unfinished library at %s.", self._folder.library)
-        return facts
+    def _begun(self) -> dict[str, Any] | None:
+        """The plan of the unfinished job whose work lies in the folder, None where there is none."""
+        if not self._folder.catalog.exists():
+            return None
+        with closing(sqlite3.connect(self._folder.catalog)) as db:
+            try:
+                row = db.execute("SELECT value FROM ingest_state WHERE key = 'plan'").fetchone()
+            except sqlite3.OperationalError:  # killed before it had a table
+                return None
+        return None if row is None else dict(orjson.loads(row[0]))
 
-    def _already_there(self, files: Sequence[SourceFile]) -> Manifest:
+    def _already_there(self, plan: dict[str, Any]) -> Manifest:
         """The same command on a finished library is no error; another one is."""
         manifest, snapshot = read_manifest(self._folder.library)
-        facts = self._hash(files)
-        same = (
-            tuple(facts) == manifest.sources
-            and manifest.rules["keep"] == self._rules.keep
-            and (self._encoder.spec if self._encoder else None) == manifest.encoder
-            and manifest.vectors.get("computed_elsewhere") == self._vectors_hash()
-        )
-        if not same:
+        held = _plan_of(manifest)
+        if held != plan:
             raise LibraryExists(
-                f"{self._folder.library} already holds a library (snapshot {snapshot}) from other sources or rules: "
-                "give another --library, or --restart to replace it."
+                f"{self._folder.library} already holds a library (snapshot {snapshot}) from other "
+                f"{_difference(held, plan)}: give another --library, or --restart to replace it."
             )
         log.info("The library at %s is already complete.", self._folder.library)
         return manifest
@@ -253,11 +262,13 @@ class _Job:
         with self._reporter.stage(
             stage, "lines", total, sum(f.size for f in files if f.name in done)
         ) as tracker:
-            for file in files:
-                if file.name not in done:
-                    self._read_file(file, writer, tracker, before)
-                before += file.size
-                tracker.at(before)
+            for dataset, of_dataset in groupby(files, key=lambda file: file.dataset):
+                for file in of_dataset:
+                    if file.name not in done:
+                        self._read_file(file, writer, tracker, before)
+                    before += file.size
+                    tracker.at(before)
+                self._check_rejects(dataset)
 
     def _read_file(self, file: SourceFile, writer: CatalogWriter, tracker: Tracker, before: int) -> None:
         key = f"line:{file.name}"
@@ -279,23 +290,20 @@ class _Job:
                 counts[f"lines_{file.dataset}"] = len(batch)
                 counts[f"rejects_{file.dataset}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())
-                self._checkpoint.reject(file.name, rejects)
+                self._checkpoint.reject(file.name, file.dataset, rejects)
                 self._checkpoint.set(key, batch[-1][0])
             tracker.at(before + position[0])
             tracker.advance(len(batch))
-            self._check_rejects(file.dataset, final=False)
-        self._check_rejects(file.dataset, final=True)
         with self._checkpoint.transaction():
             self._checkpoint.set("read", [*self._checkpoint.get("read", []), file.name])
 
-    def _check_rejects(self, dataset: Dataset, *, final: bool) -> None:
+    def _check_rejects(self, dataset: Dataset) -> None:
+        """Judge a dataset once all of its lines are read: one bad shard among many good ones is no bad dataset."""
         counts = self._checkpoint.get("counts", {})
         lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
-        if not final and lines < LINES_PER_COMMIT:
-            return
         if rejects > max(REJECTS_ALWAYS_ALLOWED, self._rules.max_reject_share * lines):
             file, line, detail = self._db.execute(
-                "SELECT file, line, detail FROM ingest_rejects LIMIT 1"
+                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (str(dataset),)
             ).fetchone()
             raise TooManyRejects(
                 f"{rejects:,} of {lines:,} lines of the dataset {dataset} were rejected, more than the share of "
@@ -336,7 +344,7 @@ class _Job:
 
     def _encode(self) -> DenseLookup:
         if self._encoder is None:
-            return DenseLookup([])
+            return DenseParts(self._folder.dense).open()
         parts = DenseParts(self._folder.dense)
         if self._checkpoint.get("encoded"):
             return parts.open()
@@ -394,13 +402,13 @@ class _Job:
     def _bm25_parameters(self) -> Bm25Parameters:
         """BM25 with the library's own average length, from documents taken evenly."""
         total = self._scalar("SELECT count(*) FROM papers")
-        step = max(1, total // LENGTH_SAMPLE)
+        step = max(1, -(-total // LENGTH_SAMPLE))
         rows = self._db.execute(
             """
             SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
-            WHERE id % ? = 0 ORDER BY id LIMIT ?
+            WHERE id % ? = 0 ORDER BY id
             """,
-            (step, LENGTH_SAMPLE),
+            (step,),
         )
         counter = Bm25Text()
         lengths = [counter.count_tokens(title, abstract) for title, abstract in rows]
@@ -447,6 +455,8 @@ class _Job:
             vectors=config.to_dict() | {"computed_elsewhere": self._vectors_hash()},
             encoder=self._encoder.spec if self._encoder else None,
         )
+        # So that vectors of another build are found out: the two travel in one copy, but not always.
+        (self._folder.vectors / SNAPSHOT_FILE).write_text(f"{manifest.snapshot}\n")
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         with self._checkpoint.transaction():
             self._checkpoint.drop()
@@ -503,6 +513,16 @@ def _finish_catalog(path: Path) -> None:
             db.execute("VACUUM")
     finally:
         db.close()
+
+
+def _plan_of(manifest: Manifest) -> dict[str, Any]:
+    """The plan of the job that made a library."""
+    return {
+        "sources": [asdict(fact) for fact in manifest.sources],
+        "keep": manifest.rules["keep"],
+        "encoder": manifest.encoder.to_dict() if manifest.encoder else None,
+        "vectors": manifest.vectors["computed_elsewhere"],
+    }
 
 
 def _difference(begun: dict[str, Any], now: dict[str, Any]) -> str:

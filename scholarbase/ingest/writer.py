@@ -52,6 +52,11 @@ WHERE id = :id
 """What Semantic Scholar knows stays; arXiv fills the holes. A paper of which only the year was known takes
 arXiv's day, and the year with it, so that the two agree."""
 
+_RESTORE_ALIASES = """
+INSERT OR IGNORE INTO aliases
+SELECT name.key, name.value, papers.id FROM papers, json_each(papers.external_ids) AS name ORDER BY papers.id
+"""
+
 
 class CatalogWriter:
     """Writes batches of records to a catalogue that is being built."""
@@ -60,6 +65,9 @@ class CatalogWriter:
         self._db = connection
         self._keep = keep
         self._next_id = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM papers").fetchone()[0])
+        twin = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
+        self._has_twins = twin is not None
+        """Whether any paper has more corpus ids than its own: hardly any, so few look-ups need look there."""
         self._by_dataset: dict[Dataset, Callable[[Any], Counter[str]]] = {
             Dataset.PAPERS: self._s2ag_papers,
             Dataset.PAPER_IDS: self._paper_ids,
@@ -77,23 +85,32 @@ class CatalogWriter:
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
-        seen = self._ids_of("corpus_id", [r.corpus_id for r in records])
+        seen = set(self._by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
         taken = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
         new: list[PaperRecord] = []
+        twins: list[tuple[int, PaperRecord]] = []
         for record in records:
             if record.corpus_id in seen:
                 counts["papers_repeated"] += 1
                 continue
-            if record.arxiv_id is not None and record.arxiv_id in taken:
-                # Two corpus ids that claim one arXiv id: the first keeps it.
+            seen.add(record.corpus_id or 0)
+            if record.arxiv_id in taken:
+                # Two corpus ids that name one arXiv paper: one paper, with what is said of either.
                 counts["arxiv_ids_repeated"] += 1
-                record.arxiv_id = None
-            if self._keep == "arxiv" and record.arxiv_id is None:
+                twins.append((taken[record.arxiv_id], record))
+            elif self._keep == "arxiv" and record.arxiv_id is None:
                 counts["papers_without_arxiv_id"] += 1
-                continue
-            seen[record.corpus_id] = taken[record.arxiv_id] = 0
-            new.append(record)
+            else:
+                if record.arxiv_id is not None:
+                    taken[record.arxiv_id] = self._next_id + len(new)
+                new.append(record)
         self._insert(new)
+        self._has_twins |= bool(twins)
+        self._db.executemany(
+            "INSERT OR IGNORE INTO aliases VALUES ('CorpusId', ?, ?)",
+            [(str(record.corpus_id), paper_id) for paper_id, record in twins],
+        )
+        self._insert_names(twins)
         return counts
 
     def _arxiv_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
@@ -175,23 +192,26 @@ class CatalogWriter:
         )
 
     def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:
+        ids = self._by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
-            "INSERT OR IGNORE INTO abstracts SELECT id, ? FROM papers WHERE corpus_id = ?",
-            [(r.abstract, r.corpus_id) for r in records],
+            "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
+            [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
         )
         return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
 
     def _paper_ids(self, records: Sequence[PaperIdRecord]) -> Counter[str]:
+        ids = self._by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
-            "INSERT OR IGNORE INTO aliases SELECT 'sha', ?, id FROM papers WHERE corpus_id = ?",
-            [(r.sha, r.corpus_id) for r in records],
+            "INSERT OR IGNORE INTO aliases VALUES ('sha', ?, ?)",
+            [(r.sha, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
         )
         return Counter(s2ag_paper_ids=len(records), s2ag_paper_ids_used=written)
 
     def _tldrs(self, records: Sequence[TldrRecord]) -> Counter[str]:
+        ids = self._by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
-            "UPDATE papers SET tldr = ? WHERE corpus_id = ? AND tldr IS NULL",
-            [(r.text, r.corpus_id) for r in records],
+            "UPDATE papers SET tldr = ? WHERE id = ? AND tldr IS NULL",
+            [(r.text, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
         )
         return Counter(s2ag_tldrs=len(records), s2ag_tldrs_used=written)
 
@@ -209,14 +229,7 @@ class CatalogWriter:
     def _authors(self, records: Sequence[AuthorRecord]) -> Counter[str]:
         # Of a release's 80 million authors only those of kept papers are wanted: their ids, looked up once.
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'wanted_authors'").fetchone():
-            self._db.execute("CREATE TABLE wanted_authors (author_id TEXT PRIMARY KEY) WITHOUT ROWID")
-            self._db.execute(
-                """
-                INSERT OR IGNORE INTO wanted_authors
-                SELECT json_extract(author.value, '$[1]') FROM papers, json_each(papers.authors) AS author
-                WHERE json_extract(author.value, '$[1]') IS NOT NULL
-                """
-            )
+            self._list_wanted_authors()
         written = self._changes(
             """
             INSERT OR IGNORE INTO authors SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
@@ -238,9 +251,19 @@ class CatalogWriter:
         )
         return Counter(s2ag_authors=len(records), s2ag_authors_used=written)
 
+    def _list_wanted_authors(self) -> None:
+        self._db.execute("CREATE TABLE wanted_authors (author_id TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._db.execute(
+            """
+            INSERT OR IGNORE INTO wanted_authors
+            SELECT json_extract(author.value, '$[1]') FROM papers, json_each(papers.authors) AS author
+            WHERE json_extract(author.value, '$[1]') IS NOT NULL
+            """
+        )
+
     def _citations(self, records: Sequence[CitationRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_citations=len(records))
-        ends = self._ids_of("corpus_id", [e for r in records for e in (r.citing, r.cited) if e is not None])
+        ends = self._by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
         rows = []
         for r in records:
             if r.citing is None or r.cited is None:
@@ -249,6 +272,8 @@ class CatalogWriter:
                 counts["self_citations"] += 1
             elif r.citing not in ends or r.cited not in ends:
                 counts["citations_outside_the_library"] += 1
+            elif ends[r.citing] == ends[r.cited]:
+                counts["self_citations"] += 1
             else:
                 rows.append(EdgeRow(ends[r.citing], ends[r.cited], r.is_influential, r.contexts, r.intents))
         citations.insert_edges(self._db, rows)
@@ -266,12 +291,30 @@ class CatalogWriter:
         if dropped:
             for table in ("abstracts", "aliases"):
                 self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
+            # A name that a dropped paper had first belongs to the kept paper that has it too.
+            self._db.execute(_RESTORE_ALIASES)
+            if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
+                self._db.execute("DROP TABLE wanted_authors")
+                self._list_wanted_authors()
+                self._db.execute(
+                    "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
+                )
         self._db.execute("DROP TABLE IF EXISTS wanted_authors")
         return Counter(papers_dropped_by_the_keep_rule=dropped)
 
     def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
+
+    def _by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
+        """Catalogue ids by corpus id, those that a paper has besides its own among them."""
+        found = self._ids_of("corpus_id", corpus_ids)
+        if not self._has_twins:
+            return found
+        sql = "SELECT value, paper_id FROM aliases WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?))"
+        texts = orjson.dumps([str(number) for number in corpus_ids]).decode()
+        found.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))
+        return found
 
     def _changes(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
         before = self._db.total_changes

@@ -117,6 +117,16 @@ def test_too_many_bad_lines_fail_the_job(release: Path, tmp_path: Path) -> None:
     assert allowed.returncode == 0, allowed.stderr
 
 
+def test_one_bad_shard_among_good_ones_is_no_bad_dataset(release: Path, tmp_path: Path) -> None:
+    good = json.dumps(next(sample_rows("papers"))).encode()
+    # By name it comes first, when there is nothing yet to weigh it against.
+    (release / "papers" / "0.jsonl").write_bytes(good + b"\n" + b"not JSON\n" * 11)
+    add_lines(release / "papers" / "00000.gz", *[paper(corpusid=n) for n in range(1, 500)])
+    done = run_cli("ingest", release, "--library", tmp_path / "library")
+    assert done.returncode == 0, done.stderr
+    assert read_manifest(tmp_path / "library")[0].rejects == {"bad-json": 11}
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of a few megabytes."""

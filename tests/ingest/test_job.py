@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import resource
 import shutil
 import sqlite3
 from contextlib import closing
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scholarbase.encoders import Encodings, LearnedSparse
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
+from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.identifiers import arxiv_id
+from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.library import Library
 from scholarbase.manifest import read_manifest, snapshot_id
@@ -289,3 +292,109 @@ def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> 
     assert "rows of papers" in damaged("row", "DELETE FROM papers WHERE id = 7")
     assert "the manifest was changed" in damaged("manifest")
     assert "No vector index" in damaged("vectors")
+
+
+def lines(folder: Path, **datasets: list[dict[str, Any]]) -> Path:
+    """A release with a file of these records for each dataset."""
+    folder.mkdir()
+    for dataset, records in datasets.items():
+        (folder / f"{dataset}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    return folder
+
+
+def test_a_name_of_a_dropped_paper_passes_to_the_kept_one(tmp_path: Path) -> None:
+    """The record of a journal has no abstract and is dropped; the preprint with the same DOI is kept."""
+    release = lines(
+        tmp_path / "release",
+        papers=[
+            {"corpusid": 1, "title": "In the journal", "externalids": {"DOI": "10.1000/shared"}},
+            {"corpusid": 2, "title": "As a preprint", "externalids": {"DOI": "10.1000/shared"}},
+        ],
+        abstracts=[{"corpusid": 2, "abstract": "Kept."}],
+    )
+    ingest([release], tmp_path / "library", rules=IngestRules(keep="abstract"))
+    with Library.open(tmp_path / "library") as library:
+        assert library.paper("DOI:10.1000/shared").id == "CorpusId:2"
+
+
+def test_two_corpus_ids_of_one_arxiv_paper_are_one_paper(tmp_path: Path) -> None:
+    release = lines(
+        tmp_path / "release",
+        papers=[
+            {"corpusid": 1, "title": "A stub", "externalids": {"ArXiv": "2001.00001"}},
+            {
+                "corpusid": 2,
+                "title": "The record",
+                "externalids": {"ArXiv": "2001.00001", "DOI": "10.1000/second"},
+            },
+            {"corpusid": 3, "title": "Another", "externalids": {"ArXiv": "2001.00003"}},
+        ],
+        abstracts=[{"corpusid": n, "abstract": f"Abstract {n}."} for n in (2, 3)],
+        citations=[
+            {"citingcorpusid": "3", "citedcorpusid": "2"},
+            {"citingcorpusid": "1", "citedcorpusid": "2"},
+        ],
+    )
+    manifest = ingest([release], tmp_path / "library")
+    assert manifest.counts["papers"] == 2
+    assert manifest.counts["arxiv_ids_repeated"] == 1
+    assert "papers_without_arxiv_id" not in manifest.counts
+    assert (manifest.counts["edges"], manifest.counts["self_citations"]) == (1, 1)
+    with Library.open(tmp_path / "library") as library:
+        names = ("arXiv:2001.00001", "CorpusId:1", "CorpusId:2", "DOI:10.1000/second")
+        assert {library.paper(name).id for name in names} == {"arXiv:2001.00001"}
+        assert library.paper("CorpusId:2").abstract == "Abstract 2."
+        assert library.citations("CorpusId:1").total == 1
+
+
+def test_authors_of_dropped_papers_are_dropped(tmp_path: Path) -> None:
+    release = lines(
+        tmp_path / "release",
+        papers=[
+            {
+                "corpusid": n,
+                "title": f"Paper {n}",
+                "externalids": {},
+                "authors": [{"authorId": str(n), "name": "N"}],
+            }
+            for n in (1, 2)
+        ],
+        abstracts=[{"corpusid": 2, "abstract": "Kept."}],
+        authors=[{"authorid": str(n), "name": "N", "aliases": None} for n in (1, 2, 3)],
+    )
+    manifest = ingest([release], tmp_path / "library", rules=IngestRules(keep="abstract"))
+    assert manifest.counts["authors"] == 1
+    assert query(tmp_path / "library", "SELECT author_id FROM authors") == [("2",)]
+
+
+def test_vectors_of_another_build_are_found_out(sample_library: Path, tmp_path: Path) -> None:
+    ingest([SAMPLE / "s2ag"], tmp_path / "other")
+    mixed = Path(shutil.copytree(sample_library, tmp_path / "mixed"))
+    shutil.rmtree(mixed / "vectors")
+    shutil.copytree(tmp_path / "other" / "vectors", mixed / "vectors")
+    with pytest.raises(LibraryCorrupt, match="another build's"):
+        Library.open(mixed)
+    assert run_cli("verify", "--library", mixed).returncode == 10
+
+
+def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
+    """An ingest of millions of papers has thousands of parts, and a process may have a thousand files open."""
+    parts = DenseParts(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(600, 4)).astype(np.float32)
+    for number, vector in enumerate(vectors):
+        sparse = [LearnedSparse(np.array([number], np.uint32), np.array([0.5], np.float32))]
+        parts.write(number, np.array([number + 1]), Encodings(vector[None], sparse))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        lookup = parts.open()
+        found = [lookup.get(number + 1) for number in range(600)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for number, item in enumerate(found):
+        assert item is not None
+        assert item[0].tolist() == vectors[number].tolist()
+        assert item[1] is not None
+        assert item[1].indices == [number]
+    assert lookup.get(601) is None

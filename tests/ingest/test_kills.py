@@ -12,7 +12,7 @@ import pytest
 
 from scholarbase.manifest import FILE_NAME
 from scholarbase.verification import verify
-from tests.conftest import SAMPLE
+from tests.conftest import SAMPLE, run_cli
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.ingest.contents import same
 
@@ -119,3 +119,49 @@ main(sys.argv[1:])
         assert second.returncode == 0, second.stderr
     assert not (library / "building").exists()
     assert list(verify(library))
+
+
+def test_a_replacement_that_was_killed_goes_on(tmp_path: Path) -> None:
+    """With --restart over a library, killed: the same command goes on, and so does the one without --restart."""
+    library, whole = tmp_path / "library", tmp_path / "whole"
+    first = subprocess.run(
+        [sys.executable, "-m", "scholarbase.cli", "ingest", str(SAMPLE / "s2ag"), "--library", str(library)],
+        capture_output=True,
+        check=False,
+    )
+    assert first.returncode == 0
+    assert start(whole).wait(timeout=300) == 0
+    process = start(library, "--restart")
+    wait_until_begun(process, library)
+    time.sleep(0.7)
+    process.kill()
+    process.wait()
+    begun = (library / "building" / "catalog.sqlite").stat().st_ino
+    # Until the new one is whole, the old library is there and in order.
+    assert list(verify(library))
+    process = start(library)
+    wait_until_begun(process, library)
+    assert (library / "building" / "catalog.sqlite").stat().st_ino == begun
+    assert process.wait(timeout=300) == 0
+    same(whole, library)
+
+
+def test_what_was_sealed_for_another_command_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    stop = """
+import sys
+from scholarbase.ingest import folder
+from scholarbase.cli import main
+def killed(self):
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+folder.BuildFolder.publish = killed
+main(sys.argv[1:])
+"""
+    arguments = ["ingest", str(SAMPLE / "arxiv"), "--library", str(library)]
+    assert subprocess.run([sys.executable, "-c", stop, *arguments], check=False).returncode == -9
+    other = run_cli("ingest", SAMPLE / "s2ag", "--library", library)
+    assert other.returncode == 3
+    assert "from other sources" in other.stderr
+    # What was sealed is whole, and published.
+    assert run_cli(*arguments).returncode == 0

@@ -19,7 +19,15 @@ from tests.conftest import run_cli
 
 def test_on_a_terminal_each_stage_has_a_bar_with_its_rate(small_snapshot: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "scholarbase.cli", "ingest", str(small_snapshot), "--library", str(tmp_path / "l")]
+    command = [
+        sys.executable,
+        "-m",
+        "scholarbase.cli",
+        "ingest",
+        str(small_snapshot),
+        "--library",
+        str(tmp_path / "l"),
+    ]
     process = subprocess.Popen(
         command, stdout=theirs, stderr=theirs, env=os.environ | {"COLUMNS": "150", "TERM": "xterm"}
     )

@@ -174,6 +174,17 @@ _SCHEMES: Final = (
 )
 
 
+def _arxiv_id(given: Mapping[str, Any]) -> str | None:
+    """The arXiv id given as one, else that in the DOI, where arXiv gave it: no other name then leads there,
+    as ``identifiers.parse`` reads such a DOI as the arXiv id."""
+    for key, read in (("ArXiv", identifiers.arxiv_id), ("DOI", identifiers.arxiv_id_from_doi)):
+        value = given.get(key)
+        found = None if value is None else read(str(value).strip())
+        if found is not None:
+            return found
+    return None
+
+
 def _external_ids(given: Mapping[str, Any], url: str | None) -> dict[str, str]:
     """The ids in other schemes, canonical. An id that is none in its scheme is left out."""
     ids: dict[str, str] = {}
@@ -206,13 +217,13 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
     """A line of ``papers``.
 
     A publication date that is no day is dropped, and the year kept; a missing year is taken from the date.
-    The venue is ``venue``, else the journal's name. Fields of study are no arXiv categories and are not read.
+    The arXiv id is ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name.
+    Fields of study are no arXiv categories and are not read.
     """
     try:
         record = load(line)
         corpus_id = _required_id(record)
         given = _object(record, "externalids")
-        arxiv = given.get("ArXiv")
         url = clean(record.get("url"), "url")
         published = iso_date(record.get("publicationdate"))
         year = _year(record.get("year"))
@@ -221,7 +232,7 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
         return PaperRecord(
             title=clean_title(record.get("title")),
             corpus_id=corpus_id,
-            arxiv_id=None if arxiv is None else identifiers.arxiv_id(str(arxiv).strip()),
+            arxiv_id=_arxiv_id(given),
             external_ids=_external_ids(given, url),
             authors=_authors(record),
             year=year,

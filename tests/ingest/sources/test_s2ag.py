@@ -107,6 +107,20 @@ def test_ids_of_other_schemes_become_canonical_and_bad_ones_are_left_out() -> No
     assert read_paper(externalids=None, url=None).external_ids == {}
 
 
+@pytest.mark.parametrize("arxiv", [None, "", "none"])
+def test_an_arxiv_id_that_only_the_doi_tells_is_read(arxiv: str | None) -> None:
+    """``DOI:10.48550/arXiv.2001.00004`` is read as the arXiv id, by which the paper was not found."""
+    for doi in ("10.48550/arXiv.2001.00004", "10.48550/ARXIV.2001.00004v2", " 10.48550/arxiv.2001.00004"):
+        assert read_paper(externalids={"ArXiv": arxiv, "DOI": doi}).arxiv_id == "2001.00004"
+    assert read_paper(externalids={"ArXiv": arxiv, "DOI": "10.48550/arXiv.hello"}).arxiv_id is None
+    assert read_paper(externalids={"ArXiv": arxiv, "DOI": "10.1000/arXiv.2001.00004"}).arxiv_id is None
+
+
+def test_an_arxiv_id_given_as_one_comes_before_that_of_the_doi() -> None:
+    given = {"ArXiv": "1706.03762", "DOI": "10.48550/arXiv.2001.00004"}
+    assert read_paper(externalids=given).arxiv_id == "1706.03762"
+
+
 def test_a_corpus_id_may_be_a_text() -> None:
     assert read_paper(corpusid="231810694").corpus_id == 231810694
 
