@@ -117,6 +117,12 @@ def doi(text: str) -> str | None:
     return _lower(text) if _DOI.fullmatch(text) is not None else None
 
 
+def arxiv_id_from_doi(text: str) -> str | None:
+    """The arXiv id that one of arXiv's own DOIs holds (``10.48550/arXiv.2309.06180``, in any case), or None."""
+    value = _lower(text)
+    return arxiv_id(value[len(_ARXIV_DOI) :]) if value.startswith(_ARXIV_DOI) else None
+
+
 def sha(text: str) -> str | None:
     """Semantic Scholar's id of 40 hexadecimal digits in lower case, or None."""
     return text.lower() if len(text) == 40 and _SHA.fullmatch(text) is not None else None
@@ -230,12 +236,9 @@ def _prefixed(name: str) -> Identifier | None:
 
 
 def _from_doi(value: str) -> Identifier:
-    """A DOI, or the arXiv id that arXiv's own DOIs (10.48550/arXiv.2309.06180) hold."""
-    if value.startswith(_ARXIV_DOI):
-        inner = arxiv_id(value[len(_ARXIV_DOI) :])
-        if inner is not None:
-            return Identifier("arXiv", inner)
-    return Identifier("DOI", value)
+    """A DOI, or the arXiv id that arXiv's own DOIs hold."""
+    inner = arxiv_id_from_doi(value)
+    return Identifier("DOI", value) if inner is None else Identifier("arXiv", inner)
 
 
 def _from_link(text: str) -> Identifier:
