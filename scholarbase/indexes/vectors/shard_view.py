@@ -41,6 +41,8 @@ READ_ONLY: Final = re.compile(
 PAGES: Final = re.compile(r"page_\d+\.dat|chunk_\d+\.mmap")
 """Files that it opens for writing too, but changes only when points are written."""
 
+_ATTEMPTS: Final = 100
+"""Times that the folder of a shard's views may vanish while a view is put into it."""
 _BLOCK: Final = 1 << 16
 _ZEROS: Final = bytes(_BLOCK)
 
@@ -93,13 +95,11 @@ class ShardView:
         if views.parent != shard.parent and views.parent.lstat().st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "It belongs to another user", str(views.parent))
         with _locked(shard):
-            views.mkdir(mode=0o700, exist_ok=True)
-            remove_stale(views)
-            folder = views / f"{os.getpid()}-{secrets.token_hex(4)}"
+            folder = _new_folder(views)
             try:
-                folder.mkdir(mode=0o700)
                 lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
                 _remove_if_empty(views)
                 raise
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -113,6 +113,29 @@ class ShardView:
     def close(self) -> None:
         """Remove the view. A second call does nothing, nor does one in a forked child."""
         self._finalizer()
+
+
+def _new_folder(views: Path) -> Path:
+    """An empty folder for a view, when the shard is locked.
+
+    A view that closes removes ``views`` if it leaves it empty, and waits for no lock: its finalizer may run
+    anywhere, inside this function too. So ``views`` may vanish between any two steps. While the shard is locked
+    no view is begun elsewhere, so only those closing now can do this, each once.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            views.mkdir(mode=0o700, exist_ok=True)
+            remove_stale(views)
+            folder = views / f"{os.getpid()}-{secrets.token_hex(4)}"
+            folder.mkdir(mode=0o700)
+            return folder
+        except (FileNotFoundError, FileExistsError):
+            if attempt == _ATTEMPTS - 1:
+                raise
+        except BaseException:
+            _remove_if_empty(views)
+            raise
+    raise AssertionError("unreachable")
 
 
 def remove_stale(views: Path) -> None:

@@ -34,6 +34,18 @@ index.close()
 """
 
 
+OPEN_AND_CLOSE = """
+import sys
+from pathlib import Path
+from scholarbase.indexes.vectors.shard_view import ShardView
+
+for _ in range(200):
+    view = ShardView.open(Path(sys.argv[1]))
+    assert (view.path / "matrix.dat").is_file()
+    view.close()
+"""
+
+
 @pytest.fixture
 def library(shard: Path, tmp_path: Path) -> Path:
     """A library folder of its own, with a shard in it."""
@@ -114,6 +126,19 @@ def test_three_processes_at_once_give_the_same_answers(library: Path, corpus: Co
     for process in processes:
         end(process)
     assert [path.name for path in library.iterdir()] == ["vectors"]
+
+
+def test_views_opened_while_others_close_find_their_folder(tmp_path: Path) -> None:
+    """A view that closed removed the folder of all views under the hands of one being made."""
+    shard = tmp_path / "vectors"
+    shard.mkdir()
+    (shard / "matrix.dat").write_bytes(b"a tiny one")
+    command = [sys.executable, "-c", OPEN_AND_CLOSE, str(shard)]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate(timeout=60)[1] for process in processes]
+    assert said == [""] * 4
+    assert [process.returncode for process in processes] == [0] * 4
+    assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
 
 
 def test_a_view_takes_little_room(library: Path) -> None:
