@@ -8,7 +8,7 @@ return, never the publisher's own worldwide figure.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, assert_never
 
 import numpy as np
@@ -26,6 +26,9 @@ MAX_STEPS: Final = 20_000_000
 """Edges that one expansion may walk: about half a gigabyte of memory."""
 
 _FETCH: Final = 50_000
+"""Ids that a statement is given, and rows that are taken from it, at once."""
+_UNCITED: Final = np.iinfo(np.int64).max
+"""Where a paper whose citation count is unknown stands: after all others."""
 _READING: Final = "The citation edges"
 
 _ORDERS: Final[dict[CitationSort, str]] = {
@@ -215,38 +218,35 @@ def expand(
             reached = np.concatenate([far, second])
         ids, seed_counts = _distinct_counts(reached_from, reached, starts)
         in_one = np.isin(ids, far)
-        cited = _passing(connection, ids, filters)
-    rows = sorted(
-        (-seeds_reaching, 1 if direct else 2, *cited[paper_id], paper_id)
-        for paper_id, seeds_reaching, direct in zip(
-            ids.tolist(), seed_counts.tolist(), in_one.tolist(), strict=True
-        )
-        if paper_id in cited
-    )
-    some = [NeighbourRow(row[-1], -row[0], row[1]) for row in rows[offset : offset + limit]]
-    return Expansion(len(rows), some)
+        passing, cited = _passing(connection, ids, filters)
+    hops_taken = np.where(in_one, 1, 2)
+    # The last key counts first.
+    order = np.lexsort((ids[passing], cited[passing], hops_taken[passing], -seed_counts[passing]))
+    some = passing[order[offset : offset + limit]]
+    columns = (ids[some].tolist(), seed_counts[some].tolist(), hops_taken[some].tolist())
+    return Expansion(len(passing), list(map(NeighbourRow, *columns)))
 
 
 def _walk(connection: sqlite3.Connection, starts: Ids, direction: Direction) -> tuple[Ids, Ids]:
     """All edges that leave these papers in the direction, as two arrays: where from, where to."""
     ways: tuple[Direction, ...] = ("citations", "references") if direction == "both" else (direction,)
-    listed = json_list(starts.tolist())
     parts: list[Ids] = [np.empty((0, 2), dtype=np.int64)]
     steps = 0
     for way in ways:
         near, far = _ends(way)
-        cursor = connection.execute(
-            f"""
-            SELECT start.value, edges.{far}
-            FROM json_each(?) AS start CROSS JOIN edges ON edges.{near} = start.value
-            """,
-            (listed,),
-        )
-        # In parts: a list of a million tuples takes ten times the memory of its array.
-        while rows := cursor.fetchmany(_FETCH):
-            steps += len(rows)
-            _check_steps(steps)
-            parts.append(np.array(rows, dtype=np.int64))
+        for listed in _lists(starts):
+            cursor = connection.execute(
+                f"""
+                SELECT start.value, edges.{far}
+                FROM json_each(?) AS start CROSS JOIN edges ON edges.{near} = start.value
+                """,
+                (listed,),
+            )
+            # In parts: a list of a million tuples takes ten times the memory of its array.
+            while rows := cursor.fetchmany(_FETCH):
+                steps += len(rows)
+                _check_steps(steps)
+                parts.append(np.array(rows, dtype=np.int64))
     pairs = np.concatenate(parts)
     return pairs[:, 0], pairs[:, 1]
 
@@ -273,19 +273,31 @@ def _distinct_counts(reached_from: Ids, reached: Ids, starts: Ids) -> tuple[Ids,
     return ids, np.bincount(pairs // max(len(starts), 1), minlength=len(ids))
 
 
-def _passing(
-    connection: sqlite3.Connection, ids: Ids, filters: ResolvedFilters
-) -> dict[int, tuple[bool, int]]:
-    """The papers among ``ids`` that pass, with what sorts them: most cited first, unknown last."""
+def _passing(connection: sqlite3.Connection, ids: Ids, filters: ResolvedFilters) -> tuple[Ids, Ids]:
+    """The places in ``ids``, which ascend, of the papers that pass; and for every place what sorts it, the
+    most cited first: the citation count below zero."""
     condition, params = filter_sql(filters, "p")
-    rows = connection.execute(
-        f"""
-        SELECT p.id, p.citation_count
-        FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value WHERE {condition}
-        """,
-        [json_list(ids.tolist()), *params],
-    )
-    return {paper_id: (cited is None, -(cited or 0)) for paper_id, cited in rows}
+    places: list[Ids] = [np.empty(0, dtype=np.int64)]
+    cited = np.full(len(ids), _UNCITED)
+    for listed in _lists(ids):
+        rows = connection.execute(
+            f"""
+            SELECT p.id, ifnull(-p.citation_count, {_UNCITED})
+            FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value WHERE {condition}
+            """,
+            [listed, *params],
+        ).fetchall()
+        found = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        place = np.searchsorted(ids, found[:, 0])
+        cited[place] = found[:, 1]
+        places.append(place)
+    return np.concatenate(places), cited
+
+
+def _lists(ids: Ids) -> Iterator[str]:
+    """Ids as parameters for ``json_each(?)``, so many at a time that they take little memory."""
+    for first in range(0, len(ids), _FETCH):
+        yield json_list(ids[first : first + _FETCH].tolist())
 
 
 def _check_steps(steps: int) -> None:

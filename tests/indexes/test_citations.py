@@ -179,6 +179,40 @@ def test_expansion_agrees_with_a_breadth_first_walk(tmp_path: Path, direction: s
     connection.close()
 
 
+@pytest.mark.parametrize("at_once", [1, 7, 50_000])
+def test_an_expansion_taken_in_parts_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """A dictionary of all neighbours took gigabytes. The order is that of the tuples that were sorted then."""
+    dice = random.Random(at_once)
+    connection = open_for_building(tmp_path / "catalog.sqlite")
+    counts = {i: dice.choice([None, 0, 1, 1, 5, 2**62]) for i in range(1, 401)}
+    connection.executemany(
+        "INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", list(counts.items())
+    )
+    edges = [EdgeRow(seed, dice.randrange(10, 401)) for seed in range(1, 6) for _ in range(150)]
+    citations.insert_edges(connection, edges)
+    monkeypatch.setattr(citations, "_FETCH", at_once)
+    reaching: dict[int, set[int]] = {}
+    for edge in edges:
+        reaching.setdefault(edge.cited, set()).add(edge.citing)
+    for filters, passes in (
+        (ResolvedFilters(), lambda i: True),
+        (ResolvedFilters(min_citations=1), lambda i: (counts[i] or 0) >= 1),
+        (ResolvedFilters(exclude=frozenset(range(10, 200))), lambda i: i >= 200),
+        (ResolvedFilters(within=frozenset()), lambda i: False),
+    ):
+        rows = sorted(
+            (-len(seeds), 1, counts[i] is None, -(counts[i] or 0), i)
+            for i, seeds in reaching.items()
+            if passes(i)
+        )
+        expected = [NeighbourRow(row[-1], -row[0], row[1]) for row in rows]
+        found = citations.expand(connection, range(1, 6), "references", 1, filters, 30, 5)
+        assert found == (len(expected), expected[5:35])
+    connection.close()
+
+
 def test_an_expansion_without_bound_is_refused(
     catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
