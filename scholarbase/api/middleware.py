@@ -12,13 +12,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.problems import unexpected
+from scholarbase.api.problems import logged_path, unexpected
 
 log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 _SANE_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Methods counted by their name. A client may send any word, and each would be a series for ever."""
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -63,15 +65,15 @@ class Requests:
         try:
             await self._app(inner, receive, send_with_headers)
         except Exception:
-            log.exception("%s %s failed id=%s", scope["method"], scope["path"], request_id)
+            log.exception("%s %s failed id=%s", scope["method"], logged_path(scope), request_id)
             if status:  # the answer is on its way: cutting it off is all that can still be said
                 raise
             await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - began
             route = getattr(inner.get("route"), "path", "none")
-            self._count.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._count.labels(method, route, str(status)).inc()
             self._seconds.labels(route).observe(seconds)
-            log.info(
-                "%s %s %d %.1f ms id=%s", scope["method"], scope["path"], status, seconds * 1000, request_id
-            )
+            path = logged_path(scope)
+            log.info("%s %s %d %.1f ms id=%s", scope["method"], path, status, seconds * 1000, request_id)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import string
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, ScholarBaseError
 
@@ -26,6 +29,15 @@ def problem(status: int, slug: str, title: str, detail: str) -> Response:
     return Response(orjson.dumps(body), status, media_type=MEDIA_TYPE)
 
 
+def logged_path(scope: Scope) -> str:
+    """A request's path as a log line shows it: as it was sent, with ``%0a`` for a line break, so that no path
+    can end the line and write another. Whatever is no visible ASCII character is percent-encoded."""
+    raw: bytes | None = scope.get("raw_path")
+    if raw is not None:
+        return quote(raw, safe=string.punctuation)
+    return quote(scope["path"], safe=string.punctuation.replace("%", ""), errors="backslashreplace")
+
+
 def install(app: FastAPI) -> None:
     """Have every error of the application answered by a problem document."""
     app.add_exception_handler(ScholarBaseError, _ours)
@@ -36,7 +48,8 @@ def install(app: FastAPI) -> None:
 def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, ScholarBaseError)
     if error.status >= 500:
-        log.error("%s %s: %s id=%s", request.method, request.url.path, error, request.scope.get("request_id"))
+        path = logged_path(request.scope)
+        log.error("%s %s: %s id=%s", request.method, path, error, request.scope.get("request_id"))
     return problem(error.status, error.slug, error.title, str(error))
 
 

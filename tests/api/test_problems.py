@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scholarbase.api import problems
 from scholarbase.api.app import create_app
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
@@ -170,6 +171,23 @@ def test_an_error_that_is_not_ours_is_500_and_stands_in_the_log(
     assert "a secret detail" in caplog.text
     # The server goes on.
     assert http.get("/healthz").status_code == 200
+
+
+def test_a_path_with_a_line_break_writes_one_line_of_the_log(
+    http: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``%0a`` was decoded, so that whoever asked could write a line of their own."""
+    with caplog.at_level(logging.INFO):
+        http.get("/nothing%0aGET%20/forged%c2%85%e2%80%a8")
+        http.get("/v1/papers/x%0d%0aGET%20/forged")
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("scholarbase")]
+    assert any("GET /nothing%0aGET%20/forged%c2%85%e2%80%a8 404" in message for message in messages)
+    assert all(message.isprintable() for message in messages)
+
+
+def test_a_path_without_its_raw_form_is_logged_encoded() -> None:
+    assert problems.logged_path({"path": "/a b/100%\n\x85é"}) == "/a%20b/100%25%0A%C2%85%C3%A9"
+    assert problems.logged_path({"path": "/ab", "raw_path": b"/%61b\xff?"}) == "/%61b%FF?"
 
 
 def test_a_part_that_fails_is_503(

@@ -78,6 +78,16 @@ def test_metrics_count_requests_by_route(server: str) -> None:
     assert after[missing] - before.get(missing, 0) == 1
 
 
+def test_methods_that_nobody_knows_are_one_series(server: str) -> None:
+    """Each word sent as a method became a series of its own, for as long as the server ran."""
+    for method in ("BREW", "WHEN", "TRACE"):
+        assert httpx.request(method, f"{server}/healthz").status_code in (400, 405)
+    text = httpx.get(f"{server}/metrics").text
+    assert "BREW" not in text
+    assert "TRACE" not in text
+    assert 'method="other"' in text
+
+
 def test_request_ids_are_given_back_and_stand_in_the_log(sample_library: Path) -> None:
     said: list[str] = []
     with serving(sample_library, said=said) as (url, _):
