@@ -135,11 +135,18 @@ class Catalog:
             ) from error
 
     def venue_keys(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The keys of all venues that go by these names, their other names included."""
+        """The keys under which papers of these venues may stand: the names given, and all names of every
+        venue that goes by one of them. A paper keeps its source's spelling, which may be any of these."""
         keys = {venue_key(name) for name in names}
+        if not keys:
+            return ()
         with self.connection() as connection:
             rows = connection.execute(
-                "SELECT venue_key FROM venue_names WHERE name_key IN (SELECT value FROM json_each(?))",
+                """
+                SELECT name_key FROM venue_names WHERE venue_key IN (
+                    SELECT venue_key FROM venue_names WHERE name_key IN (SELECT value FROM json_each(?))
+                )
+                """,
                 (orjson.dumps(sorted(keys)).decode(),),
             ).fetchall()
         return tuple(sorted(keys | {row[0] for row in rows}))
@@ -161,8 +168,15 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
         return "SELECT arxiv_id, id FROM papers WHERE arxiv_id IN (SELECT value FROM json_each(?))", (listed,)
     if scheme == "CorpusId":
         numbers = orjson.dumps(sorted(int(v) for v in values if int(v) < 2**63)).decode()
-        return "SELECT corpus_id, id FROM papers WHERE corpus_id IN (SELECT value FROM json_each(?))", (
-            numbers,
+        # A paper may have other corpus ids besides its own: those are aliases.
+        return (
+            """
+            SELECT corpus_id, id FROM papers WHERE corpus_id IN (SELECT value FROM json_each(?1))
+            UNION ALL
+            SELECT value, paper_id FROM aliases
+            WHERE scheme = 'CorpusId' AND value IN (SELECT CAST(value AS TEXT) FROM json_each(?1))
+            """,
+            (numbers,),
         )
     return (
         "SELECT value, paper_id FROM aliases WHERE scheme = ? AND value IN (SELECT value FROM json_each(?))",

@@ -77,6 +77,23 @@ def test_venues_by_key(catalog: Catalog) -> None:
     assert catalog.venue_keys([]) == ()
 
 
+def test_a_venue_is_found_under_any_of_its_names(sample_library: Path, tmp_path: Path) -> None:
+    """Papers whose source calls the venue NIPS were not found by its full name."""
+    full = "neural information processing systems"
+    copy = shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME)
+    with closing(sqlite3.connect(copy)) as db, db:
+        db.executemany(
+            "INSERT INTO venue_names VALUES (?, ?)",
+            [(full, full), ("nips", full), ("neurips", full), ("icml", "icml")],
+        )
+    catalog = Catalog(copy, readers=1)
+    for name in (full, "NeurIPS", " Nips "):
+        assert catalog.venue_keys([name]) == (full, "neurips", "nips")
+    assert catalog.venue_keys(["NIPS", "other"]) == (full, "neurips", "nips", "other")
+    assert catalog.venue_keys(["ICML"]) == ("icml",)
+    catalog.close()
+
+
 def test_a_paper_without_arxiv_id_goes_by_its_corpus_id() -> None:
     assert canonical_id("1706.03762", 5) == "arXiv:1706.03762"
     assert canonical_id(None, 5) == "CorpusId:5"
