@@ -12,7 +12,7 @@ import sqlite3
 import unicodedata
 from hashlib import blake2b
 from itertools import combinations
-from typing import Final
+from typing import Final, NamedTuple
 
 from rapidfuzz.distance import Indel
 
@@ -32,11 +32,11 @@ _CANDIDATES: Final = 100
 _TELLING: Final = 2000
 """Titles that the rare words may match together: ranking them takes a few milliseconds."""
 _COUNTED: Final = 5000
-"""Where counting the titles of a word stops."""
+"""Where counting the titles of a word, or of several together, stops."""
 _LOOKED_UP: Final = 60
 """Words of a title that are counted; the longest titles have about forty."""
-_PAIRED: Final = 4
-"""Words of a title that are paired when they are too common to stand alone."""
+_COMBINED: Final = 4
+"""Words of a title that are combined when they are too common to stand alone."""
 
 _READING: Final = "The titles"
 
@@ -158,53 +158,95 @@ def similarity(a: str, b: str) -> float:
     return Indel.normalized_similarity(a, b)
 
 
+class _Expression(NamedTuple):
+    """An FTS5 expression for like titles. ``telling``: it matches no more than ``_TELLING``."""
+
+    text: str
+    telling: bool
+
+
 def _candidates(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
 ) -> list[tuple[int, str]]:
-    """The papers whose titles share the most telling words with this one."""
+    """The papers whose titles share the most telling words with this one.
+
+    If no words tell it from others, any ``_TELLING`` of the titles that share them are taken: the one that is
+    meant may be missed, unless it is the same.
+    """
     expression = _rare_words(connection, title)
     if expression is None:
         return []
+    if not expression.telling:
+        return connection.execute(
+            f"""
+            SELECT p.id, p.title
+            FROM (SELECT rowid FROM fulltext WHERE fulltext MATCH ? LIMIT ?) AS some
+            CROSS JOIN papers AS p ON p.id = some.rowid WHERE {condition}
+            """,
+            [expression.text, _TELLING, *params],
+        ).fetchall()
     return connection.execute(
         f"""
         SELECT p.id, p.title FROM fulltext CROSS JOIN papers AS p ON p.id = fulltext.rowid
         WHERE fulltext MATCH ? AND {condition}
         ORDER BY bm25(fulltext, 1.0, 0.0), p.id LIMIT ?
         """,
-        [expression, *params, _CANDIDATES],
+        [expression.text, *params, _CANDIDATES],
     ).fetchall()
 
 
-def _rare_words(connection: sqlite3.Connection, title: str) -> str | None:
-    """An FTS5 expression for the titles that share a rare word, or two common ones, with this title.
+def _rare_words(connection: sqlite3.Connection, title: str) -> _Expression | None:
+    """The titles that share with this one a rare word, or common ones that are rare together.
 
-    How many papers it matches stays within a few thousand, so that ranking them takes milliseconds.
+    All alternatives together match no more than ``_TELLING`` papers, so that ranking them takes milliseconds.
+    Where there is no such alternative, it is the one that is rarest.
     """
     each = list(dict.fromkeys(word.casefold() for word in words(title)))[:_LOOKED_UP]
-    counted = [(_frequency(connection, word), place, f'"{word}"') for place, word in enumerate(each)]
-    known = sorted(term for term in counted if term[0])
+    known = _counted(connection, [f'"{word}"' for word in each])
     if not known:
         # Every word is misspelt, or unknown in this form: words that begin alike may do.
         prefixes = [f'"{word[: (len(word) + 1) // 2]}" *' for word in words(title) if len(word) >= 6]
-        known = [(1, place, prefix) for place, prefix in enumerate(prefixes[:_PAIRED])]
+        known = _counted(connection, prefixes[:_COMBINED])
+    if not known:
+        return None
     alternatives: list[str] = []
     matched = 0
     while known and (matched + known[0][0] <= _TELLING):
-        papers, _, term = known.pop(0)
+        papers, term = known.pop(0)
         matched += papers
         alternatives.append(term)
-    telling = [term for _, _, term in known if term.strip('"') not in STOP_WORDS]
-    common = (telling or [term for _, _, term in known])[:_PAIRED]
-    alternatives += [f"({a} AND {b})" for a, b in combinations(common, 2)]
-    if not alternatives:
-        alternatives = common
-    return f"title : ({' OR '.join(alternatives)})" if alternatives else None
+    telling = [term for _, term in known if term.strip('"') not in STOP_WORDS]
+    common = (telling or [term for _, term in known])[:_COMBINED]
+    rarest = common[0] if common else ""
+    for size in range(2, len(common) + 1):
+        together = _counted(connection, [" AND ".join(some) for some in combinations(common, size)])
+        if not together:
+            break
+        rarest = together[0][1]
+        fitting = 0
+        for papers, terms in together:
+            if matched + papers > _TELLING:
+                break
+            matched += papers
+            alternatives.append(f"({terms})")
+            fitting += 1
+        if fitting == len(together):
+            break
+    if alternatives:
+        return _Expression(f"title : ({' OR '.join(alternatives)})", telling=True)
+    return _Expression(f"title : ({rarest})", telling=False)
 
 
-def _frequency(connection: sqlite3.Connection, word: str) -> int:
-    """How many titles hold the word, as FTS5 stems it; counting stops where it is common."""
+def _counted(connection: sqlite3.Connection, expressions: list[str]) -> list[tuple[int, str]]:
+    """The expressions that some title matches, the rarest first, each with how many do."""
+    counted = [(_frequency(connection, text), place, text) for place, text in enumerate(expressions)]
+    return [(papers, text) for papers, _, text in sorted(counted) if papers]
+
+
+def _frequency(connection: sqlite3.Connection, expression: str) -> int:
+    """How many titles match, with words as FTS5 stems them; counting stops where it is common."""
     row = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)",
-        (f'title : "{word}"', _COUNTED),
+        (f"title : ({expression})", _COUNTED),
     ).fetchone()
     return int(row[0])

@@ -192,6 +192,38 @@ def test_titles_of_common_words_are_found_among_thousands_like_them(catalog: sql
     assert titles.match(catalog, "A neural model of graph image", 3)[0].id == 100_000
 
 
+def test_words_common_together_too_do_not_have_every_title_ranked(
+    catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs were not counted: titles that all hold the same words were all ranked."""
+    monkeypatch.setattr(titles, "_TELLING", 50)
+    monkeypatch.setattr(titles, "_COUNTED", 120)
+    catalog.executemany(
+        "INSERT INTO papers(id, title, title_hash) VALUES (?, ?, ?)",
+        [
+            (1000 + i, title, titles.title_hash(title))
+            for i in range(300)
+            for title in [f"Deep learning number {'i' * (i // 20)} {i}"]
+        ],
+    )
+    needle = "Deep sea number"
+    catalog.execute("INSERT INTO papers(id, title, title_hash) VALUES (9000, ?, 1)", (needle,))
+    fulltext.index_range(catalog, 1000, 9000)
+    for typed in ("deep learning number", "deep learning", "learning"):
+        assert 0 < len(titles._candidates(catalog, typed, "1", [])) <= titles._TELLING
+    # A pair that is too common hides neither a rare word nor a paper that is there under this very title.
+    assert titles.match(catalog, "Deep sea of numbers", 1)[0].id == 9000
+    assert titles.match(catalog, "Deep learning number iiiiiiiiiiiiii 299", 1) == [(1299, 1.0)]
+    assert titles.match(catalog, "deep learning number 7!", 1) == [(1007, 1.0)]
+
+
+def test_beginnings_of_words_are_counted_too(
+    catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(titles, "_TELLING", 2)
+    assert len(titles._candidates(catalog, "Learnnig", "1", [])) == 2
+
+
 def test_min_score_out_of_range_is_refused(catalog: sqlite3.Connection) -> None:
     for wrong in (-0.1, 1.1, float("nan")):
         with pytest.raises(InvalidRequest, match="min_score"):
