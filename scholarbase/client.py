@@ -243,7 +243,8 @@ class Client(_Base):
         return self._send(wire.search(request))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """All results of a search, page after page, up to ``limit``. The arguments are those of ``search``."""
+        """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
+        a hybrid search 1,000. Each paper comes once. The arguments are those of ``search``."""
         return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     # -- titles -----------------------------------------------------------------------------------------
@@ -474,7 +475,8 @@ class AsyncClient(_Base):
         return await self._send(wire.search(request))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> AsyncIterator[Hit]:
-        """All results of a search, page after page, up to ``limit``. The arguments are those of ``search``."""
+        """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
+        a hybrid search 1,000. Each paper comes once. The arguments are those of ``search``."""
         return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     # -- titles -----------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from scholarbase.indexes import catalog, citations, titles
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models import (
@@ -209,7 +210,8 @@ class Library:
         return self._answer(self._resolve(request))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """All results of a search, page after page, up to ``limit``. The arguments are those of ``search``."""
+        """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
+        a hybrid search 1,000. Each paper comes once. The arguments are those of ``search``."""
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     @property
@@ -491,14 +493,8 @@ _NO_REQUEST_FILTERS: Final = Filters()
 
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
-        index = EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
-        if index.snapshot != snapshot:
-            index.close()
-            raise LibraryCorrupt(
-                f"The vectors in {path} are of snapshot {index.snapshot}, and the library is {snapshot}: they are "
-                "another build's. Restore the copy, or ingest again."
-            )
-        return index
+        check_contents(path / "vectors", snapshot)
+        return EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
     from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
@@ -553,14 +549,16 @@ def _next(offset: int, count: int, total: int) -> int | None:
 
 
 def _pages(page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
-    """Items of one page after the other, until there are no more or ``limit`` are given."""
+    """Items of one page after the other, until there are no more or ``limit`` are given. Each paper comes once:
+    where vectors are searched approximately, two pages may share one."""
     offset: int | None = 0
-    given = 0
-    while offset is not None and (limit is None or given < limit):
-        size = 100 if limit is None else min(100, limit - given)
-        answer = page(size, offset)
-        yield from answer.results
-        given += len(answer.results)
+    seen: set[str] = set()
+    while offset is not None and (limit is None or len(seen) < limit):
+        answer = page(100 if limit is None else min(100, limit - len(seen)), offset)
+        for item in answer.results:
+            if item.paper.id not in seen:
+                seen.add(item.paper.id)
+                yield item
         offset = answer.next_offset
 
 

@@ -35,6 +35,8 @@ MAX_BATCH: Final = 100
 """Searches in one HTTP request."""
 MAX_TITLES: Final = 1000
 """Titles in one HTTP request."""
+MAX_TITLE_MATCHES: Final = 100
+"""Matches of one title: those beyond are hardly like it."""
 MIN_TITLE_SCORE: Final = 0.7
 """How alike titles must be unless a call says otherwise; :mod:`scholarbase.indexes.titles` says what was measured."""
 
@@ -186,8 +188,8 @@ def check_title(title: str) -> None:
 
 
 def check_title_match(limit: int, min_score: float) -> None:
-    """Raises InvalidRequest: ``limit`` is not within 1..1000, or ``min_score`` not above 0 and at most 1."""
-    check_page(limit, 0)
+    """Raises InvalidRequest: ``limit`` is not within 1..100, or ``min_score`` not above 0 and at most 1."""
+    _whole(limit, "limit", 1, MAX_TITLE_MATCHES)
     if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 < min_score <= 1:
         raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
 

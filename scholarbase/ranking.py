@@ -42,6 +42,9 @@ MAX_SYNTAX_MATCHES: Final = 200_000
 """Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
 CACHED_COUNTS: Final = 1024
 MAX_CACHED_IDS: Final = 100
+MAX_FTS5_WORDS: Final = 256
+"""Different words of a free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
+has fewer. BM25 vectors take any text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class Ranker:
             syntax = request.engine in (None, "fts5") and query_syntax.is_syntax(request.q)
             engine = request.engine or ("fts5" if syntax else "bm25")
             if engine == "fts5":
-                expression = query_syntax.compile(request.q) if syntax else query_syntax.free_text(request.q)
+                expression = query_syntax.compile(request.q) if syntax else _free_text(request.q)
         depth = self._depth(request, mode)
         if mode == "hybrid" and syntax and expression is not None:
             filters = self._within_expression(expression, filters)
@@ -163,13 +166,14 @@ class Ranker:
     def _depth(self, request: SearchRequest, mode: Mode) -> int:
         end = request.offset + request.limit
         deepest = self._settings.fusion_depth if mode == "hybrid" else MAX_WINDOW
-        if end > deepest:
+        if request.offset >= deepest:
             raise InvalidRequest(
-                f"offset {request.offset} and limit {request.limit} reach result {end}, and a {mode} search goes to "
-                f"{deepest}: narrow the search with filters"
+                f"offset {request.offset} is beyond result {deepest}, the last that a {mode} search goes to: narrow "
+                "the search with filters"
                 + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
             )
-        return deepest if mode == "hybrid" else next(tier for tier in TIERS if end <= tier)
+        # The last page ends where paging does, however long a page was asked for.
+        return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
     def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
         """A boolean query says what must match, so in a hybrid search it holds for the dense leg too."""
@@ -201,7 +205,7 @@ class Ranker:
             [leg] = legs
             reachable = min(leg.total, MAX_WINDOW) if leg.relation == "eq" else MAX_WINDOW
             total, relation = leg.total, leg.relation
-        span = slice(request.offset, request.offset + request.limit)
+        span = slice(request.offset, min(request.offset + request.limit, query.depth))
         if query.mode == "hybrid":
             page = [
                 RankedPaper(f.id, f.score, _of_fused(f) if request.explain else None) for f in fused[span]
@@ -260,7 +264,7 @@ class Ranker:
         if len(vector.indices):
             return self._sparse(query, BM25, vector)
         # BM25's vectors leave stop words out, FTS5 keeps them: a query of nothing else is FTS5's.
-        expression = query_syntax.free_text(query.request.q)
+        expression = _free_text(query.request.q)
         return replace(self._fts5(replace(query, expression=expression)), name=BM25)
 
     def _learned(self, query: Query) -> _Leg:
@@ -323,6 +327,16 @@ class Ranker:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs)
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs)), "gte")
+
+
+def _free_text(q: str) -> str | None:
+    count = len({word.casefold() for word in query_syntax.words(q)})
+    if count > MAX_FTS5_WORDS:
+        raise InvalidRequest(
+            f"q has {count} different words, and engine 'fts5' ranks up to {MAX_FTS5_WORDS}: use engine 'bm25', "
+            "or a shorter text."
+        )
+    return query_syntax.free_text(q)
 
 
 def _of_fused(fused: Fused) -> tuple[LegExplanation, ...]:

@@ -305,6 +305,7 @@ class Paging:
         self._given = 0
         self._offset: int | None = 0
         self._snapshot: str | None = None
+        self._seen: set[str] = set()
 
     def window(self) -> tuple[int, int] | None:
         """``limit`` and ``offset`` of the next page, None after the last."""
@@ -330,8 +331,10 @@ class Paging:
                 "check that the server is ScholarBase's, of this version."
             )
         self._snapshot, self._offset = answer.snapshot, answer.next_offset
-        self._given += len(answer.results)
-        results: tuple[Any, ...] = answer.results
+        # Where vectors are searched approximately, two pages may share a paper: it comes once.
+        results = tuple(result for result in answer.results if result.paper.id not in self._seen)
+        self._seen.update(result.paper.id for result in results)
+        self._given += len(results)
         return results
 
 

@@ -166,7 +166,7 @@ REFUSED: list[tuple[Any, ...]] = [
     ("search", "gravity", {"mode": "hybrid"}),
     ("search", "gravity", {"engine": "learned"}),
     ("search", "gravity", {"limit": 0}),
-    ("search", "gravity", {"limit": 1000, "offset": 9500}),
+    ("search", "gravity", {"limit": 1000, "offset": 10_000}),
     ("search", "gravity", {"fields": ["titel"]}),
     ("search", "gravity", {"from_": "1994", "to": "1993"}),
     ("search", "gravity", {"from_": "last year"}),

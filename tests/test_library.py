@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 import pytest
 
+from scholarbase import ranking
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import (
@@ -139,8 +140,33 @@ def test_the_deepest_page_is_answered_and_the_next_refused(
     dense: Library, way: dict[str, Any], deepest: int
 ) -> None:
     assert not dense.search("x", offset=deepest - 10, limit=10, **way).results
-    with pytest.raises(InvalidRequest, match=f"{deepest}: narrow the search"):
-        dense.search("x", offset=deepest - 9, limit=10, **way)
+    # The last page ends where paging does, whatever its length.
+    assert not dense.search("x", offset=deepest - 9, limit=10, **way).results
+    with pytest.raises(InvalidRequest, match=f"beyond result {deepest}, .*narrow the search"):
+        dense.search("x", offset=deepest, limit=10, **way)
+
+
+@pytest.mark.parametrize("way", [{"engine": "bm25"}, {"engine": "fts5"}])
+def test_following_next_offset_ends_without_an_error(
+    sample: Library, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
+) -> None:
+    """Also where the length of a page does not divide the depth of paging."""
+    monkeypatch.setattr(ranking, "MAX_WINDOW", 50)
+    monkeypatch.setattr(ranking, "TIERS", (20, 50))
+    found, offset = [], 0
+    while offset is not None:
+        page = sample.search("gauge theory", mode="sparse", limit=7, offset=offset, fields=["id"], **way)
+        found += ids(page)
+        offset = page.next_offset
+    assert found == ids(sample.search("gauge theory", mode="sparse", limit=50, fields=["id"], **way))
+    assert len(found) == 50
+
+
+def test_a_page_long_text_is_not_ranked_word_by_word(sample: Library) -> None:
+    text = " ".join(f"word{number}" for number in range(257))
+    with pytest.raises(InvalidRequest, match="257 different words, and engine 'fts5' ranks up to 256"):
+        sample.search(text, engine="fts5")
+    assert sample.search(f"gauge {text}", engine="bm25").results
 
 
 # -- filters -----------------------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ def _http(request: Request, error: Exception) -> Response:
     answer = problem(error.status_code, slug, title, details.get(error.status_code, str(error.detail)))
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
+    if error.status_code == 405 and (taken := _methods(request)):
+        answer.headers["Allow"] = ", ".join(sorted(taken))
     return answer
 
 
@@ -103,3 +105,10 @@ def unexpected(request_id: str) -> Response:
         f"The server met an error that it does not know. Its log has the details under the id {request_id}."
     )
     return problem(500, "internal", "Internal error", detail)
+
+
+def _methods(request: Request) -> set[str]:
+    """What the path takes over all of its routes: the router's own answer names only one route's."""
+    route = getattr(request.scope.get("route"), "path", "").replace(":path}", "}")
+    taken = {method.upper() for method in request.app.openapi()["paths"].get(route, ())}
+    return taken | {"HEAD"} if "GET" in taken else taken

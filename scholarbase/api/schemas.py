@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from scholarbase.indexes.titles import MIN_SCORE
-from scholarbase.models import MAX_BATCH, MAX_LIMIT, MAX_TITLES, PAPER_FIELDS, SearchRequest, search_request
+from scholarbase.models import (
+    MAX_BATCH,
+    MAX_LIMIT,
+    MAX_TITLE_MATCHES,
+    MAX_TITLES,
+    PAPER_FIELDS,
+    SearchRequest,
+    search_request,
+)
 
 EXAMPLE_ID = "arXiv:hep-th/9301068"
 EXAMPLE_QUESTION = "How is two-dimensional QCD related to string theory?"
@@ -28,6 +36,7 @@ FieldNames = Annotated[
     ),
 ]
 Limit = Annotated[int, Field(description=f"How many results: 1 to {MAX_LIMIT}.", examples=[10])]
+TitleLimit = Annotated[int, Field(description=f"How many matches: 1 to {MAX_TITLE_MATCHES}.", examples=[5])]
 Offset = Annotated[
     int,
     Field(description="How many results to pass over: the `next_offset` of the page before.", examples=[0]),
@@ -162,7 +171,7 @@ class TitleParameters(BaseModel):
         description="The title, with typos and without its subtitle if need be.",
         examples=["Two Dimensional QCD is a String Theory"],
     )
-    limit: Limit = 5
+    limit: TitleLimit = 5
     min_score: MinScore = MIN_SCORE
     fields: FieldNames = None
 
@@ -176,7 +185,7 @@ class TitleBatchBody(BaseModel):
         max_length=MAX_TITLES,
         examples=[["Two Dimensional QCD is a String Theory"]],
     )
-    limit: Limit = 1
+    limit: TitleLimit = 1
     min_score: MinScore = MIN_SCORE
     fields: FieldNames = None
 

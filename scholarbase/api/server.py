@@ -157,7 +157,12 @@ def app_from_environment() -> FastAPI:
     logs.configure(settings.log_level)
     _end_with_parent()
     assert settings.library is not None
-    library = Library.open(settings.library, settings=settings)
+    try:
+        library = Library.open(settings.library, settings=settings)
+    except ScholarBaseError as error:
+        log.error("A serving process cannot start: %s", error)
+        time.sleep(1)  # it is started again at once
+        sys.exit(error.exit_code)
     return create_app(library, on_close=library.close)
 
 

@@ -43,7 +43,8 @@ from scholarbase.indexes.filters import NO_FILTERS, category_keys
 from scholarbase.indexes.schema import open_for_building
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, Payload, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import SNAPSHOT_FILE, EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.contents import write_contents
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
@@ -455,8 +456,8 @@ class _Job:
             vectors=config.to_dict() | {"computed_elsewhere": self._vectors_hash()},
             encoder=self._encoder.spec if self._encoder else None,
         )
-        # So that vectors of another build are found out: the two travel in one copy, but not always.
-        (self._folder.vectors / SNAPSHOT_FILE).write_text(f"{manifest.snapshot}\n")
+        # So that vectors of another build, or a copy that broke off, are found out.
+        write_contents(self._folder.vectors, manifest.snapshot)
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         with self._checkpoint.transaction():
             self._checkpoint.drop()

@@ -398,3 +398,19 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
         assert item[1] is not None
         assert item[1].indices == [number]
     assert lookup.get(601) is None
+
+
+@pytest.mark.parametrize("damage", ["cut short", "flipped bits", "missing"])
+def test_a_damaged_vectors_folder_is_found_out(sample_library: Path, tmp_path: Path, damage: str) -> None:
+    """Qdrant takes a filter's file that was cut short for what it is, and then finds nothing."""
+    library = Path(shutil.copytree(sample_library, tmp_path / "library"))
+    file = next((library / "vectors").glob("segments/*/payload_index/*citation*numeric/point_to_values.bin"))
+    held = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(held[: len(held) // 2] if damage == "cut short" else bytes([held[0] ^ 1]) + held[1:])
+    assert run_cli("verify", "--library", library).returncode == 10
+    if damage != "flipped bits":  # opening compares sizes, verifying hashes
+        with pytest.raises(LibraryCorrupt, match=r"point_to_values\.bin"):
+            Library.open(library)

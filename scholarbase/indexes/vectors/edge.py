@@ -60,8 +60,6 @@ EXACT_WITHIN: Final = 10_000
 """Up to so many ids in ``within``, all of them are compared: the graph has no links between them to walk, so that
 among 10,000 it found 0.97 of the true hits in one and a half times the time."""
 
-SNAPSHOT_FILE: Final = "snapshot"
-"""A file in the shard's folder that names the snapshot whose vectors these are."""
 _IDS_AT_ONCE: Final = 10_000
 
 
@@ -101,12 +99,6 @@ class EdgeIndex:
                 private.close()
             raise
         return cls(shard, path, config, private)
-
-    @property
-    def snapshot(self) -> str | None:
-        """The snapshot whose vectors these are; None for a shard that is not a finished library's."""
-        file = self.path / SNAPSHOT_FILE
-        return file.read_text().strip() if file.is_file() else None
 
     def search_dense(
         self, vector: npt.NDArray[np.float32], limit: int, filters: ResolvedFilters, *, exact: bool = False
