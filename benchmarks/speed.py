@@ -1,7 +1,7 @@
 """Speed: what `make bench` runs. Every part stands beside its floor, measured in the same run.
 
 A library of arXiv papers is built from the data folder, and real questions (AutoScholarQuery) are asked of it in the
-process and over HTTP. Ratios are the results; seconds depend on the machine.
+process. Ratios are the results; seconds depend on the machine.
 
     python benchmarks/speed.py --data ../shared/data --papers 100000
 """
@@ -12,19 +12,15 @@ import argparse
 import json
 import lzma
 import os
-import re
 import shutil
 import sqlite3
 import statistics
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
-import httpx
 import orjson
 import qdrant_edge
 from rich.console import Console
@@ -41,7 +37,6 @@ from scholarbase.ingest.progress import reporter
 from scholarbase.library import Library
 
 QUESTIONS = 200
-CLIENTS = 10
 
 
 def cut(data: Path, papers: int, target: Path) -> None:
@@ -98,29 +93,6 @@ def median(call: Callable[[str], object], questions: Sequence[str]) -> float:
         call(question)
         times.append(time.perf_counter() - began)
     return statistics.median(times) * 1000
-
-
-def throughput(url: str, paths: Sequence[str]) -> float:
-    """Requests a second, by clients that each wait for their answers."""
-    queue = iter(paths)
-    lock = threading.Lock()
-
-    def work() -> None:
-        with httpx.Client(base_url=url, timeout=60) as client:
-            while True:
-                with lock:
-                    path = next(queue, None)
-                if path is None:
-                    return
-                client.get(path).raise_for_status()
-
-    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return len(paths) / (time.perf_counter() - began)
 
 
 def main() -> int:
@@ -182,28 +154,6 @@ def main() -> int:
         vectors.close()
         papers.close()
 
-    command = [
-        sys.executable,
-        "-m",
-        "scholarbase.cli",
-        "serve",
-        "--library",
-        str(library_path),
-        "--port",
-        "0",
-    ]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert server.stderr is not None
-        url = next(m[1] for line in server.stderr if (m := re.search(r" at (http://\S+) with", line)))
-        threading.Thread(target=server.stderr.read, daemon=True).start()
-        searches = [str(httpx.QueryParams(q=q, fields="title", limit=10)) for q in questions]
-        health = throughput(url, ["/healthz"] * 1000)
-        searched = throughput(url, [f"/v1/search?{s}" for s in searches] * 3)
-        row(f"searches over HTTP, {CLIENTS} clients", searched, health, "/s", "/healthz of the same server")
-    finally:
-        server.terminate()
-        server.wait()
     Console(width=None if sys.stdout.isatty() else 150).print(table)
     return 0
 
