@@ -23,7 +23,7 @@ from scholarbase.errors import (
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, citations, titles
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
 from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
@@ -231,7 +231,7 @@ class Library:
         return ResolvedFilters(
             first_day=filters.first_day,
             last_day=filters.last_day,
-            categories=filters.category,
+            categories=tuple(sorted(set[str]().union(*map(category_forms, filters.category)))),
             venues=self._catalog.venue_keys(filters.venue) if filters.venue else (),
             min_citations=filters.min_citations,
             within=within,

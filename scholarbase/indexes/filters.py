@@ -41,3 +41,15 @@ def category_keys(categories: list[str]) -> list[str]:
     keys = set(categories)
     keys.update(category.split(".", 1)[0] for category in categories)
     return sorted(keys)
+
+
+_LOWER_CASE_CLASSES = frozenset({"cond-mat", "physics"})
+
+
+def category_forms(category: str) -> set[str]:
+    """A category as it was written and as arXiv writes it: ``CS.cl`` is ``cs.CL``, ``Physics.Flu-dyn`` is
+    ``physics.flu-dyn`` (https://arxiv.org/category_taxonomy)."""
+    archive, dot, subject = category.strip().partition(".")
+    archive = archive.lower()
+    subject = subject.lower() if archive in _LOWER_CASE_CLASSES else subject.upper()
+    return {category, f"{archive}{dot}{subject}"}
