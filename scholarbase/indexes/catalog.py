@@ -98,14 +98,8 @@ class Catalog:
 
     def resolve(self, identifiers: Sequence[Identifier]) -> list[int | None]:
         """The catalogue id of each identifier, None where the library does not hold it."""
-        by_scheme: dict[str, set[str]] = {}
-        for identifier in identifiers:
-            by_scheme.setdefault(identifier.scheme, set()).add(identifier.value)
-        found: dict[Identifier, int] = {}
         with self.connection() as connection:
-            for scheme, values in by_scheme.items():
-                for value, paper_id in connection.execute(*_lookup(scheme, values)):
-                    found[Identifier(scheme, str(value))] = paper_id
+            found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
     def papers(self, ids: Sequence[int], fields: Sequence[str]) -> list[Paper]:
@@ -160,6 +154,18 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA mmap_size = 1073741824")
     connection.execute("PRAGMA cache_size = -16384")
     return connection
+
+
+def find(connection: sqlite3.Connection, identifiers: Iterable[Identifier]) -> dict[Identifier, int]:
+    """The catalogue ids of those identifiers that are a paper's."""
+    by_scheme: dict[str, set[str]] = {}
+    for identifier in identifiers:
+        by_scheme.setdefault(identifier.scheme, set()).add(identifier.value)
+    return {
+        Identifier(scheme, str(value)): paper_id
+        for scheme, values in by_scheme.items()
+        for value, paper_id in connection.execute(*_lookup(scheme, values))
+    }
 
 
 def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:

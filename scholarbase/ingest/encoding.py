@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scholarbase.encoders import Encoder, Encodings, document_text
 from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
+from scholarbase.indexes.catalog import find
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.progress import Reporter
 from scholarbase.ingest.sources.vectors import open_vectors
@@ -97,26 +98,20 @@ def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int
 
 def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int64]:
     """Catalogue ids of the papers named, 0 where the library does not hold one."""
-    ids = np.zeros(len(names), dtype=np.int64)
-    for place, name in enumerate(names):
-        mended = arxiv_id_from_number(name)
-        try:
-            identifier = Identifier("arXiv", mended) if mended else parse(name)
-        except InvalidRequest:
-            continue
-        ids[place] = _paper_id(db, identifier) or 0
-    return ids
+    identifiers = [_identifier(name) for name in names]
+    found = find(db, (identifier for identifier in identifiers if identifier is not None))
+    return np.array([found.get(i, 0) if i is not None else 0 for i in identifiers], dtype=np.int64)
 
 
-def _paper_id(db: sqlite3.Connection, identifier: Identifier) -> int | None:
-    scheme, value = identifier
-    if scheme == "arXiv":
-        row = db.execute("SELECT id FROM papers WHERE arxiv_id = ?", (value,)).fetchone()
-    elif scheme == "CorpusId":
-        row = db.execute("SELECT id FROM papers WHERE corpus_id = ?", (int(value),)).fetchone()
-    else:
-        row = db.execute("SELECT paper_id FROM aliases WHERE scheme = ? AND value = ?", identifier).fetchone()
-    return None if row is None else int(row[0])
+def _identifier(name: str) -> Identifier | None:
+    """What a file of vectors calls a paper; None for what is no id of any form."""
+    mended = arxiv_id_from_number(name)
+    if mended:
+        return Identifier("arXiv", mended)
+    try:
+        return parse(name)
+    except InvalidRequest:
+        return None
 
 
 def _check_agreement(

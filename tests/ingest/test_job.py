@@ -414,3 +414,20 @@ def test_a_damaged_vectors_folder_is_found_out(sample_library: Path, tmp_path: P
     if damage != "flipped bits":  # opening compares sizes, verifying hashes
         with pytest.raises(LibraryCorrupt, match=r"point_to_values\.bin"):
             Library.open(library)
+
+
+def test_vectors_named_by_a_second_corpus_id_find_their_paper(
+    minilm: SentenceTransformersEncoder, tmp_path: Path
+) -> None:
+    release = lines(
+        tmp_path / "release",
+        papers=[
+            {"corpusid": 1, "title": "One paper", "externalids": {"ArXiv": "2001.00001"}},
+            {"corpusid": 2, "title": "One paper", "externalids": {"ArXiv": "2001.00001"}},
+        ],
+        abstracts=[{"corpusid": 1, "abstract": "Twice in the release."}],
+    )
+    np.save(tmp_path / "vectors.npy", minilm.encode_documents(["One paper\nTwice in the release."]).dense)
+    (tmp_path / "ids.txt").write_text("CorpusId:2\n")
+    manifest = ingest([release], tmp_path / "library", encoder=minilm, vectors=tmp_path / "vectors.npy")
+    assert (manifest.counts["dense_vectors"], manifest.counts["vectors_of_no_paper"]) == (1, 0)
