@@ -10,7 +10,6 @@ Every call only reads, so that one that met no answer, or a server too busy to g
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from scholarbase.models import (
     search_request,
     search_requests,
 )
+from scholarbase.remote import is_loopback
 from scholarbase.settings import load_settings
 
 log = logging.getLogger("scholarbase.client")
@@ -75,7 +75,7 @@ class _Base:
         self._retries = retries
         self._backoff = backoff
         # A proxy for the world outside cannot reach this machine's own addresses.
-        self._trust_env = not _is_loopback(url.host)
+        self._trust_env = not is_loopback(url.host)
         self._headers = httpx.Headers(
             {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"}
         )
@@ -110,13 +110,6 @@ def _address(base_url: str) -> httpx.URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise problem
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Client(_Base):

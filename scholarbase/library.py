@@ -14,7 +14,6 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import (
     EncoderError,
-    InvalidRequest,
     LibraryCorrupt,
     LibraryError,
     PaperNotFound,
@@ -29,8 +28,6 @@ from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models import (
-    CITATION_SORTS,
-    DIRECTIONS,
     PAPER_FIELDS,
     Citation,
     CitationSort,
@@ -47,9 +44,11 @@ from scholarbase.models import (
     SearchResponse,
     TitleMatch,
     TitleMatchResponse,
+    check_expansion,
     check_fields,
     check_ids,
     check_page,
+    check_sort,
     check_title,
     check_title_match,
     in_batch,
@@ -174,18 +173,24 @@ class Library:
             PaperNotFound: ``exclude`` or ``within`` names a paper that the library does not hold.
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
-        filters = Filters(
-            from_,
-            to,
-            _texts(category),
-            _texts(venue),
-            min_citations,
-            check_ids(exclude, "exclude") or (),
-            check_ids(within, "within"),
-        )
         return self.run(
-            SearchRequest(
-                q, mode, engine, limit, offset, check_fields(fields), filters, exact, explain, partial
+            search_request(
+                q,
+                mode=mode,
+                engine=engine,
+                limit=limit,
+                offset=offset,
+                fields=fields,
+                from_=from_,
+                to=to,
+                category=category,
+                venue=venue,
+                min_citations=min_citations,
+                exclude=exclude,
+                within=within,
+                exact=exact,
+                explain=explain,
+                partial=partial,
             )
         )
 
@@ -397,8 +402,7 @@ class Library:
         fields: Sequence[str] | None,
     ) -> CitationsResponse:
         check_page(limit, offset)
-        if sort not in CITATION_SORTS:
-            raise InvalidRequest(f"Unknown sort {sort!r}: it is one of {', '.join(CITATION_SORTS)}.")
+        check_sort(sort)
         wanted = check_fields(fields)
         filters = self._resolve_filters(asked)
         number = self._id(paper_id)
@@ -436,23 +440,10 @@ class Library:
             InvalidRequest: an argument cannot be right, or the walk takes too many edges.
             PaperNotFound: the library does not hold a seed.
         """
-        check_page(limit, offset)
-        if direction not in DIRECTIONS:
-            raise InvalidRequest(f"Unknown direction {direction!r}: it is one of {', '.join(DIRECTIONS)}.")
-        checked = check_ids(seeds, "seeds")
-        if not checked:
-            raise InvalidRequest("seeds is empty: give at least one paper id.")
+        checked = check_expansion(seeds, direction, limit, offset)
         wanted = check_fields(fields)
         filters = self._resolve_filters(
-            Filters(
-                from_,
-                to,
-                _texts(category),
-                _texts(venue),
-                min_citations,
-                check_ids(exclude, "exclude") or (),
-                check_ids(within, "within"),
-            )
+            Filters(from_, to, category, venue, min_citations, exclude, within)  # type: ignore[arg-type]  # it makes tuples
         )
         starts = self._ids(checked)
         with self._catalog.connection() as connection:
@@ -508,7 +499,7 @@ def _open_encoder(
     if manifest.encoder is None:
         return None
     stored = _stored_encoder(path)
-    wanted = encoder or encoder_location(path, settings)
+    wanted = encoder or encoder_location(path, manifest, settings)
     if wanted is None or wanted == "none":
         return None
     if isinstance(wanted, str):
@@ -531,16 +522,11 @@ def _stored_encoder(path: Path) -> dict[str, Any]:
     return stored
 
 
-def encoder_location(path: Path, settings: Settings) -> str | None:
+def encoder_location(path: Path, manifest: Manifest, settings: Settings) -> str | None:
     """The name, path or URL by which the library's query encoder opens; None where it needs none."""
-    manifest, _ = read_manifest(path)
     if manifest.encoder is None or settings.encoder == "none":
         return None
     return settings.encoder or _stored_encoder(path).get("location") or manifest.encoder.name
-
-
-def _texts(values: Sequence[str] | str) -> tuple[str, ...]:
-    return (values,) if isinstance(values, str) else tuple(values)
 
 
 def _next(offset: int, count: int, total: int) -> int | None:

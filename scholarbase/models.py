@@ -200,6 +200,25 @@ def check_page(limit: int, offset: int) -> None:
     _whole(offset, "offset", 0)
 
 
+def check_sort(sort: str) -> None:
+    """Raises InvalidRequest: citations are not sorted that way."""
+    _choice(sort, "sort", CITATION_SORTS)
+
+
+def check_expansion(seeds: Sequence[str], direction: str, limit: int, offset: int) -> tuple[str, ...]:
+    """The seeds of an expansion.
+
+    Raises:
+        InvalidRequest: there are none or too many, or the direction or the page cannot be right.
+    """
+    check_page(limit, offset)
+    _choice(direction, "direction", DIRECTIONS)
+    checked = check_ids(seeds, "seeds")
+    if not checked:
+        raise InvalidRequest("seeds is empty: give at least one paper id.")
+    return checked
+
+
 def check_ids(ids: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
     """Raises InvalidRequest: not a list of texts, or longer than ``MAX_IDS``."""
     if ids is None:

@@ -196,27 +196,24 @@ class Ranker:
         """
         request = query.request
         legs, failed = self._run_legs(query)
-        if query.mode == "hybrid":
-            fused = fuse({leg.name: leg.hits for leg in legs}, k=self._settings.rrf_k)
-            reachable = min(len(fused), query.depth)
-            total, relation = self._hybrid_total(legs, len(fused))
-        else:
-            fused = []
-            [leg] = legs
-            reachable = min(leg.total, MAX_WINDOW) if leg.relation == "eq" else MAX_WINDOW
-            total, relation = leg.total, leg.relation
         span = slice(request.offset, min(request.offset + request.limit, query.depth))
         if query.mode == "hybrid":
+            fused = fuse({leg.name: leg.hits for leg in legs}, k=self._settings.rrf_k)
             page = [
                 RankedPaper(f.id, f.score, _of_fused(f) if request.explain else None) for f in fused[span]
             ]
+            total, relation = self._hybrid_total(legs, len(fused))
+            reachable = min(len(fused), query.depth)
         else:
+            [leg] = legs
             page = [
                 RankedPaper(
-                    hit.id, hit.score, _of_one(legs[0].name, rank, hit.score) if request.explain else None
+                    hit.id, hit.score, _of_one(leg.name, rank, hit.score) if request.explain else None
                 )
-                for rank, hit in enumerate(legs[0].hits[span], request.offset + 1)
+                for rank, hit in enumerate(leg.hits[span], request.offset + 1)
             ]
+            total, relation = leg.total, leg.relation
+            reachable = min(total, MAX_WINDOW) if relation == "eq" else MAX_WINDOW
         end = request.offset + len(page)
         return Ranking(page, total, relation, end if page and end < reachable else None, tuple(failed))
 

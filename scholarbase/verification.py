@@ -13,12 +13,11 @@ from pathlib import Path
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.schema import COUNTED_TABLES
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
-
-COUNTED = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 
 
 def verify(library: str | Path) -> Iterator[str]:
@@ -77,7 +76,7 @@ def _check_database(db: sqlite3.Connection) -> str:
 
 
 def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
-    for table in COUNTED:
+    for table in COUNTED_TABLES:
         held = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         if held != manifest.counts[table]:
             raise VerificationFailed(
@@ -88,7 +87,7 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
     ).fetchone()[0]
     if lost:
         raise VerificationFailed(f"{lost:,} abstracts belong to no paper.")
-    return "counts: " + ", ".join(f"{manifest.counts[table]:,} {table}" for table in COUNTED)
+    return "counts: " + ", ".join(f"{manifest.counts[table]:,} {table}" for table in COUNTED_TABLES)
 
 
 def _check_fulltext(path: Path) -> str:

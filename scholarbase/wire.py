@@ -6,10 +6,8 @@ Nothing here sends anything, so that :class:`scholarbase.client.Client` and ``As
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -26,8 +24,6 @@ from scholarbase.errors import (
 )
 from scholarbase.identifiers import parse
 from scholarbase.models import (
-    CITATION_SORTS,
-    DIRECTIONS,
     MAX_BATCH,
     MAX_TITLES,
     PAPER_FIELDS,
@@ -38,13 +34,16 @@ from scholarbase.models import (
     SearchRequest,
     SearchResponse,
     TitleMatchResponse,
+    check_expansion,
     check_fields,
     check_ids,
     check_page,
+    check_sort,
     check_title,
     check_title_match,
     in_batch,
 )
+from scholarbase.remote import retry_after
 
 MAX_QUERY_STRING: Final = 2000
 """Characters. A longer search goes as a body: proxies commonly end a URL's line at 8 kB, logs much earlier."""
@@ -195,8 +194,7 @@ def edges(
 ) -> Call[CitationsResponse]:
     """A page of a paper's citations or references."""
     check_page(limit, offset)
-    if sort not in CITATION_SORTS:
-        raise InvalidRequest(f"Unknown sort {sort!r}: it is one of {', '.join(CITATION_SORTS)}.")
+    check_sort(sort)
     wanted = check_fields(fields)
     content = {"limit": limit, "offset": offset, "sort": sort, **_filters(filters), **_fields(wanted)}
     path = f"{_paper_path(paper_id)}/{direction}"
@@ -213,12 +211,7 @@ def expand(
     fields: Sequence[str] | None,
 ) -> Call[ExpandResponse]:
     """The neighbours of a set of seeds."""
-    check_page(limit, offset)
-    if direction not in DIRECTIONS:
-        raise InvalidRequest(f"Unknown direction {direction!r}: it is one of {', '.join(DIRECTIONS)}.")
-    checked = check_ids(seeds, "seeds")
-    if not checked:
-        raise InvalidRequest("seeds is empty: give at least one paper id.")
+    checked = check_expansion(seeds, direction, limit, offset)
     wanted = check_fields(fields)
     content = {
         "seeds": list(checked),
@@ -385,7 +378,7 @@ class Attempts:
         self._made += 1
         if response.status_code not in RETRIED or self._made > self._retries:
             return None
-        asked = _retry_after(response)
+        asked = retry_after(response)
         if asked is None:
             return self._pause()
         # Those who were told the same should not all come back at the same instant.
@@ -480,14 +473,3 @@ def _advice(response: httpx.Response, request_id: str | None) -> str:
     if status >= 500:
         return "its log says why" + (f", under the request id {request_id}." if request_id else ".")
     return "check that the address is that of a ScholarBase server of this version, without /v1 at its end."
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds that the server asks to wait: a number, or until a date (RFC 9110, section 10.2.3)."""
-    value = response.headers.get("Retry-After", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None  # absent, or in neither form: the back-off stands

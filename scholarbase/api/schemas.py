@@ -90,14 +90,6 @@ Within = Annotated[
 MinScore = Annotated[
     float, Field(description="How alike titles must be: above 0, at most 1 (the same).", examples=[MIN_SCORE])
 ]
-PaperId = Annotated[
-    str,
-    Field(
-        description="A paper's id in any form: arXiv (new or old, with version or prefix, or a link), CorpusId:, "
-        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:.",
-        examples=[EXAMPLE_ID],
-    ),
-]
 
 
 class SearchParameters(BaseModel):

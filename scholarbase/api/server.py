@@ -28,7 +28,7 @@ from scholarbase.api.app import create_app
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
 from scholarbase.library import Library, encoder_location
-from scholarbase.manifest import read_manifest
+from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.api")
@@ -46,7 +46,7 @@ def serve(path: Path, settings: Settings) -> None:
         LibraryError, EncoderError, VectorIndexError: the library cannot be served.
         AddressError: the port is taken, or the address is not this machine's.
     """
-    read_manifest(path)
+    manifest, _ = read_manifest(path)
     listener = _listen(settings.host, settings.port)
     # uvicorn raises the signal that stopped it once more: by default that kills before anything is tidied.
     before = signal.signal(signal.SIGTERM, _stop)
@@ -54,7 +54,7 @@ def serve(path: Path, settings: Settings) -> None:
         if settings.workers == 1:
             _serve_alone(path, settings, listener)
         else:
-            _serve_together(path, settings, listener)
+            _serve_together(path, manifest, settings, listener)
     except (KeyboardInterrupt, _Stopped):
         log.info("Stopped.")
     finally:
@@ -133,12 +133,12 @@ def _serve_alone(path: Path, settings: Settings, listener: socket.socket) -> Non
         uvicorn.Server(_config(create_app(library, on_close=library.close), settings)).run(sockets=[listener])
 
 
-def _serve_together(path: Path, settings: Settings, listener: socket.socket) -> None:
+def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener: socket.socket) -> None:
     runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
     os.environ["SCHOLARBASE_LIBRARY"] = str(path)
     try:
-        with _shared_encoder(path, settings, runtime / "encoder.sock") as encoder:
+        with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
             os.environ["SCHOLARBASE_ENCODER"] = encoder
             # Opened once here, so that what is wrong with the library is said once, and not by every process.
             with Library.open(path, encoder=encoder, settings=settings) as library:
@@ -167,9 +167,9 @@ def app_from_environment() -> FastAPI:
 
 
 @contextmanager
-def _shared_encoder(path: Path, settings: Settings, at: Path) -> Iterator[str]:
+def _shared_encoder(path: Path, manifest: Manifest, settings: Settings, at: Path) -> Iterator[str]:
     """One process with the model, started again should it die; its address. ``none`` where none is needed."""
-    name = encoder_location(path, settings)
+    name = encoder_location(path, manifest, settings)
     if name is None or name.startswith(("http://", "https://", "unix:")):
         yield name or "none"
         return

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import os
 import time
 from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -25,6 +23,7 @@ import orjson
 
 from scholarbase.encoders.base import EncoderSpec, Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
+from scholarbase.remote import is_loopback, retry_after
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for one batch."""
@@ -223,7 +222,7 @@ class HttpEncoder:
                 advice = _ADVICE.get(response.status_code, "check its log.")
                 if response.status_code != 429 and response.status_code < 500:
                     raise EncoderError(f"{problem}: {advice}")
-                asked = _retry_after(response)
+                asked = retry_after(response)
                 if asked is not None:
                     wait = asked
                 if wait > MAX_WAIT:
@@ -308,28 +307,9 @@ def _open_client(endpoint: Endpoint, api_key: str | None, timeout: float) -> htt
         transport = httpx.HTTPTransport(uds=os.fspath(endpoint.socket))
         return httpx.Client(transport=transport, headers=headers, timeout=timeout)
     # A proxy for the world outside cannot reach this machine's own addresses.
-    return httpx.Client(headers=headers, timeout=timeout, trust_env=not _is_loopback(endpoint.url))
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds that the service asks to wait: a number, or until a date (RFC 9110, section 10.2.3)."""
-    value = response.headers.get("Retry-After")
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None  # not in either form: the back-off stands
+    return httpx.Client(
+        headers=headers, timeout=timeout, trust_env=not is_loopback(urlsplit(endpoint.url).hostname or "")
+    )
 
 
 def _read_vector(value: object, where: str) -> npt.NDArray[np.float64]:

@@ -18,7 +18,7 @@ import orjson
 from scholarbase.errors import InvalidRequest, LibraryCorrupt
 from scholarbase.indexes.filter_sql import filter_sql, json_list, reading
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.models import CITATION_SORTS, CitationSort, Direction
+from scholarbase.models import CitationSort, Direction, check_sort
 
 Ids = npt.NDArray[np.int64]
 
@@ -163,8 +163,7 @@ def page(
         InvalidRequest: an unknown sort, or ``both`` as the direction.
         LibraryCorrupt: the edges cannot be read.
     """
-    if sort not in CITATION_SORTS:
-        raise InvalidRequest(f"Unknown sort {sort!r}: it is one of {', '.join(CITATION_SORTS)}.")
+    check_sort(sort)
     near, far = _ends(direction)
     condition, params = filter_sql(filters, "p")
     # The ids of the page first: contexts are long, and the sort of a hub need not carry them.

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Final
 
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from scholarbase.indexes import fulltext
+
+COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
+"""Whose rows the manifest counts, and verifying a library counts again."""
 
 migrations = Migrations("scholarbase-catalog")
 

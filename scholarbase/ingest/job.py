@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from scholarbase.encoders import Encoder
+from scholarbase.encoders import Encoder, EncoderSpec
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import (
     InvalidRequest,
@@ -40,7 +40,7 @@ from scholarbase.errors import (
 )
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.filters import NO_FILTERS, category_keys
-from scholarbase.indexes.schema import open_for_building
+from scholarbase.indexes.schema import COUNTED_TABLES, open_for_building
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, Payload, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.contents import write_contents
@@ -139,7 +139,8 @@ class _Job:
     def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
         files = self._used(discover(sources))
         facts = self._hash(files)
-        plan = self._plan(facts)
+        spec = self._encoder.spec if self._encoder else None
+        plan = _plan(facts, self._rules.keep, spec, self._vectors_hash())
         if self._sealed():
             # An earlier run got as far as the manifest, and only moving is left: of this library, or of another.
             pending = Manifest.from_bytes(
@@ -170,7 +171,7 @@ class _Job:
             self._index_text()
             lookup = self._encode()
             config, bm25 = self._index_vectors(lookup)
-            self._seal(facts, config, bm25)
+            self._seal(facts, config, bm25, plan["vectors"])
         finally:
             self._db.close()
         return self._publish()
@@ -185,15 +186,6 @@ class _Job:
 
     # -- fingerprint ------------------------------------------------------------------------------------
 
-    def _plan(self, facts: Sequence[SourceFact]) -> dict[str, Any]:
-        """What must stay the same from a job's first start to its end."""
-        return {
-            "sources": [asdict(fact) for fact in facts],
-            "keep": self._rules.keep,
-            "encoder": self._encoder.spec.to_dict() if self._encoder else None,
-            "vectors": self._vectors_hash(),
-        }
-
     def _vectors_hash(self) -> str | None:
         if self._vectors is None:
             return None
@@ -203,9 +195,11 @@ class _Job:
     def _hash(self, files: Sequence[SourceFile]) -> list[SourceFact]:
         with self._reporter.stage("fingerprint", "bytes", sum(f.size for f in files)) as tracker:
             facts = []
+            done = 0
             for file in files:
                 facts.append(SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path)))
-                tracker.at(sum(fact.bytes for fact in facts))
+                done += file.size
+                tracker.at(done)
                 tracker.advance(file.size)
         return facts
 
@@ -315,17 +309,16 @@ class _Job:
     # -- full text --------------------------------------------------------------------------------------
 
     def _index_text(self) -> None:
+        if self._checkpoint.get("fulltext_done"):
+            return
         last = int(self._checkpoint.get("fulltext", 0))
         done = self._scalar("SELECT count(*) FROM papers WHERE id <= ?", last)
         total = self._scalar("SELECT count(*) FROM papers")
-        if self._checkpoint.get("fulltext_done"):
-            return
         with self._reporter.stage("index full text", "papers", total, done) as tracker:
             while (end := self._nth_id_after(last, ROWS_PER_COMMIT)) is not None:
                 with self._checkpoint.transaction():
-                    fulltext.index_range(self._db, last + 1, end)
+                    count = fulltext.index_range(self._db, last + 1, end)
                     self._checkpoint.set("fulltext", end)
-                count = self._scalar("SELECT count(*) FROM papers WHERE id > ? AND id <= ?", last, end)
                 done += count
                 tracker.at(done)
                 tracker.advance(count)
@@ -344,10 +337,8 @@ class _Job:
     # -- encode -----------------------------------------------------------------------------------------
 
     def _encode(self) -> DenseLookup:
-        if self._encoder is None:
-            return DenseParts(self._folder.dense).open()
         parts = DenseParts(self._folder.dense)
-        if self._checkpoint.get("encoded"):
+        if self._encoder is None or self._checkpoint.get("encoded"):
             return parts.open()
         counts: Counter[str] = Counter()
         if self._vectors is None:
@@ -438,7 +429,9 @@ class _Job:
 
     # -- seal -------------------------------------------------------------------------------------------
 
-    def _seal(self, facts: Sequence[SourceFact], config: VectorConfig, bm25: Bm25Parameters) -> None:
+    def _seal(
+        self, facts: Sequence[SourceFact], config: VectorConfig, bm25: Bm25Parameters, vectors: str | None
+    ) -> None:
         """Everything in its last form, under its name in the building folder."""
         with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
             counts = self._counts(index, config)
@@ -453,7 +446,7 @@ class _Job:
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
             fulltext={"tokenizer": fulltext.TOKENIZER, "title_weight": fulltext.TITLE_WEIGHT},
             bm25=bm25.to_dict(),
-            vectors=config.to_dict() | {"computed_elsewhere": self._vectors_hash()},
+            vectors=config.to_dict() | {"computed_elsewhere": vectors},
             encoder=self._encoder.spec if self._encoder else None,
         )
         # So that vectors of another build, or a copy that broke off, are found out.
@@ -465,7 +458,7 @@ class _Job:
 
     def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
         counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))
-        for table in ("papers", "abstracts", "aliases", "authors", "venues", "edges"):
+        for table in COUNTED_TABLES:
             counts[table] = self._scalar(f"SELECT count(*) FROM {table}")
         counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
         counts["points"] = index.count(NO_FILTERS)
@@ -478,9 +471,8 @@ class _Job:
             return False
         if not self._folder.catalog.exists():
             return True
-        with sqlite3.connect(self._folder.catalog) as db:
+        with closing(sqlite3.connect(self._folder.catalog)) as db:
             row = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
-        db.close()
         return row is not None and row[0] == snapshot_id(self._folder.pending_manifest.read_bytes())
 
     def _publish(self) -> Manifest:
@@ -504,26 +496,31 @@ class _Job:
 
 def _finish_catalog(path: Path) -> None:
     """One file without a log beside it, compact, safe on the disk."""
-    db = sqlite3.connect(path, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         free, pages = (
             db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count")
         )
         if free > pages // 5:
             db.execute("VACUUM")
-    finally:
-        db.close()
+
+
+def _plan(
+    sources: Sequence[SourceFact], keep: str, encoder: EncoderSpec | None, vectors: str | None
+) -> dict[str, Any]:
+    """What must stay the same from a job's first start to its end."""
+    return {
+        "sources": [asdict(fact) for fact in sources],
+        "keep": keep,
+        "encoder": encoder.to_dict() if encoder else None,
+        "vectors": vectors,
+    }
 
 
 def _plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that made a library."""
-    return {
-        "sources": [asdict(fact) for fact in manifest.sources],
-        "keep": manifest.rules["keep"],
-        "encoder": manifest.encoder.to_dict() if manifest.encoder else None,
-        "vectors": manifest.vectors["computed_elsewhere"],
-    }
+    vectors = manifest.vectors["computed_elsewhere"]
+    return _plan(manifest.sources, manifest.rules["keep"], manifest.encoder, vectors)
 
 
 def _difference(begun: dict[str, Any], now: dict[str, Any]) -> str:
