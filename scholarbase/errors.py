@@ -18,6 +18,12 @@
     ├── VectorIndexError      the vector index fails, or cannot be reached
     ├── AddressError          the port is taken, or the address is not ours
     ├── VerificationFailed    `scholarbase verify` found a difference
+    ├── EvaluationError       an evaluation that cannot go on
+    │   ├── QueryFileError    a query file, or a line of it, that cannot be read
+    │   ├── RunNotFound       no run there
+    │   ├── RunExists         a run, or something else, is in the way
+    │   ├── RunDamaged        it is not what its manifest says
+    │   └── RunMismatch       two runs that cannot be compared
     └── ClientError           what the client meets on its way to a server
         ├── ServerUnreachable no answer: refused, timed out, cut off
         └── ServerFailure     an answer that is no answer: 5xx, or not JSON
@@ -175,6 +181,50 @@ class VerificationFailed(ScholarBaseError):
     exit_code = 10
     slug = "verification"
     title = "Verification failed"
+
+
+class EvaluationError(ScholarBaseError):
+    """An evaluation that cannot go on."""
+
+    exit_code = 12
+    slug = "evaluation"
+    title = "Evaluation failed"
+
+
+class QueryFileError(EvaluationError):
+    """A query file, a qrels file or a trajectory that cannot be read, or a line of one that cannot be right."""
+
+    exit_code = 13
+    slug = "query-file"
+    title = "Query file unreadable"
+
+
+class RunNotFound(EvaluationError):
+    """There is no run at the path."""
+
+    slug = "run-not-found"
+    title = "Run not found"
+
+
+class RunExists(EvaluationError):
+    """A run of other settings, or something that is no run, is in the way of a new one."""
+
+    slug = "run-exists"
+    title = "Run exists"
+
+
+class RunDamaged(EvaluationError):
+    """A run folder does not hold what its manifest says."""
+
+    slug = "run-damaged"
+    title = "Run damaged"
+
+
+class RunMismatch(EvaluationError):
+    """Two runs of different snapshots or query sets, which say nothing about each other."""
+
+    slug = "run-mismatch"
+    title = "Runs not comparable"
 
 
 class ClientError(ScholarBaseError):

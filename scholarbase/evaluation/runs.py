@@ -1,0 +1,328 @@
+"""A run is a folder: what was found for every query, what counts as right, and how to make it again.
+
+    manifest.json       facts, no times: snapshot, query set, search settings, counts, hashes of the files, command
+    run.trec.gz         query_id Q0 paper_id rank score tag: https://github.com/usnistgov/trec_eval
+    qrels.trec.gz       query_id 0 paper_id grade
+    queries.jsonl.gz    each query with its answers, as they were resolved in the library
+    papers.jsonl.gz     title and year of the first results and of the answers, so that a report needs no library
+    calls.jsonl.gz      an agent's tool calls, where the run is a trajectory
+    seconds.json        how long each query took: the one file that differs between two identical runs
+
+The gzip files carry no time, so that identical runs have identical files. TREC tools order a run by its scores,
+read as 32-bit floats, and break ties by id: the scores written here fall strictly, by the least step where a search
+gave two papers the same one, so that every tool sees the ranking as it was.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+import numpy as np
+import orjson
+
+from scholarbase.errors import RunDamaged, RunNotFound
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+RUN: Final = "run.trec.gz"
+QRELS: Final = "qrels.trec.gz"
+QUERIES: Final = "queries.jsonl.gz"
+PAPERS: Final = "papers.jsonl.gz"
+CALLS: Final = "calls.jsonl.gz"
+SECONDS: Final = "seconds.json"
+HASHED: Final = (RUN, QRELS, QUERIES, PAPERS, CALLS)
+
+Kind = Literal["search", "trajectory", "import"]
+Found = Literal["id", "title", "absent"]
+
+
+class RankedId(NamedTuple):
+    """A result: the paper's canonical id and its score."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer, resolved: the canonical id of the library's paper, or of one that the library does not hold.
+
+    ``found`` says how: by its ``id``, by its ``title``, or not at all (``absent``).
+    """
+
+    paper_id: str
+    found: Found
+    grade: int = 1
+
+    @property
+    def held(self) -> bool:
+        return self.found != "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query with its answers resolved, each paper once. ``pool`` holds canonical ids."""
+
+    id: str
+    text: str
+    answers: tuple[JudgedAnswer, ...]
+    intent: str | None = None
+    category: str | None = None
+    date: str | None = None
+    pool: tuple[str, ...] | None = None
+
+    @property
+    def relevant(self) -> tuple[JudgedAnswer, ...]:
+        """The answers with a grade above zero: what recall counts."""
+        return tuple(answer for answer in self.answers if answer.grade > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperNote:
+    """What a report says of a paper."""
+
+    title: str | None
+    year: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call of an agent; docs/evaluation.md has the JSON form. ``ids`` are canonical, best first.
+
+    ``kind`` is what the call did: search, expand, inspect, or answer (the agent's own final ranking).
+    """
+
+    query_id: str
+    call: int
+    tool: str
+    kind: Literal["search", "expand", "inspect", "answer"]
+    arguments: Mapping[str, Any]
+    ids: tuple[str, ...]
+    round: int
+    parent: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """The facts of a run.
+
+    ``queries`` has name, format, sha256, count and notes; ``search`` what every search was told, None for a run that
+    was made elsewhere; ``answers`` how many were given and held, and how they were found; ``files`` the SHA-256 of
+    each file. ``command`` makes the run again.
+    """
+
+    name: str
+    kind: Kind
+    snapshot: str
+    papers: int
+    version: str
+    queries: dict[str, Any]
+    search: dict[str, Any] | None
+    answers: dict[str, int]
+    command: str
+    files: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+    @property
+    def identity(self) -> str:
+        """A hash of what decides the results: two runs with one identity have the same files. The command and the
+        hashes of the files are not part of it."""
+        facts = {k: v for k, v in asdict(self).items() if k not in ("command", "files", "name")}
+        return hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+    def to_bytes(self) -> bytes:
+        return orjson.dumps(
+            asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in memory. ``rankings`` has an entry for every query, empty where nothing was found."""
+
+    manifest: RunManifest
+    queries: tuple[JudgedQuery, ...]
+    rankings: Mapping[str, tuple[RankedId, ...]]
+    papers: Mapping[str, PaperNote] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def depth(self) -> int:
+        """How many results a query was given at most: the depth of R@All."""
+        return max(map(len, self.rankings.values()), default=0)
+
+
+# -- scores ---------------------------------------------------------------------------------------------
+
+
+def strictly_falling(scores: Sequence[float]) -> list[float]:
+    """The scores as 32-bit floats, each below the one before it by the least step where it was not already."""
+    out: list[float] = []
+    last = np.float32(np.inf)
+    for score in scores:
+        value = np.float32(score)
+        if not value < last:
+            value = np.nextafter(last, np.float32(-np.inf))
+        out.append(float(value))
+        last = value
+    return out
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def write_run(folder: Path, run: Run) -> Run:
+    """Write a run under its final name, whole or not at all; what stood there is replaced. Returns it with the
+    hashes of its files in the manifest.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    building = folder.with_name(f".{folder.name}.writing")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    files = {
+        RUN: _trec_run(run),
+        QRELS: _trec_qrels(run.queries),
+        QUERIES: (orjson.dumps(asdict(query)) for query in run.queries),
+        PAPERS: (
+            orjson.dumps({"id": paper_id, "title": note.title, "year": note.year})
+            for paper_id, note in sorted(run.papers.items())
+        ),
+    }
+    if run.manifest.kind == "trajectory":
+        files[CALLS] = (orjson.dumps(asdict(call)) for call in run.calls)
+    hashes = {name: _write_lines(building / name, lines) for name, lines in files.items()}
+    (building / SECONDS).write_bytes(orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
+    facts = {name: getattr(run.manifest, name) for name in RunManifest.__dataclass_fields__}
+    manifest = RunManifest(**facts | {"files": hashes})
+    (building / MANIFEST).write_bytes(manifest.to_bytes())
+    _replace(building, folder)
+    return Run(manifest, run.queries, run.rankings, run.papers, run.seconds, run.calls)
+
+
+def _replace(new: Path, folder: Path) -> None:
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
+    """Write a gzip file without a time or a name in it, and give its SHA-256."""
+    with path.open("wb") as file:
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+            for line in lines:
+                packed.write(line + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _trec_run(run: Run) -> Iterator[bytes]:
+    tag = token(run.name)
+    for query in run.queries:
+        ranking = run.rankings.get(query.id, ())
+        scores = strictly_falling([result.score for result in ranking])
+        for rank, (result, score) in enumerate(zip(ranking, scores, strict=True), 1):
+            # The shortest digits that say this 32-bit float.
+            shown = str(np.float32(score))
+            yield f"{token(query.id)} Q0 {token(result.id)} {rank} {shown} {tag}".encode()
+
+
+def _trec_qrels(queries: Iterable[JudgedQuery]) -> Iterator[bytes]:
+    for query in queries:
+        for answer in query.answers:
+            yield f"{token(query.id)} 0 {token(answer.paper_id)} {answer.grade}".encode()
+
+
+_TOKEN: Final = "".join(chr(c) for c in range(33, 127) if chr(c) != "%")
+
+
+def token(text: str) -> str:
+    """A text as one field of a TREC file, which ends at white space: that, ``%`` and what is not ASCII become
+    percent escapes."""
+    return quote(text, safe=_TOKEN)
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder, with every file seen to be the one that the manifest describes.
+
+    Raises:
+        RunNotFound: there is no run.
+        RunDamaged: a file is missing, changed or unreadable.
+    """
+    manifest = read_manifest(folder)
+    for name, sha256 in manifest.files.items():
+        path = folder / name
+        if name not in HASHED or not path.is_file():
+            raise RunDamaged(
+                f"The run at {folder} has lost its file {name}: make it again ({manifest.command})."
+            )
+        if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+            raise RunDamaged(
+                f"{path} is not the file that the run's manifest describes: make the run again ({manifest.command})."
+            )
+    try:
+        queries = tuple(_judged(row) for row in _rows(folder / QUERIES))
+        papers = {row["id"]: PaperNote(row["title"], row["year"]) for row in _rows(folder / PAPERS)}
+        calls = tuple(
+            Call(**row | {"ids": tuple(row["ids"])})
+            for row in (_rows(folder / CALLS) if CALLS in manifest.files else ())
+        )
+        found: dict[str, list[RankedId]] = {query.id: [] for query in queries}
+        for line in _lines(folder / RUN):
+            query_id, _, paper_id, _, score, _ = line.split()
+            found[unquote(query_id)].append(RankedId(unquote(paper_id), float(score)))
+        seconds = orjson.loads((folder / SECONDS).read_bytes()) if (folder / SECONDS).is_file() else {}
+    except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        raise RunDamaged(f"The run at {folder} cannot be read ({error}): make it again.") from error
+    rankings = {query_id: tuple(ranking) for query_id, ranking in found.items()}
+    return Run(manifest, queries, rankings, papers, seconds, calls)
+
+
+def read_manifest(folder: Path) -> RunManifest:
+    """Raises RunNotFound: there is no run; RunDamaged: its manifest cannot be read."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise RunNotFound(f'No run at {folder}: make one with "scholarbase eval run".')
+    try:
+        return RunManifest(**orjson.loads(path.read_bytes()))
+    except (TypeError, ValueError) as error:
+        raise RunDamaged(f"{path} is no manifest of a run ({error}): make the run again.") from error
+
+
+def _judged(row: dict[str, Any]) -> JudgedQuery:
+    answers = tuple(JudgedAnswer(**answer) for answer in row["answers"])
+    pool = None if row["pool"] is None else tuple(row["pool"])
+    return JudgedQuery(**row | {"answers": answers, "pool": pool})
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from lines
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    return map(orjson.loads, _lines(path))
