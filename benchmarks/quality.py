@@ -25,8 +25,8 @@ from rich.table import Table
 
 from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.ingest.progress import reporter
 from scholarbase.library import Library
+from scholarbase.progress import reporter
 
 NDCG, RECALL = nDCG @ 10, R @ 100
 

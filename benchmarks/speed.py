@@ -33,8 +33,8 @@ from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.job import ingest
-from scholarbase.ingest.progress import reporter
 from scholarbase.library import Library
+from scholarbase.progress import reporter
 
 QUESTIONS = 200
 

@@ -142,7 +142,7 @@ def ingest(
     from scholarbase.encoders import open_encoder
     from scholarbase.ingest.job import IngestRules
     from scholarbase.ingest.job import ingest as run
-    from scholarbase.ingest.progress import reporter
+    from scholarbase.progress import reporter
 
     target = _need_library(library, settings)
     rules = IngestRules(keep=keep or settings.keep, max_reject_share=settings.max_reject_share)  # type: ignore[arg-type]
@@ -376,8 +376,8 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     from scholarbase.indexes.vectors.edge import EdgeIndex
     from scholarbase.indexes.vectors.server import connect
     from scholarbase.indexes.vectors.transfer import load_into_server
-    from scholarbase.ingest.progress import reporter
     from scholarbase.manifest import read_manifest
+    from scholarbase.progress import reporter
 
     path = _need_library(library, settings)
     address = qdrant_url or settings.qdrant_url

@@ -16,7 +16,7 @@ from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.dense import DenseParts
-from scholarbase.ingest.progress import Reporter
+from scholarbase.progress import Reporter
 from scholarbase.ingest.sources.vectors import open_vectors
 
 DOCUMENTS_PER_PART: Final = 512

@@ -50,7 +50,7 @@ from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, storage_errors
-from scholarbase.ingest.progress import Reporter, SilentReporter, Tracker
+from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
 from scholarbase.ingest.writer import CatalogWriter

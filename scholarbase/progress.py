@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-log = logging.getLogger("scholarbase.ingest")
+log = logging.getLogger("scholarbase.progress")
 
 
 class Tracker(Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.ingest.progress import LogReporter
+from scholarbase.progress import LogReporter
 from tests.conftest import run_cli
 
 
