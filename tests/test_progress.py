@@ -57,7 +57,7 @@ def test_elsewhere_each_stage_says_a_line(small_snapshot: Path, tmp_path: Path) 
 
 
 def test_a_long_stage_says_how_much_is_left(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "scholarbase.ingest")
+    caplog.set_level(logging.INFO, "scholarbase.progress")
     with LogReporter(seconds=0.0).stage("encode", "papers", 200, 100) as tracker:
         tracker.at(150)
         tracker.advance(50)
