@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -40,15 +41,16 @@ def openapi() -> bytes:
 
 def cli_help() -> bytes:
     """The help of every command, one after the other."""
-    parts = []
-    for name in [None, *sorted(main.commands)]:
-        context = click.Context(main, info_name="scholarbase", terminal_width=100, max_content_width=100)
-        command: click.Command = main
-        if name is not None:
-            command = main.commands[name]
-            context = click.Context(command, parent=context, info_name=name, terminal_width=100)
-        parts.append(f"$ {context.command_path} --help\n\n{command.get_help(context)}\n")
-    return "\n\n".join(parts).encode()
+    context = click.Context(main, info_name="scholarbase", terminal_width=100, max_content_width=100)
+    return "\n\n".join(_helps(main, context)).encode()
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield f"$ {context.command_path} --help\n\n{command.get_help(context)}\n"
+    if isinstance(command, click.Group):
+        for name, child in sorted(command.commands.items()):
+            below = click.Context(child, parent=context, info_name=name, terminal_width=100)
+            yield from _helps(child, below)
 
 
 SNAPSHOTS = {"openapi.json": openapi, "cli-help.txt": cli_help}

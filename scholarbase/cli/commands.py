@@ -10,21 +10,17 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 import orjson
 
 from scholarbase import __version__, logs
+from scholarbase.cli.evaluation import evaluation
+from scholarbase.cli.options import library_option, need_library, open_source, where_options
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models import CITATION_SORTS, ENGINES, MODES
 from scholarbase.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from scholarbase.client import Client
-    from scholarbase.library import Library
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 INTERRUPTED = 130
 
@@ -44,7 +40,8 @@ class _Commands(click.Group):
             sys.exit(InvalidRequest.exit_code)
         except (click.Abort, KeyboardInterrupt):
             click.echo(
-                "scholarbase: interrupted; an ingest goes on when the same command is run again.", err=True
+                "scholarbase: interrupted; an ingest or an evaluation goes on when the same command is run again.",
+                err=True,
             )
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
@@ -67,37 +64,6 @@ def main(context: click.Context) -> None:
     settings = load_settings()
     logs.configure(settings.log_level)
     context.obj = settings
-
-
-def library_option(command: F) -> F:
-    return click.option(
-        "--library",
-        type=click.Path(path_type=Path),
-        help="The library's folder. [env: SCHOLARBASE_LIBRARY]",
-    )(command)
-
-
-def where_options(command: F) -> F:
-    """Where a question goes: a library here, or a server."""
-    for option in (
-        click.option(
-            "--url", help="A ScholarBase server to ask instead of a library. [env: SCHOLARBASE_URL]"
-        ),
-        library_option,
-        click.option(
-            "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print the answer's JSON."),
-    ):
-        command = option(command)
-    return command
-
-
-def _need_library(given: Path | None, settings: Settings) -> Path:
-    path = given or settings.library
-    if path is None:
-        raise InvalidRequest("Which library? Give --library DIR, or set SCHOLARBASE_LIBRARY.")
-    return path
 
 
 # -- ingest ---------------------------------------------------------------------------------------------
@@ -144,7 +110,7 @@ def ingest(
     from scholarbase.ingest.job import ingest as run
     from scholarbase.progress import reporter
 
-    target = _need_library(library, settings)
+    target = need_library(library, settings)
     rules = IngestRules(keep=keep or settings.keep, max_reject_share=settings.max_reject_share)  # type: ignore[arg-type]
     key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
     model = (
@@ -197,23 +163,11 @@ def serve(
     """Serve a library over HTTP."""
     from scholarbase.api.server import serve as run
 
-    path = _need_library(library, settings)
+    path = need_library(library, settings)
     run(path, load_settings(host=host, port=port, workers=workers, encoder=encoder, library=path))
 
 
 # -- ask ------------------------------------------------------------------------------------------------
-
-
-def _open(settings: Settings, library: Path | None, url: str | None, encoder: str | None) -> Library | Client:
-    if url is not None and library is not None:
-        raise InvalidRequest("Give --library or --url, not both: one is a folder here, the other a server.")
-    if url is None and (library or settings.library):
-        from scholarbase.library import Library
-
-        return Library.open(_need_library(library, settings), encoder=encoder, settings=settings)
-    from scholarbase.client import Client
-
-    return Client(url or settings.url)
 
 
 def _print(answer: Any, as_json: bool, show: Callable[[Any], None]) -> None:
@@ -254,7 +208,7 @@ def search(settings: Settings, /, q: str, **options: Any) -> None:
     place = {name: options.pop(name) for name in ("library", "url", "encoder")}
     options["fields"] = options["fields"] or None
     options["within"] = options["within"] or None
-    with _open(settings, **place) as source:
+    with open_source(settings, **place) as source:
         _print(source.search(q, **options), as_json, _shown("show_search"))
 
 
@@ -273,7 +227,7 @@ def title(
     as_json: bool,
 ) -> None:
     """Find the paper with TITLE, or with titles like it."""
-    with _open(settings, library, url, encoder or "none") as source:
+    with open_source(settings, library, url, encoder or "none") as source:
         _print(source.match_title(title, limit=limit), as_json, _shown("show_titles"))
 
 
@@ -290,7 +244,7 @@ def paper(
     as_json: bool,
 ) -> None:
     """Show the paper that PAPER_ID names: an arXiv id, DOI, CorpusId, link, ..."""
-    with _open(settings, library, url, encoder or "none") as source:
+    with open_source(settings, library, url, encoder or "none") as source:
         _print(source.paper(paper_id), as_json, _shown("show_paper"))
 
 
@@ -314,7 +268,7 @@ def _edges(direction: str) -> None:
         as_json = options.pop("as_json")
         place = {name: options.pop(name) for name in ("library", "url", "encoder")}
         place["encoder"] = place["encoder"] or "none"
-        with _open(settings, **place) as source:
+        with open_source(settings, **place) as source:
             _print(getattr(source, direction)(paper_id, **options), as_json, _shown("show_citations"))
 
 
@@ -341,7 +295,7 @@ def info(settings: Settings, library: Path | None, as_json: bool) -> None:
     """Tell what a library holds, and from what it was made."""
     from scholarbase.manifest import read_manifest
 
-    path = _need_library(library, settings)
+    path = need_library(library, settings)
     manifest, snapshot = read_manifest(path)
     if as_json:
         click.echo(manifest.to_bytes(), nl=False)
@@ -358,7 +312,7 @@ def verify(settings: Settings, library: Path | None) -> None:
     """Check a library: counts, edges, full text, vectors against rows, and the manifest's hash."""
     from scholarbase.verification import verify as run
 
-    path = _need_library(library, settings)
+    path = need_library(library, settings)
     for line in run(path):
         click.echo(line)
     click.echo(f"The library at {path} is as its manifest says.")
@@ -379,7 +333,7 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
 
-    path = _need_library(library, settings)
+    path = need_library(library, settings)
     address = qdrant_url or settings.qdrant_url
     if address is None:
         raise InvalidRequest("Which Qdrant server? Give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.")
@@ -410,5 +364,4 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     click.echo(f"{total:,} points are served by {address} as {settings.qdrant_alias!r}.")
 
 
-if __name__ == "__main__":
-    main()
+main.add_command(evaluation)

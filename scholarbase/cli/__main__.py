@@ -1,0 +1,5 @@
+"""``python -m scholarbase.cli``."""
+
+from scholarbase.cli.commands import main
+
+main()

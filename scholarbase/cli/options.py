@@ -1,0 +1,63 @@
+"""What several commands take, and where a question goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.client import Client
+    from scholarbase.library import Library
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def library_option(command: F) -> F:
+    return click.option(
+        "--library",
+        type=click.Path(path_type=Path),
+        help="The library's folder. [env: SCHOLARBASE_LIBRARY]",
+    )(command)
+
+
+def where_options(command: F) -> F:
+    """Where a question goes: a library here, or a server."""
+    for option in (
+        click.option(
+            "--url", help="A ScholarBase server to ask instead of a library. [env: SCHOLARBASE_URL]"
+        ),
+        library_option,
+        click.option(
+            "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the answer's JSON."),
+    ):
+        command = option(command)
+    return command
+
+
+def need_library(given: Path | None, settings: Settings) -> Path:
+    path = given or settings.library
+    if path is None:
+        raise InvalidRequest("Which library? Give --library DIR, or set SCHOLARBASE_LIBRARY.")
+    return path
+
+
+def open_source(
+    settings: Settings, library: Path | None, url: str | None, encoder: str | None
+) -> Library | Client:
+    if url is not None and library is not None:
+        raise InvalidRequest("Give --library or --url, not both: one is a folder here, the other a server.")
+    if url is None and (library or settings.library):
+        from scholarbase.library import Library
+
+        return Library.open(need_library(library, settings), encoder=encoder, settings=settings)
+    from scholarbase.client import Client
+
+    return Client(url or settings.url)
