@@ -350,7 +350,7 @@ class Client(_Base):
     # -- about ------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id and the manifest."""
+        """The snapshot id, the settings that decide rankings, and the manifest."""
         return self._send(wire.snapshot())
 
     def _pages(self, page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
@@ -582,7 +582,7 @@ class AsyncClient(_Base):
     # -- about ------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> dict[str, Any]:
-        """The snapshot id and the manifest."""
+        """The snapshot id, the settings that decide rankings, and the manifest."""
         return await self._send(wire.snapshot())
 
     async def _pages(

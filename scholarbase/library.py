@@ -455,9 +455,9 @@ class Library:
     # -- about ------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id and the manifest."""
+        """The snapshot id, what besides it decides rankings (settings, by their names), and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
-        return {"snapshot": self.snapshot_id, "manifest": content}
+        return {"snapshot": self.snapshot_id, "ranking": self.settings.ranking, "manifest": content}
 
     def ready(self) -> dict[str, str]:
         """Ask each part for something small: ``ok``, ``absent`` or a sentence of what is wrong."""

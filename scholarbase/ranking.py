@@ -198,7 +198,10 @@ class Ranker:
         legs, failed = self._run_legs(query)
         span = slice(request.offset, min(request.offset + request.limit, query.depth))
         if query.mode == "hybrid":
-            fused = fuse({leg.name: leg.hits for leg in legs}, k=self._settings.rrf_k)
+            # A weight for a leg that this search does not have says nothing here.
+            given = self._settings.fusion_weights or {}
+            weights = {leg.name: given[leg.name] for leg in legs if leg.name in given}
+            fused = fuse({leg.name: leg.hits for leg in legs}, k=self._settings.rrf_k, weights=weights)
             page = [
                 RankedPaper(f.id, f.score, _of_fused(f) if request.explain else None) for f in fused[span]
             ]
@@ -246,7 +249,13 @@ class Ranker:
             return _Leg("fts5", [], 0, "eq")
         expression = query.expression
         with self._catalog.connection() as connection:
-            hits = fulltext.search(connection, expression, query.depth, query.filters)
+            hits = fulltext.search(
+                connection,
+                expression,
+                query.depth,
+                query.filters,
+                title_weight=self._settings.fts5_title_weight,
+            )
             total = len(hits)
             if total == query.depth:
                 total = self._counted(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
 
 PREFIX = "SCHOLARBASE_"
 
 KeepRule = Literal["arxiv", "abstract", "title"]
+
+LEGS: Final = ("bm25", "fts5", "learned", "dense")
+"""What a fusion weight may be given to: the sparse leg by its engine, and the dense one."""
 
 
 class Settings(BaseSettings):
@@ -68,9 +73,69 @@ class Settings(BaseSettings):
 
     rrf_k: int = Field(60, ge=1, description="The k of reciprocal rank fusion.")
     fusion_depth: int = Field(
-        1000, ge=1000, le=10_000, description="How many results of each leg a hybrid search fuses."
+        1000,
+        ge=10,
+        le=10_000,
+        description="How many results of each leg a hybrid search fuses; also how deep its pages go.",
+    )
+    fusion_weights: Annotated[dict[str, float] | None, NoDecode] = Field(
+        None, description="What each leg counts in the fusion, such as dense=1.5,bm25=1; 1 where unset."
+    )
+    fts5_title_weight: float = Field(
+        2.0,
+        ge=0,
+        le=1000,
+        allow_inf_nan=False,
+        description="How much a word in a title counts for FTS5 against one in an abstract.",
     )
     readers: int = Field(8, ge=1, le=256, description="Read-only SQLite connections kept open by a process.")
+
+    @field_validator("fusion_weights", mode="before")
+    @classmethod
+    def _read_weights(cls, value: Any) -> Any:
+        return _weights_of(value) if isinstance(value, str) else value
+
+    @field_validator("fusion_weights", mode="after")
+    @classmethod
+    def _check_weights(cls, value: dict[str, float] | None) -> dict[str, float] | None:
+        for leg, weight in (value or {}).items():
+            if leg not in LEGS:
+                raise _refused(f"{leg!r} is no leg of a hybrid search: the legs are {', '.join(LEGS)}")
+            if not math.isfinite(weight) or weight < 0:
+                raise _refused(f"the weight of {leg} is {weight!r}: give a number of zero or more")
+        return value
+
+    @property
+    def ranking(self) -> dict[str, Any]:
+        """What decides rankings besides the snapshot, by the settings' names."""
+        return {
+            "rrf_k": self.rrf_k,
+            "fusion_depth": self.fusion_depth,
+            "fusion_weights": dict(sorted((self.fusion_weights or {}).items())),
+            "fts5_title_weight": self.fts5_title_weight,
+        }
+
+
+def _weights_of(text: str) -> dict[str, float] | None:
+    """``dense=1.5,bm25=1`` to weights; None for an empty text."""
+    weights: dict[str, float] = {}
+    for part in text.split(",") if text.strip() else []:
+        leg, equals, number = (piece.strip() for piece in part.partition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not leg:
+            raise _refused(f"{part.strip()!r} is no weight: give legs and numbers such as dense=1.5,bm25=1")
+        if leg in weights:
+            raise _refused(f"the leg {leg!r} has two weights: give each leg one")
+        weights[leg] = weight
+    return weights or None
+
+
+def _refused(sentence: str) -> PydanticCustomError:
+    # As a plain ValueError it would begin with "Value error"; the braces of a text are no fields of a template.
+    return PydanticCustomError("weights", "{sentence}", {"sentence": sentence})
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -229,9 +229,8 @@ def expand(
 
 def snapshot() -> Call[dict[str, Any]]:
     """What is served."""
-    return Call(
-        "GET", "/v1/snapshot", lambda data: {"snapshot": data["snapshot"], "manifest": data["manifest"]}
-    )
+    names = ("snapshot", "ranking", "manifest")
+    return Call("GET", "/v1/snapshot", lambda data: {name: data[name] for name in names})
 
 
 def _paper_path(paper_id: str) -> str:

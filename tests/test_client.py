@@ -320,7 +320,7 @@ def test_a_closed_client_says_so(server: str) -> None:
 
 # -- a server of somebody else's --------------------------------------------------------------------------
 
-SNAPSHOT = {"snapshot": "s1", "manifest": {"counts": {"papers": 1}}}
+SNAPSHOT = {"snapshot": "s1", "ranking": {"rrf_k": 60}, "manifest": {"counts": {"papers": 1}}}
 EMPTY = {"snapshot": "s1", "mode": "sparse", "engine": "bm25", "total": 0, "total_relation": "eq",
          "next_offset": None, "results": []}  # fmt: skip
 DROP = "drop"

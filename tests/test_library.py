@@ -34,6 +34,7 @@ from scholarbase.errors import (
 from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
 from scholarbase.models import PAPER_FIELDS, Filters, SearchRequest, SearchResponse
+from scholarbase.settings import Settings
 from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_edges, sample_rows, snapshot_of
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 
@@ -324,6 +325,50 @@ def test_syntax_counts_are_those_of_the_records(sample: Library) -> None:
     assert set(ids(answer)) >= both
     assert (answer.total, answer.total_relation) == (len(answer.results), "eq")
     assert len(answer.results) - len(both) <= 5, "more only for commas and endings"
+
+
+def test_settings_decide_the_fusion(dense_library: Path, minilm: SentenceTransformersEncoder) -> None:
+    settings = Settings(rrf_k=10, fusion_depth=10, fusion_weights={"dense": 2.5, "learned": 9.0})
+    library = Library.open(dense_library, encoder=minilm, settings=settings)
+    assert library.snapshot()["ranking"] == {
+        "rrf_k": 10,
+        "fusion_depth": 10,
+        "fusion_weights": {"dense": 2.5, "learned": 9.0},
+        "fts5_title_weight": 2.0,
+    }
+    answer = library.search("string theory", mode="hybrid", limit=1000, explain=True)
+    legs = {
+        name: library.search("string theory", mode=mode, limit=10).results
+        for name, mode in (("bm25", "sparse"), ("dense", "dense"))
+    }
+    weights = {"bm25": 1.0, "dense": 2.5}
+    scores: dict[str, float] = {}
+    for name, hits in legs.items():
+        for rank, hit in enumerate(hits, 1):
+            scores[hit.paper.id] = scores.get(hit.paper.id, 0) + weights[name] / (10 + rank)
+    assert [hit.score for hit in answer.results] == pytest.approx(sorted(scores.values(), reverse=True)[:10])
+    assert answer.next_offset is None
+    for hit in answer.results:
+        assert hit.score == pytest.approx(scores[hit.paper.id])
+        assert sum(leg.share for leg in hit.explain or ()) == pytest.approx(hit.score)
+    library._vectors.close()  # not close(), which would close the model too
+    library._catalog.close()
+
+
+def test_the_title_weight_is_a_setting(tmp_path: Path) -> None:
+    rows = [
+        {"corpusid": 1, "title": "Gravity", "abstract": "Of waves and of much else, said at length.",
+         "externalids": {"ArXiv": "2401.00001"}},
+        {"corpusid": 2, "title": "Waves in the sky", "abstract": "Gravity, gravity and gravity again, at length.",
+         "externalids": {"ArXiv": "2401.00002"}},
+        {"corpusid": 3, "title": "Other things", "abstract": "Nothing of it.", "externalids": {"ArXiv": "2401.00003"}},
+    ]  # fmt: skip
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
+    first = {}
+    for weight in (0.0, 50.0):
+        with Library.open(tmp_path / "library", settings=Settings(fts5_title_weight=weight)) as library:
+            first[weight] = library.search("gravity", engine="fts5", mode="sparse").results[0].paper.id
+    assert first == {0.0: "arXiv:2401.00002", 50.0: "arXiv:2401.00001"}
 
 
 @pytest.mark.parametrize("way", WAYS)

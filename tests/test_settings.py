@@ -39,7 +39,15 @@ def test_a_variable_that_is_no_setting_is_refused(monkeypatch: pytest.MonkeyPatc
         ("PORT", "http"),
         ("PORT", "70000"),
         ("WORKERS", "0"),
-        ("FUSION_DEPTH", "10"),
+        ("FUSION_DEPTH", "9"),
+        ("FUSION_WEIGHTS", "dense"),
+        ("FUSION_WEIGHTS", "dense=much"),
+        ("FUSION_WEIGHTS", "dense=-1"),
+        ("FUSION_WEIGHTS", "dense=inf"),
+        ("FUSION_WEIGHTS", "dense=1,dense=2"),
+        ("FUSION_WEIGHTS", "bm52=1"),
+        ("FTS5_TITLE_WEIGHT", "-1"),
+        ("FTS5_TITLE_WEIGHT", "inf"),
         ("LOG_LEVEL", "loud"),
         ("KEEP", "all"),
     ],
@@ -50,6 +58,24 @@ def test_a_value_that_cannot_be_right_is_refused(
     monkeypatch.setenv(PREFIX + name, value)
     with pytest.raises(InvalidRequest, match=f"{PREFIX}{name} is '{value}'"):
         load_settings()
+
+
+def test_fusion_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().fusion_weights is None
+    monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", " dense = 1.5, bm25=1 ")
+    assert load_settings().fusion_weights == {"dense": 1.5, "bm25": 1.0}
+    monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", "")
+    assert load_settings().fusion_weights is None
+
+
+def test_a_wrong_leg_is_refused_with_the_right_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", "{bm52}=1")
+    with pytest.raises(InvalidRequest) as refused:
+        load_settings()
+    assert str(refused.value) == (
+        "SCHOLARBASE_FUSION_WEIGHTS is '{bm52}=1': '{bm52}' is no leg of a hybrid search: the legs are bm25, fts5, "
+        "learned, dense."
+    )
 
 
 def test_what_is_said_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -368,8 +368,18 @@ class ExpandAnswer(BaseModel):
     results: list[NeighbourAnswer]
 
 
+class RankingAnswer(BaseModel):
+    rrf_k: int = Field(description="The k of reciprocal rank fusion.")
+    fusion_depth: int = Field(description="How many results of each leg a hybrid search fuses.")
+    fusion_weights: dict[str, float] = Field(
+        description="What a leg counts in the fusion; 1 where not named."
+    )
+    fts5_title_weight: float = Field(description="What a word in a title counts for FTS5.")
+
+
 class SnapshotAnswer(BaseModel):
     snapshot: Snapshot
+    ranking: RankingAnswer = Field(description="What decides rankings besides the snapshot: settings.")
     manifest: dict[str, Any] = Field(description="What the library holds, and from what it was made.")
 
 

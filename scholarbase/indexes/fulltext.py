@@ -88,9 +88,15 @@ def check(connection: sqlite3.Connection) -> None:
 
 
 def search(
-    connection: sqlite3.Connection, expression: str, limit: int, filters: ResolvedFilters = NO_FILTERS
+    connection: sqlite3.Connection,
+    expression: str,
+    limit: int,
+    filters: ResolvedFilters = NO_FILTERS,
+    *,
+    title_weight: float = TITLE_WEIGHT,
 ) -> list[ScoredId]:
-    """The ``limit`` best papers that match, best first, ties by id.
+    """The ``limit`` best papers that match, best first, ties by id. A word in a title counts ``title_weight``, one in
+    an abstract 1.
 
     Scores are BM25 (FTS5's, k1 = 1.2, b = 0.75) with its sign turned: above zero, larger is better.
 
@@ -102,7 +108,7 @@ def search(
     rows = _read(
         connection,
         f"""
-        SELECT fulltext.rowid, -bm25(fulltext, {TITLE_WEIGHT}, 1.0) AS score
+        SELECT fulltext.rowid, -bm25(fulltext, {float(title_weight)!r}, 1.0) AS score
         {source} ORDER BY score DESC, fulltext.rowid LIMIT ?
         """,
         expression,

@@ -18,7 +18,8 @@ router = APIRouter(tags=["about"])
     "/v1/snapshot", response_model=None, responses={200: {"model": SnapshotAnswer}}, summary="What is served"
 )
 def snapshot(library: OpenLibrary) -> Response:
-    """The snapshot id and the library's manifest: sources, rules, counts, encoder, index parameters."""
+    """The snapshot id, the settings that decide rankings, and the library's manifest: sources, rules, counts,
+    encoder, index parameters."""
     return answer(library.snapshot())
 
 
