@@ -1,0 +1,111 @@
+"""A run's measures by groups of its queries: intent, category, year and number of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.evaluation.measures import Evaluation, Over
+from scholarbase.evaluation.runs import JudgedQuery, Run
+from scholarbase.evaluation.statistics import Interval, bootstrap_interval
+
+Dimension = Literal["intent", "category", "year", "answers"]
+
+DIMENSIONS: Final[tuple[Dimension, ...]] = ("intent", "category", "year", "answers")
+NONE: Final = "(none)"
+"""The label of the queries that have nothing of a dimension."""
+
+BUCKETS: Final = ((1, 4), (5, 25), (26, 50), (51, 100), (101, 150), (151, 200), (201, None))
+"""Numbers of answers, first and last: ScholarQuest's five classes, and what lies below and above them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The ``n`` queries with one label, and for each measure the mean over them with its confidence interval.
+
+    An interval's own ``n`` is less where some of the queries have no value.
+    """
+
+    label: str
+    n: int
+    values: dict[str, Interval]
+
+
+def summary(evaluation: Evaluation, over: Over = "all") -> dict[str, Interval]:
+    """The mean of each measure over all queries, with its bootstrap confidence interval."""
+    return {
+        measure: bootstrap_interval(list(evaluation.values(measure, over).values()))
+        for measure in evaluation.measures
+    }
+
+
+def break_down(run: Run, evaluation: Evaluation, by: str, *, over: Over = "all") -> list[Group]:
+    """The run's measures for each group of its queries. Each query is in one group, so that their ``n`` add up;
+    those that have nothing of the dimension are in ``(none)``, which stands last.
+
+    ``by`` is ``intent`` or ``category`` (largest group first), ``year`` of the query's date, or ``answers``, the
+    number of relevant answers, held or not: how robust the run is to the size of the answer set.
+
+    Raises:
+        InvalidRequest: no such dimension, or the evaluation is of other queries.
+    """
+    members = _members(run, by)
+    known = {*evaluation.values(evaluation.measures[0]), *evaluation.unjudged}
+    if known != {query.id for query in run.queries}:
+        raise InvalidRequest(
+            f"The evaluation of {evaluation.run!r} is of other queries than those of the run {run.name!r}: "
+            "give the run that was evaluated."
+        )
+    groups = []
+    for label, queries in members.items():
+        values = {}
+        for measure in evaluation.measures:
+            by_query = evaluation.values(measure, over)
+            values[measure] = bootstrap_interval([by_query[q.id] for q in queries if q.id in by_query])
+        groups.append(Group(label, len(queries), values))
+    return groups
+
+
+def dimensions(run: Run) -> list[Dimension]:
+    """The dimensions worth showing: those by which the run's queries fall into two groups or more."""
+    return [by for by in DIMENSIONS if len(_members(run, by)) > 1]
+
+
+def group_label(query: JudgedQuery, by: str) -> str:
+    """The label of the query's group. Raises InvalidRequest: no such dimension."""
+    if by not in DIMENSIONS:
+        raise InvalidRequest(f"Unknown dimension {by!r}: it is one of {', '.join(DIMENSIONS)}.")
+    return _LABELS[by](query) or NONE
+
+
+def _members(run: Run, by: str) -> Mapping[str, list[JudgedQuery]]:
+    """The queries of each label, in the order in which the groups are shown."""
+    members: dict[str, list[JudgedQuery]] = {}
+    for query in run.queries:
+        members.setdefault(group_label(query, by), []).append(query)
+    by_size = by in ("intent", "category")
+
+    def place(name: str) -> tuple[bool, int, str]:
+        size = -len(members[name]) if by_size else 0
+        first = int(name.rstrip("+").partition("-")[0]) if by == "answers" and name != NONE else 0
+        return name == NONE, size or first, name
+
+    return {name: members[name] for name in sorted(members, key=place)}
+
+
+def _bucket(query: JudgedQuery) -> str | None:
+    count = len({answer.paper_id for answer in query.relevant})
+    for first, last in BUCKETS:
+        if count >= first and (last is None or count <= last):
+            return f"{first}+" if last is None else f"{first}-{last}"
+    return None
+
+
+_LABELS: Final[dict[str, Callable[[JudgedQuery], str | None]]] = {
+    "intent": lambda query: query.intent,
+    "category": lambda query: query.category,
+    "year": lambda query: query.date[:4] if query.date else None,
+    "answers": _bucket,
+}

@@ -1,0 +1,230 @@
+"""Two runs of one query set side by side: which queries gained, which lost, by how much, and where papers moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
+
+from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.evaluation.measures import Evaluation, Over, evaluate, ranked_ids
+from scholarbase.evaluation.runs import Run
+from scholarbase.evaluation.statistics import PairedTest, paired_test
+
+Mark = Literal["same", "up", "down", "new", "gone"]
+"""What became of a paper from the first run to the second; ``up`` is nearer to the top."""
+
+
+class Change(NamedTuple):
+    """A query's value in both runs; ``difference`` is b - a."""
+
+    query_id: str
+    text: str
+    a: float
+    b: float
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureComparison:
+    """One measure of both runs: the means over the queries that have a value in both, the paired test of their
+    difference, and the queries that gained, lost (each the greatest change first) or stayed the same."""
+
+    measure: str
+    a: float
+    b: float
+    test: PairedTest
+    gained: tuple[Change, ...]
+    lost: tuple[Change, ...]
+    same: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, measure by measure.
+
+    ``snapshots`` are those that the two were made on. ``differing`` names the search settings that are not the same,
+    with both values; a setting that a run does not have is None there. ``evaluations`` are those of the two runs.
+    ``notes`` are sentences to show beside the figures.
+    """
+
+    a: str
+    b: str
+    over: Over
+    snapshots: tuple[str, str]
+    measures: tuple[MeasureComparison, ...]
+    differing: Mapping[str, tuple[Any, Any]]
+    evaluations: tuple[Evaluation, Evaluation]
+    notes: tuple[str, ...] = ()
+
+    def of(self, measure: str) -> MeasureComparison:
+        """Raises InvalidRequest: the measure was not compared."""
+        for compared in self.measures:
+            if compared.measure == measure:
+                return compared
+        names = ", ".join(compared.measure for compared in self.measures)
+        raise InvalidRequest(f"{measure} was not compared: there are {names}.")
+
+
+def compare(
+    a: Run, b: Run, measures: Sequence[str], *, across_snapshots: bool = False, over: Over = "all"
+) -> Comparison:
+    """Compare run ``b`` with run ``a``, query by query.
+
+    Raises:
+        RunMismatch: the runs are of different query sets, or of different snapshots and ``across_snapshots`` is off.
+        InvalidRequest, EvaluationError: a run cannot be measured so; as ``evaluate``.
+    """
+    check_comparable(a, b, across_snapshots=across_snapshots)
+    first, second = evaluate(a, measures), evaluate(b, measures)
+    texts = {query.id: query.text for query in a.queries}
+    compared = tuple(_compare(name, first, second, texts, over) for name in first.measures)
+    return Comparison(
+        a=a.name,
+        b=b.name,
+        over=over,
+        snapshots=(a.manifest.snapshot, b.manifest.snapshot),
+        measures=compared,
+        differing=_differing(a, b),
+        evaluations=(first, second),
+        notes=_notes(first, second, over, a, b),
+    )
+
+
+def check_comparable(a: Run, b: Run, *, across_snapshots: bool = False) -> None:
+    """Raises RunMismatch: the runs are of different query sets, or of different snapshots and that is not allowed."""
+    ours, theirs = a.manifest.queries, b.manifest.queries
+    if ours["sha256"] != theirs["sha256"]:
+        raise RunMismatch(
+            f"The run {a.name!r} answers the query set {ours['name']!r} ({ours['sha256'][:12]}) and {b.name!r} answers "
+            f"{theirs['name']!r} ({theirs['sha256'][:12]}): compare runs of the same queries."
+        )
+    if a.manifest.snapshot != b.manifest.snapshot and not across_snapshots:
+        raise RunMismatch(
+            f"The run {a.name!r} was made on snapshot {a.manifest.snapshot} and {b.name!r} on {b.manifest.snapshot}: "
+            "they differ in more than the search. Run one of them again on the other's library, or compare them "
+            "all the same with --across-snapshots."
+        )
+
+
+def _compare(
+    measure: str, first: Evaluation, second: Evaluation, texts: Mapping[str, str], over: Over
+) -> MeasureComparison:
+    a, b = first.values(measure, over), second.values(measure, over)
+    changes = [
+        Change(query_id, texts[query_id], a[query_id], b[query_id], b[query_id] - a[query_id])
+        for query_id in a
+        if query_id in b
+    ]
+    ranked = sorted(changes, key=lambda change: -abs(change.difference))
+    return MeasureComparison(
+        measure=measure,
+        a=fmean(change.a for change in changes) if changes else float("nan"),
+        b=fmean(change.b for change in changes) if changes else float("nan"),
+        test=paired_test([change.a for change in changes], [change.b for change in changes]),
+        gained=tuple(change for change in ranked if change.difference > 0),
+        lost=tuple(change for change in ranked if change.difference < 0),
+        same=tuple(change for change in ranked if change.difference == 0),
+    )
+
+
+def _differing(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+    ours, theirs = a.manifest.search or {}, b.manifest.search or {}
+    return {
+        key: (ours.get(key), theirs.get(key))
+        for key in sorted({*ours, *theirs})
+        if ours.get(key) != theirs.get(key)
+    }
+
+
+def _notes(first: Evaluation, second: Evaluation, over: Over, a: Run, b: Run) -> tuple[str, ...]:
+    notes = list(dict.fromkeys((*first.notes, *second.notes)))
+    name = first.measures[0]
+    one_sided = set(first.values(name, over)) ^ set(second.values(name, over))
+    if one_sided:
+        notes.append(
+            f"{len(one_sided):,} queries have an answer to be found in one of the runs only and are left out."
+        )
+    judged = [{query.id: set(query.relevant) for query in run.queries} for run in (a, b)]
+    other = sum(judged[0][query_id] != judged[1].get(query_id) for query_id in judged[0])
+    if other:
+        notes.append(
+            f"The answers of {other:,} queries were not found alike for the two runs: a part of the difference may be "
+            "of the answers, not of the search."
+        )
+    if "R@All" in first.measures and first.depth != second.depth:
+        notes.append(
+            f"R@All is to depth {first.depth:,} in {a.name!r} and to depth {second.depth:,} in {b.name!r}."
+        )
+    return tuple(notes)
+
+
+# -- rankings -------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """A paper at a rank of one run. ``other`` is its rank in the whole ranking of the other run, None where it is
+    not there, and ``mark`` what became of it from the first run to the second."""
+
+    id: str
+    title: str | None
+    year: int | None
+    answer: bool
+    other: int | None
+    mark: Mark
+
+
+class Row(NamedTuple):
+    """What both runs have at a ``rank``, counted from 1; None where a ranking is shorter."""
+
+    rank: int
+    a: Place | None
+    b: Place | None
+
+
+def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[Row]:
+    """Both rankings of a query, rank by rank down to ``depth``, or to the end of the longer one.
+
+    Raises:
+        InvalidRequest: one of the runs has no such query, or the depth is below 1.
+    """
+    if depth < 1:
+        raise InvalidRequest(f"depth is {depth}: it must be 1 or more.")
+    ids = []
+    answers: set[str] = set()
+    for run in (a, b):
+        query = next((query for query in run.queries if query.id == query_id), None)
+        if query is None:
+            raise InvalidRequest(
+                f"The run {run.name!r} has no query {query_id!r}: give the id of one of its queries."
+            )
+        ids.append(ranked_ids(run.rankings.get(query_id, ())))
+        answers.update(answer.paper_id for answer in query.relevant)
+    ranks = [{paper_id: rank for rank, paper_id in enumerate(order, 1)} for order in ids]
+
+    def place(side: int, rank: int) -> Place | None:
+        if rank > len(ids[side]):
+            return None
+        paper_id = ids[side][rank - 1]
+        runs = (a, b) if side == 0 else (b, a)
+        note = next((run.papers[paper_id] for run in runs if paper_id in run.papers), None)
+        return Place(
+            id=paper_id,
+            title=note.title if note else None,
+            year=note.year if note else None,
+            answer=paper_id in answers,
+            other=ranks[1 - side].get(paper_id),
+            mark=_mark(ranks[0].get(paper_id), ranks[1].get(paper_id)),
+        )
+
+    last = min(depth, max(map(len, ids)))
+    return [Row(rank, place(0, rank), place(1, rank)) for rank in range(1, last + 1)]
+
+
+def _mark(before: int | None, after: int | None) -> Mark:
+    if before is None:
+        return "new"
+    if after is None:
+        return "gone"
+    return "same" if before == after else "up" if after < before else "down"

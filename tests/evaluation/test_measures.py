@@ -1,0 +1,410 @@
+"""Measures, against pytrec_eval called directly, ranx, and counts by hand."""
+
+from __future__ import annotations
+
+import random
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from scholarbase.errors import EvaluationError, InvalidRequest
+from scholarbase.evaluation.extras import require
+from scholarbase.evaluation.measures import (
+    DEFAULT_MEASURES,
+    default_measures,
+    evaluate,
+    parse_measure,
+    rank_ties,
+    recall_by_query,
+    recall_curve,
+)
+from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+
+TREC_NAMES = {
+    "R@25": "recall_25",
+    "R@100": "recall_100",
+    "R@All": "set_recall",
+    "nDCG@10": "ndcg_cut_10",
+    "nDCG": "ndcg",
+    "P@10": "P_10",
+    "Success@5": "success_5",
+    "AP": "map",
+    "AP@20": "map_cut_20",
+    "RR": "recip_rank",
+    "Rprec": "Rprec",
+    "Bpref": "bpref",
+    "SetP": "set_P",
+    "SetF": "set_F",
+}
+RANX_NAMES = {
+    "R@25": "recall@25",
+    "R@100": "recall@100",
+    "R@All": "recall",
+    "nDCG@10": "ndcg@10",
+    "P@10": "precision@10",
+    "RR@10": "mrr@10",
+    "Success@5": "hit_rate@5",
+    "AP": "map",
+    "Rprec": "r-precision",
+}
+Scores = dict[str, dict[str, float]]
+
+
+def make_run(
+    rankings: Mapping[str, Sequence[str | RankedId]],
+    answers: Mapping[str, Mapping[str, int]],
+    *,
+    absent: frozenset[str] = frozenset(),
+    limit: int | None = 1000,
+) -> Run:
+    """A run of these rankings; ``answers`` are grades by paper, ``absent`` the papers that the library lacks."""
+    queries = tuple(
+        JudgedQuery(
+            query_id,
+            f"about {query_id}",
+            tuple(
+                JudgedAnswer(paper, "absent" if paper in absent else "id", grade)
+                for paper, grade in grades.items()
+            ),
+        )
+        for query_id, grades in answers.items()
+    )
+    search = None if limit is None else {"limit": limit, "mode": "sparse"}
+    about = {"name": "made", "sha256": "0" * 64}
+    manifest = RunManifest("made", "search", "snapshot", 9, "1", about, search, {}, "scholarbase eval run")
+    ranked = {
+        query_id: tuple(
+            paper if isinstance(paper, RankedId) else RankedId(paper, -float(place))
+            for place, paper in enumerate(ranking)
+        )
+        for query_id, ranking in rankings.items()
+    }
+    return Run(manifest, queries, ranked)
+
+
+def random_world(seed: int) -> tuple[Scores, dict[str, dict[str, int]]]:
+    """Scores with ties, also such that only 32 bits make, and graded answers; queries with few or no results, and
+    queries that the scores lack."""
+    rnd = random.Random(seed)
+    papers = [f"arXiv:{rnd.randrange(10**4):04}.{rnd.randrange(10**5):05}" for _ in range(150)]
+    scores: Scores = {}
+    answers: dict[str, dict[str, int]] = {}
+    for number in range(12):
+        query_id = f"q{number}"
+        answers[query_id] = {paper: rnd.choice([0, 1, 1, 2, 3]) for paper in rnd.sample(papers, 20)}
+        answers[query_id][papers[0]] = 1
+        if number % 5 != 4:
+            found = rnd.sample(papers, rnd.choice([0, 1, 7, 30, 130]))
+            scores[query_id] = {paper: rnd.randrange(6) / 7 + rnd.choice([0, 1e-12, 0.01]) for paper in found}
+    return scores, answers
+
+
+def as_ranked(scores: Scores) -> dict[str, list[RankedId]]:
+    return {
+        query_id: rank_ties(RankedId(paper, score) for paper, score in found.items())
+        for query_id, found in scores.items()
+    }
+
+
+def trec_values(scores: Scores, answers: Mapping[str, Mapping[str, int]], measure: str) -> dict[str, float]:
+    """What pytrec_eval itself says; 0 for a query without results, which it leaves out."""
+    found = pytrec_eval.RelevanceEvaluator(answers, {measure}).evaluate(
+        {query_id: ranking for query_id, ranking in scores.items() if ranking}
+    )
+    name = measure.partition(".")[0]
+    return {query_id: found.get(query_id, {}).get(name, 0.0) for query_id in answers}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("measure", TREC_NAMES)
+def test_a_measure_is_what_pytrec_eval_says_of_scores_with_ties(measure: str, seed: int) -> None:
+    scores, answers = random_world(seed)
+    run = make_run(as_ranked(scores), answers)
+    expected = trec_values(scores, answers, TREC_NAMES[measure])
+    assert evaluate(run, [measure]).values(measure) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_reciprocal_rank_of_ten_is_what_pytrec_eval_says_of_the_first_ten(seed: int) -> None:
+    scores, answers = random_world(seed)
+    ranked = as_ranked(scores)
+    first_ten = {
+        query_id: {result.id: 10.0 - place for place, result in enumerate(ranking[:10])}
+        for query_id, ranking in ranked.items()
+    }
+    expected = trec_values(first_ten, answers, "recip_rank")
+    assert evaluate(make_run(ranked, answers), ["MRR@10"]).values("RR@10") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_measure_is_what_ranx_says(seed: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ranx's own, of its dependencies
+        import ranx
+
+        scores, answers = random_world(seed)
+        ranked = as_ranked(scores)
+        positive = {q: {p: grade for p, grade in grades.items() if grade} for q, grades in answers.items()}
+        # A result that answers nothing in the place of none: ranx takes no empty ranking.
+        falling = {
+            query_id: {
+                result.id: 1000.0 - place
+                for place, result in enumerate(ranked.get(query_id) or [RankedId("nothing", 0)])
+            }
+            for query_id in answers
+        }
+        theirs = ranx.Run(falling)
+        ranx.evaluate(ranx.Qrels(positive), theirs, list(RANX_NAMES.values()), return_mean=False)
+    evaluation = evaluate(make_run(ranked, answers), list(RANX_NAMES))
+    for ours, name in RANX_NAMES.items():
+        assert evaluation.values(ours) == pytest.approx(dict(theirs.scores[name])), ours
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_paper_that_is_ranked_twice_counts_once_where_it_stood_first(seed: int) -> None:
+    scores, answers = random_world(seed)
+    rnd = random.Random(seed)
+    once = {query_id: [result.id for result in ranking] for query_id, ranking in as_ranked(scores).items()}
+    twice = {}
+    for query_id, ranking in once.items():
+        twice[query_id] = list(ranking)
+        for _ in range(5 if ranking else 0):
+            first = rnd.randrange(len(ranking))
+            at = rnd.randrange(twice[query_id].index(ranking[first]) + 1, len(twice[query_id]) + 1)
+            twice[query_id].insert(at, ranking[first])
+    falling = {q: {paper: -float(place) for place, paper in enumerate(order)} for q, order in once.items()}
+    evaluation = evaluate(make_run(twice, answers), list(TREC_NAMES))
+    for ours, name in TREC_NAMES.items():
+        assert evaluation.values(ours) == pytest.approx(trec_values(falling, answers, name)), ours
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_recall_of_all_and_over_held_answers_is_a_plain_count(seed: int) -> None:
+    scores, answers = random_world(seed)
+    absent = frozenset(
+        random.Random(seed).sample(sorted({p for grades in answers.values() for p in grades}), 60)
+    )
+    ranked = as_ranked(scores)
+    run = make_run(ranked, answers, absent=absent)
+    evaluation = evaluate(run, ["R@All", "R@25"])
+    for query_id, grades in answers.items():
+        order = [result.id for result in ranked.get(query_id, [])]
+        relevant = {paper for paper, grade in grades.items() if grade > 0}
+        held = relevant - absent
+        assert evaluation.values("R@All")[query_id] == pytest.approx(len(relevant & {*order}) / len(relevant))
+        if held:
+            expected = len(held & {*order[:25]}) / len(held)
+            assert evaluation.values("R@25", "held")[query_id] == pytest.approx(expected)
+        else:
+            assert query_id in evaluation.unheld
+            assert query_id not in evaluation.values("R@25", "held")
+
+
+# -- by hand --------------------------------------------------------------------------------------------
+
+BY_HAND = {
+    "R@2": 1 / 4,  # d1 of four relevant
+    "R@5": 3 / 4,
+    "R@All": 3 / 4,
+    "P@2": 1 / 2,
+    "P@10": 3 / 10,  # the ranking has five, the measure ten places
+    "Hit@1": 0.0,
+    "Success@2": 1.0,
+    "MRR@10": 1 / 2,
+    "RR@1": 0.0,
+    "AP": (1 / 2 + 2 / 4 + 3 / 5) / 4,
+    "Rprec": 2 / 4,  # d1 and d2 in the first four
+    "SetP": 3 / 5,
+    # gains 1, 3, 1 at the ranks 2, 4 and 5, against 3, 1, 1, 1
+    "nDCG@5": (1 / np.log2(3) + 3 / np.log2(5) + 1 / np.log2(6))
+    / (3 + 1 / np.log2(3) + 1 / np.log2(4) + 1 / np.log2(5)),
+}
+
+
+@pytest.mark.parametrize("measure", BY_HAND)
+def test_a_measure_counted_by_hand(measure: str) -> None:
+    ranking = ["x", "d1", "judged wrong", "d2", "d3"]
+    run = make_run({"q": ranking}, {"q": {"d1": 1, "d2": 3, "d3": 1, "d4": 1, "judged wrong": 0}})
+    assert evaluate(run, [measure]).values(measure)["q"] == pytest.approx(BY_HAND[measure])
+
+
+def test_queries_without_results_count_zero_and_those_without_answers_not_at_all() -> None:
+    answers = {"found": {"a": 1}, "empty": {"b": 1}, "missing": {"c": 1}, "unjudged": {}, "wrong": {"e": 0}}
+    run = make_run({"found": ["a"], "empty": [], "unjudged": ["a"], "wrong": ["e"]}, answers)
+    evaluation = evaluate(run, ["R@All", "RR@10"])
+    assert evaluation.values("RR@10") == {"found": 1.0, "empty": 0.0, "missing": 0.0}
+    assert evaluation.mean("RR@10") == pytest.approx(1 / 3)
+    assert evaluation.unjudged == ("unjudged", "wrong")
+
+
+def test_over_held_answers_those_that_the_library_lacks_are_no_loss() -> None:
+    answers = {"q1": {"a": 1, "gone": 1}, "q2": {"gone": 1}}
+    run = make_run({"q1": ["a"], "q2": ["a"]}, answers, absent=frozenset({"gone"}))
+    evaluation = evaluate(run, ["R@All"])
+    assert evaluation.mean("R@All") == pytest.approx(1 / 4)
+    assert evaluation.values("R@All", "held") == {"q1": 1.0}
+    assert evaluation.unheld == ("q2",)
+    assert recall_by_query(run, "held") == {"q1": 1.0}
+
+
+def test_a_library_that_holds_no_answer_has_no_mean_over_held() -> None:
+    run = make_run({"q": ["a"]}, {"q": {"gone": 1}}, absent=frozenset({"gone"}))
+    assert np.isnan(evaluate(run, ["R@All"]).mean("R@All", "held"))
+    with pytest.raises(EvaluationError, match="holds no relevant answer"):
+        recall_curve(run, "held")
+
+
+def test_grades_below_zero_are_not_relevant() -> None:
+    run = make_run({"q": ["bad", "good"]}, {"q": {"bad": -2, "good": 1}})
+    evaluation = evaluate(run, ["R@All", "RR@10", "nDCG@10"])
+    assert evaluation.values("RR@10") == {"q": 0.5}
+    assert evaluation.values("nDCG@10")["q"] == pytest.approx(1 / np.log2(3))
+
+
+def test_ids_with_spaces_and_letters_of_any_script_are_measured() -> None:
+    run = make_run({"frage ü": ["文 献", "x"]}, {"frage ü": {"文 献": 1}})
+    assert evaluate(run, ["RR@10", "P@1"]).values("P@1") == {"frage ü": 1.0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("over", ["all", "held"])
+def test_the_recall_curve_is_recall_at_every_depth(over: str, seed: int) -> None:
+    scores, answers = random_world(seed)
+    run = make_run(as_ranked(scores), answers, absent=frozenset(list(answers["q0"])[:10]))
+    depths, recall = recall_curve(run, over)  # type: ignore[arg-type]
+    assert depths.tolist() == list(range(1, run.depth + 1))
+    assert all(a <= b for a, b in pairwise(recall))
+    for depth in (1, 10, run.depth):
+        evaluation = evaluate(run, [f"R@{depth}"])
+        assert recall[depth - 1] == pytest.approx(evaluation.mean(f"R@{depth}", over))  # type: ignore[arg-type]
+        by_query = recall_by_query(run, over, depth)  # type: ignore[arg-type]
+        assert by_query == pytest.approx(evaluation.values(f"R@{depth}", over))  # type: ignore[arg-type]
+
+
+# -- names ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("Hit@5", "Success@5"),
+        ("MRR@10", "RR@10"),
+        ("MAP", "AP"),
+        ("NDCG@10", "nDCG@10"),
+        ("Recall@100", "R@100"),
+        ("Precision@10", "P@10"),
+        ("R@All", "R@All"),
+        ("SetR", "R@All"),
+        ("RR", "RR"),
+    ],
+)
+def test_a_measure_is_shown_under_its_own_name(given: str, shown: str) -> None:
+    assert parse_measure(given).name == shown
+    assert parse_measure(shown).name == shown
+
+
+def test_recall_of_all_is_shown_with_its_depth() -> None:
+    run = make_run({"q": ["a", "b"]}, {"q": {"a": 1}})
+    assert evaluate(run, ["R@All"]).label("R@All") == "R@All (depth 2)"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("ndcg@10", "Did you mean nDCG@10?"),
+        ("hit@3", "Did you mean Success@3?"),
+        ("recal@25", "Did you mean R@25?"),
+        ("map", "Did you mean AP?"),
+        ("cleverness", "R@25, R@100"),
+        ("", "R@25, R@100"),
+        ("R@-1", "R@25, R@100"),
+        ("R", "no cutoff: say down to which rank, such as R@10"),
+        ("Hit", "no cutoff: say down to which rank, such as Success@10"),
+        ("P@All", "only recall has @All"),
+        ("R@0", "must be from 1 to"),
+        ("R@99999999999999999999", "must be from 1 to"),
+        ("Rprec@10", "give it without @10"),
+    ],
+)
+def test_a_measure_that_cannot_be_is_refused_with_the_way_out(name: str, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(told)):
+        parse_measure(name)
+
+
+def test_a_cutoff_deeper_than_the_search_is_refused() -> None:
+    run = make_run({"q": ["a"]}, {"q": {"a": 1}}, limit=50)
+    with pytest.raises(InvalidRequest, match=r"R@100 needs the first 100 results.*--limit 100"):
+        evaluate(run, ["R@100"])
+    assert default_measures(run) == ("R@25", "R@All", "nDCG@10", "RR@10", "P@10")
+    assert evaluate(run, default_measures(run)).notes == ()
+
+
+def test_a_cutoff_deeper_than_a_foreign_runs_rankings_is_said() -> None:
+    run = make_run({"q": ["a", "b"]}, {"q": {"a": 1}}, limit=None)
+    assert default_measures(run) == DEFAULT_MEASURES
+    (note,) = evaluate(run, ["R@2", "R@100"]).notes
+    assert note.startswith("R@100 is read from rankings of at most 2 papers")
+
+
+def test_a_run_without_any_relevant_answer_is_refused() -> None:
+    with pytest.raises(EvaluationError, match="No query of the run 'made' has a relevant answer"):
+        evaluate(make_run({"q": ["a"]}, {"q": {"a": 0}}))
+
+
+def test_a_ranking_of_no_query_is_refused() -> None:
+    with pytest.raises(EvaluationError, match="'other', which is none of its queries"):
+        evaluate(make_run({"q": ["a"], "other": ["a"]}, {"q": {"a": 1}}))
+
+
+@pytest.mark.parametrize("measures", [[], "R@25"])
+def test_measures_that_are_no_list_of_names_are_refused(measures: Sequence[str]) -> None:
+    with pytest.raises(InvalidRequest, match="give a list of names"):
+        evaluate(make_run({"q": ["a"]}, {"q": {"a": 1}}), measures)
+
+
+def test_a_measure_that_was_not_taken_is_refused() -> None:
+    evaluation = evaluate(make_run({"q": ["a"]}, {"q": {"a": 1}}), ["R@25"])
+    with pytest.raises(InvalidRequest, match=r"P@10 was not measured: there are R@25\."):
+        evaluation.mean("P@10")
+    with pytest.raises(InvalidRequest, match="over is 'some': it is one of all, held"):
+        evaluation.mean("R@25", "some")  # type: ignore[arg-type]
+
+
+# -- ties -----------------------------------------------------------------------------------------------
+
+
+def test_ties_that_providers_break_each_in_its_own_way_are_measured_as_ranked() -> None:
+    for ranking, expected in ((["d1", "d3"], 1.0), (["d3", "d1"], 0.5)):
+        tied = [RankedId(paper, 1.0) for paper in ranking]
+        evaluation = evaluate(make_run({"q": tied}, {"q": {"d1": 1}}), ["RR", "RR@10"])
+        assert evaluation.mean("RR") == expected
+        assert evaluation.mean("RR@10") == expected
+
+
+def test_foreign_ties_are_ranked_as_trec_eval_ranks_them() -> None:
+    scored = [
+        RankedId("b", 0.5),
+        RankedId("é", 0.5 + 1e-12),  # the same 32-bit float; its bytes are above all of ASCII
+        RankedId("a", 0.5),
+        RankedId("z", -1e300),
+        RankedId("top", 1e300),
+        RankedId("B", 0.5),
+    ]
+    assert [result.id for result in rank_ties(scored)] == ["top", "é", "b", "a", "B", "z"]
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="The score of 'a' is nan"):
+        rank_ties([RankedId("b", 1.0), RankedId("a", float("nan"))])
+
+
+def test_a_missing_package_is_named_with_the_way_to_install_it() -> None:
+    with pytest.raises(
+        EvaluationError, match=r'needs no_such_package: pip install "scholarbase\[evaluation\]"'
+    ):
+        require("no_such_package.part")
