@@ -1,0 +1,129 @@
+"""A report of runs: one page that stands alone, and the same tables and plots as files.
+
+    folder/
+      report.html     tables, plots and every query, in one file that loads nothing
+      report.md       the tables
+      tables/         each table as CSV (full precision) and LaTeX (booktabs)
+      figures/        each plot as SVG and PDF
+
+The same runs give the same bytes. ``contents`` says what is in a report, ``agents`` what of it is about agents,
+``tables`` and ``plots`` how it looks, ``drilldown`` lists the queries, ``published`` knows others' figures.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from scholarbase.errors import InvalidRequest, RunExists, RunMismatch, StorageError
+from scholarbase.evaluation.measures import DEFAULT_MEASURES
+from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
+from scholarbase.evaluation.report.tables import to_csv, to_latex
+from scholarbase.evaluation.runs import Run
+
+__all__ = ["write_report"]
+
+PAGE: Final = "report.html"
+OWN: Final = frozenset({PAGE, "report.md", "tables", "figures"})
+"""What a report's folder holds, and nothing else."""
+MAX_DRILL_DOWN: Final = 1000
+
+
+def write_report(
+    runs: Sequence[Run],
+    folder: Path,
+    *,
+    title: str | None = None,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    drill_down: int = 10,
+    across_snapshots: bool = False,
+) -> Path:
+    """Write the report of runs of one query set into ``folder``, whole or not at all, and return the page's path.
+
+    The first run is the one that the others are tested against. A report that stood there is replaced. For each
+    query the page lists the first ``drill_down`` results of each run.
+
+    Raises:
+        InvalidRequest: no runs, or an argument that cannot be right.
+        RunMismatch: runs of different query sets, or of different snapshots unless ``across_snapshots``.
+        RunExists: something that is no report is in the way.
+        EvaluationError: nothing can be measured, or a package of the ``evaluation`` extra is missing.
+        StorageError: the folder cannot be written.
+    """
+    _check(runs, drill_down, across_snapshots)
+    folder = Path(folder)
+    _check_place(folder)
+    report = build(Measured.of(runs, measures), title, drill_down)
+    building = folder.with_name(f".{folder.name}.writing")
+    try:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        _write(report, building)
+        _replace(building, folder)
+    except OSError as error:
+        shutil.rmtree(building, ignore_errors=True)
+        raise StorageError(f"The report cannot be written to {folder}: {error}.") from error
+    return folder / PAGE
+
+
+def _check(runs: Sequence[Run], drill_down: int, across_snapshots: bool) -> None:
+    if not runs:
+        raise InvalidRequest("No runs: give a report at least one.")
+    if (
+        isinstance(drill_down, bool)
+        or not isinstance(drill_down, int)
+        or not 0 <= drill_down <= MAX_DRILL_DOWN
+    ):
+        raise InvalidRequest(f"drill_down is {drill_down!r}: it must be from 0 to {MAX_DRILL_DOWN} results.")
+    first = runs[0]
+    for run in runs[1:]:
+        ours, theirs = first.manifest.queries, run.manifest.queries
+        if ours["sha256"] != theirs["sha256"] or [q.id for q in first.queries] != [q.id for q in run.queries]:
+            raise RunMismatch(
+                f"The run {run.name!r} asked the query set {theirs['name']!r} ({theirs['sha256'][:12]}) and "
+                f"{first.name!r} asked {ours['name']!r} ({ours['sha256'][:12]}): a report is of one query set."
+            )
+        if first.manifest.snapshot != run.manifest.snapshot and not across_snapshots:
+            raise RunMismatch(
+                f"The run {run.name!r} is of snapshot {run.manifest.snapshot} and {first.name!r} of "
+                f"{first.manifest.snapshot}: give --across-snapshots to set them side by side all the same."
+            )
+
+
+def _check_place(folder: Path) -> None:
+    """Nothing is replaced but a report."""
+    if not folder.exists() and not folder.is_symlink():
+        return
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+    if folder.is_symlink() or not folder.is_dir() or (names and (PAGE not in names or names - OWN)):
+        raise RunExists(f"{folder} is no report, and nothing but a report is replaced: name another folder.")
+
+
+def _write(report: Report, folder: Path) -> None:
+    files: dict[str, bytes] = {PAGE: to_html(report).encode(), "report.md": to_markdown(report).encode()}
+    for made in report.tables:
+        files[f"tables/{made.name}.csv"] = to_csv(made).encode()
+        files[f"tables/{made.name}.tex"] = to_latex(made).encode()
+    for plot in report.plots:
+        files[f"figures/{plot.name}.svg"] = plot.svg
+        files[f"figures/{plot.name}.pdf"] = plot.pdf
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _replace(new: Path, folder: Path) -> None:
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

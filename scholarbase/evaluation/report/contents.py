@@ -1,0 +1,372 @@
+"""What a report says of its runs, as tables and curves: everything that is computed, nothing of how it looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from scholarbase.evaluation.breakdown import break_down, dimensions
+from scholarbase.evaluation.measures import Evaluation, Over, evaluate, recall_curve
+from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
+from scholarbase.evaluation.report.published import published
+from scholarbase.evaluation.report.tables import MISSING, Cell, Table, holm, table, with_best
+from scholarbase.evaluation.runs import Run
+from scholarbase.evaluation.statistics import LEVEL, RESAMPLES, Interval, bootstrap_interval, paired_test
+
+NOTE_INTERVAL: Final = (
+    f"In brackets: {LEVEL:.0%} bootstrap confidence interval of the mean over queries ({RESAMPLES:,} resamples, "
+    "percentile)."
+)
+NOTE_TEST: Final = (
+    "† p < 0.05, ‡ p < 0.01: differs from the first run by a paired two-sided randomisation test over queries, "
+    "p-values corrected for the number of runs compared (Holm)."
+)
+NOTE_BEST: Final = "Bold: the best of each column."
+OVER: Final[Mapping[Over, str]] = {"all": "all answers", "held": "the answers that the library holds"}
+DIMENSIONS: Final = {
+    "intent": "intent",
+    "category": "category",
+    "year": "year of the query",
+    "answers": "number of answers",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The runs of a report with what they are worth. ``labels`` are their names, told apart where two are alike."""
+
+    runs: tuple[Run, ...]
+    labels: tuple[str, ...]
+    evaluations: tuple[Evaluation, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], measures: Sequence[str]) -> Measured:
+        """Measure the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
+        return cls(tuple(runs), labels(runs), tuple(evaluate(run, measures) for run in runs))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.evaluations[0].measures
+
+    @cached_property
+    def recall(self) -> str:
+        """The measure that queries are listed by: R@100, else the first recall, else the first measure."""
+        recalls = [m for m in self.measures if m.startswith("R@")]
+        return "R@100" if "R@100" in recalls else (recalls or list(self.measures))[0]
+
+    @cached_property
+    def all_held(self) -> bool:
+        """Whether the libraries hold every relevant answer."""
+        return all(answer.held for run in self.runs for query in run.queries for answer in query.relevant)
+
+    def heading(self, measure: str) -> str:
+        """The measure's name; R@All with its depth where all runs have the same."""
+        shown = {evaluation.label(measure) for evaluation in self.evaluations}
+        return shown.pop() if len(shown) == 1 else measure
+
+    def headings(self) -> list[str]:
+        return [self.heading(measure) for measure in self.measures]
+
+
+def labels(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The runs' names, those that several have with a number behind."""
+    counts = Counter(run.name for run in runs)
+    seen: Counter[str] = Counter()
+    out = []
+    for run in runs:
+        seen[run.name] += 1
+        out.append(run.name if counts[run.name] == 1 else f"{run.name} ({seen[run.name]})")
+    return tuple(out)
+
+
+def cell(interval: Interval, p: float | None = None) -> Cell:
+    """A mean with its interval; no value where there were no queries."""
+    if interval.n == 0:
+        return Cell()
+    return Cell(value=interval.mean, low=interval.low, high=interval.high, p=p)
+
+
+# -- the results ----------------------------------------------------------------------------------------
+
+
+def results(measured: Measured, over: Over) -> Table:
+    """The table one would publish: a row for each run, a column for each measure."""
+    columns = {measure: _column(measured, measure, over) for measure in measured.measures}
+    rows = with_best([{m: columns[m][i] for m in columns} for i in range(len(measured.runs))])
+    notes = [NOTE_INTERVAL]
+    if len(measured.runs) > 1:
+        notes += [NOTE_BEST, NOTE_TEST]
+    notes += _depths(measured) + [note for e in measured.evaluations for note in e.notes]
+    notes += _left_out(measured, over)
+    return table(
+        f"results-{over}",
+        f"Results over {OVER[over]}",
+        ["Run"],
+        ["Queries", *measured.headings()],
+        [
+            [
+                Cell(label),
+                Cell(value=len(evaluation.values(measured.measures[0], over)), digits=0),
+                *(row[measure] for measure in measured.measures),
+            ]
+            for label, evaluation, row in zip(measured.labels, measured.evaluations, rows, strict=True)
+        ],
+        list(dict.fromkeys(notes)),
+    )
+
+
+def _column(measured: Measured, measure: str, over: Over) -> list[Cell]:
+    values = [evaluation.values(measure, over) for evaluation in measured.evaluations]
+    ps: list[float | None] = [None]
+    tested = [_p(values[0], other) for other in values[1:]]
+    known = iter(holm([p for p in tested if p is not None]))
+    ps += [None if p is None else next(known) for p in tested]
+    return [cell(bootstrap_interval(list(v.values())), p) for v, p in zip(values, ps, strict=True)]
+
+
+def _p(first: Mapping[str, float], other: Mapping[str, float]) -> float | None:
+    """The p-value of the difference, over the queries that both have a value for."""
+    ids = [query_id for query_id in first if query_id in other]
+    return paired_test([first[i] for i in ids], [other[i] for i in ids]).p if ids else None
+
+
+def _depths(measured: Measured) -> list[str]:
+    if "R@All" not in measured.measures or measured.heading("R@All") != "R@All":
+        return []
+    depths = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
+    return [f"R@All counts whole rankings; the longest of each run: {', '.join(depths)}."]
+
+
+def _left_out(measured: Measured, over: Over) -> list[str]:
+    """How many queries the means leave out, and why."""
+    notes = []
+    if unjudged := len(measured.evaluations[0].unjudged):
+        notes.append(f"Left out: {_queries(unjudged)} without a relevant answer.")
+    if over == "held":
+        for label, evaluation in zip(measured.labels, measured.evaluations, strict=True):
+            if evaluation.unheld:
+                many = len({e.unheld for e in measured.evaluations}) > 1
+                whose = f" ({label})" if many else ""
+                notes.append(
+                    f"Left out: {_queries(len(evaluation.unheld))} none of whose answers the library holds{whose}."
+                )
+    return notes
+
+
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
+
+
+# -- what was measured ----------------------------------------------------------------------------------
+
+
+def query_set(measured: Measured) -> Table:
+    """The query set: its name, format, hash and count."""
+    facts = measured.runs[0].manifest.queries
+    shown = {"name": "Name", "format": "Format", "sha256": "SHA-256", "count": "Queries"}
+    rows = [[Cell(shown[key]), _fact(facts[key])] for key in shown if key in facts]
+    rows += [
+        [Cell("Passed over" if i == 0 else ""), Cell(str(n))] for i, n in enumerate(facts.get("notes", ()))
+    ]
+    return table("query-set", "The query set", ["Fact", "Value"], [], rows)
+
+
+def settings(measured: Measured) -> Table:
+    """How each run was made: a row for each fact, a column for each run."""
+    manifests = [run.manifest for run in measured.runs]
+    rows: dict[str, list[Any]] = {
+        "Kind": [m.kind for m in manifests],
+        "Snapshot": [m.snapshot for m in manifests],
+        "Papers": [m.papers for m in manifests],
+        "ScholarBase": [m.version for m in manifests],
+        "Identity": [m.identity for m in manifests],
+    }
+    for key in dict.fromkeys(key for m in manifests for key in m.search or {}):
+        rows[f"search: {key}"] = [(m.search or {}).get(key, MISSING) for m in manifests]
+    for key in dict.fromkeys(key for m in manifests for key in m.answers):
+        rows[f"answers: {key}"] = [m.answers.get(key, MISSING) for m in manifests]
+    rows["Deepest ranking"] = [run.depth for run in measured.runs]
+    rows["Queries without results"] = [
+        sum(not run.rankings.get(query.id) for query in run.queries) for run in measured.runs
+    ]
+    return table(
+        "settings",
+        "How each run was made",
+        ["Fact", *measured.labels],
+        [],
+        [[Cell(name), *map(_fact, values)] for name, values in rows.items()],
+    )
+
+
+def _fact(value: Any) -> Cell:
+    if value is None:
+        return Cell(MISSING)
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no")
+    if isinstance(value, int):
+        return Cell(f"{value:,}")
+    if isinstance(value, Mapping):
+        return Cell(", ".join(f"{key} {_fact(v).shown}" for key, v in value.items()) or MISSING)
+    if isinstance(value, list | tuple):
+        return Cell(", ".join(_fact(v).shown for v in value) or MISSING)
+    return Cell(str(value))
+
+
+def timing(measured: Measured) -> Table | None:
+    """How long the searches took, None where no run says."""
+    if not any(run.seconds for run in measured.runs):
+        return None
+    rows = []
+    for label, run in zip(measured.labels, measured.runs, strict=True):
+        seconds = np.array(list(run.seconds.values()))
+        if not seconds.size:
+            rows.append([Cell(label), Cell(value=0, digits=0), Cell(), Cell(), Cell()])
+            continue
+        p50, p95 = np.percentile(seconds, [50, 95]) * 1000
+        total = float(seconds.sum())
+        rows.append(
+            [
+                Cell(label),
+                Cell(value=seconds.size, digits=0),
+                Cell(value=seconds.size / total if total > 0 else None, digits=1),
+                Cell(value=float(p50), digits=1),
+                Cell(value=float(p95), digits=1),
+            ]
+        )
+    return table(
+        "timing",
+        "How long the searches took",
+        ["Run"],
+        ["Queries timed", "Queries/s, one at a time", "p50, ms", "p95, ms"],
+        rows,
+        ["Times belong to one occasion and one machine: they are no part of what identifies a run."],
+    )
+
+
+def beside_published(measured: Measured) -> Table | None:
+    """Our figures beside published ones, each with its source; None where the query set has none."""
+    collection = published(measured.runs[0].manifest.queries)
+    if collection is None:
+        return None
+    measures = [m for m in measured.measures if any(m in figure.values for figure in collection.figures)]
+    if not measures:
+        return None
+    rows = [
+        [
+            Cell(label),
+            *(Cell(value=evaluation.mean(measure)) for measure in measures),
+            Cell("this report"),
+        ]
+        for label, evaluation in zip(measured.labels, measured.evaluations, strict=True)
+    ]
+    rows += [
+        [
+            Cell(figure.system),
+            *(Cell(value=figure.values.get(measure)) for measure in measures),
+            Cell(figure.source, url=figure.url),
+        ]
+        for figure in collection.figures
+    ]
+    made = table(
+        "published",
+        f"Beside published figures for {collection.shown}",
+        ["System"],
+        [*(measured.heading(m) if m != "R@All" else m for m in measures), "Source"],
+        rows,
+        [
+            "Published figures come from other indexes, of other corpora where a snapshot differs: "
+            f"they show the range, not a ranking. {MISSING}: the source does not say."
+        ],
+    )
+    columns = (*made.columns[:-1], type(made.columns[-1])("Source", numeric=False))
+    return Table(made.name, made.caption, columns, made.rows, made.stubs, made.notes)
+
+
+# -- by group -------------------------------------------------------------------------------------------
+
+
+def by_group(measured: Measured) -> list[Table]:
+    """A table for each property of the queries by which they fall into several groups."""
+    shown = dimensions(measured.runs[0])
+    return [_grouped(measured, by) for by in DIMENSIONS if by in shown]
+
+
+def _grouped(measured: Measured, by: str) -> Table:
+    broken = [
+        {group.label: group for group in break_down(run, evaluation, by)}
+        for run, evaluation in zip(measured.runs, measured.evaluations, strict=True)
+    ]
+    rows = []
+    for group in broken[0]:
+        cells = with_best(
+            [{m: cell(groups[group].values[m]) for m in measured.measures} for groups in broken]
+        )
+        for i, (label, row) in enumerate(zip(measured.labels, cells, strict=True)):
+            first = Cell(group if i == 0 or len(measured.runs) == 1 else "")
+            count = Cell(value=broken[i][group].n, digits=0)
+            rows.append([first, Cell(label), count, *(row[m] for m in measured.measures)])
+    return table(
+        f"by-{by}",
+        f"By {DIMENSIONS[by]}, over all answers",
+        [DIMENSIONS[by].capitalize(), "Run"],
+        ["Queries", *measured.headings()],
+        rows,
+        [NOTE_INTERVAL, *(["Bold: the best run of each group."] if len(measured.runs) > 1 else [])],
+    )
+
+
+# -- curves ---------------------------------------------------------------------------------------------
+
+
+def depth_panels(measured: Measured) -> list[Panel]:
+    """Recall against depth, over all answers and, where some are not held, over those that are."""
+    panels = []
+    for over in ("all",) if measured.all_held else ("all", "held"):
+        curves = []
+        for place, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
+            if over == "held" and not measured.evaluations[place].held[measured.measures[0]]:
+                continue
+            depths, recall = recall_curve(run, over)  # type: ignore[arg-type]
+            curves.append(Curve(place, label, depths.tolist(), recall.tolist()))
+        if curves:
+            panels.append(Panel(f"over {OVER[over]}", tuple(curves)))  # type: ignore[index]
+    return panels
+
+
+def distribution_panels(measured: Measured) -> list[Panel]:
+    """The distribution of recall over queries: of all, and of each intent, the largest first where there are more
+    than a figure has room for."""
+    groups = {"": {query.id for query in measured.runs[0].queries}}
+    intents = Counter(query.intent for query in measured.runs[0].queries if query.intent is not None)
+    if len(intents) > 1 or (intents and intents.total() < len(measured.runs[0].queries)):
+        kept = {intent for intent, _ in intents.most_common(MAX_PANELS - 1)}
+        groups = {"all queries": groups[""]} | {
+            intent: {query.id for query in measured.runs[0].queries if query.intent == intent}
+            for intent in intents
+            if intent in kept
+        }
+    panels = []
+    for title, ids in groups.items():
+        curves = []
+        for place, (label, evaluation) in enumerate(zip(measured.labels, measured.evaluations, strict=True)):
+            values = [v for query_id, v in evaluation.values(measured.recall).items() if query_id in ids]
+            curves.append(Curve(place, label, *at_least(values)))
+        if any(curve.x for curve in curves):
+            count = len([i for i in measured.evaluations[0].values(measured.recall) if i in ids])
+            panels.append(Panel(f"{title} ({count:,})" if title else "", tuple(curves)))
+    return panels
+
+
+def at_least(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """For x from 0 to 1 the share of values that are at least x, at every x where it changes."""
+    if not values:
+        return [], []
+    sample = np.sort(np.asarray(values))
+    x = np.unique(np.concatenate([[0.0, 1.0], sample]))
+    share = 1 - np.searchsorted(sample, x, side="left") / sample.size
+    return x.tolist(), share.tolist()

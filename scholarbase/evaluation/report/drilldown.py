@@ -1,0 +1,94 @@
+"""Every query with its answers and the first results of each run, as JSON for the page.
+
+    {"runs": [label], "measure": name, "depth": n,
+     "papers": [[id, title, year]],
+     "queries": [{"id", "text", "date", "intent", "category", "recall": [value of each run],
+                  "answers": [[paper, found, grade, [rank in each run, 0 where not found]]],
+                  "results": [[paper, ...] of each run]}]}
+
+A paper is its place in ``papers``, so that each title is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.runs import PaperNote, RankedId
+
+
+class _Papers:
+    """The papers that are named, each with its place."""
+
+    def __init__(self, measured: Measured) -> None:
+        self._notes: dict[str, PaperNote] = {}
+        for run in reversed(measured.runs):
+            self._notes |= run.papers
+        self._places: dict[str, int] = {}
+
+    def place(self, paper_id: str) -> int:
+        return self._places.setdefault(paper_id, len(self._places))
+
+    def rows(self) -> list[list[Any]]:
+        unknown = PaperNote(None, None)
+        notes = ((paper_id, self._notes.get(paper_id, unknown)) for paper_id in self._places)
+        return [[paper_id, note.title, note.year] for paper_id, note in notes]
+
+
+def drilldown(measured: Measured, depth: int) -> bytes:
+    """The JSON of the queries, with the first ``depth`` results of each run."""
+    papers = _Papers(measured)
+    queries = [_query(measured, place, papers, depth) for place in range(len(measured.runs[0].queries))]
+    return orjson.dumps(
+        {
+            "runs": measured.labels,
+            "measure": measured.heading(measured.recall),
+            "depth": depth,
+            "papers": papers.rows(),
+            "queries": queries,
+        }
+    )
+
+
+def _query(measured: Measured, place: int, papers: _Papers, depth: int) -> dict[str, Any]:
+    query = measured.runs[0].queries[place]
+    orders = [_order(run.rankings.get(query.id, ())) for run in measured.runs]
+    ranks = [{paper_id: rank for rank, paper_id in enumerate(order, 1)} for order in orders]
+    values = [evaluation.values(measured.recall).get(query.id) for evaluation in measured.evaluations]
+    out: dict[str, Any] = {
+        "id": query.id,
+        "text": query.text,
+        "recall": [None if value is None else round(value, 4) for value in values],
+        "answers": [
+            [papers.place(paper_id), found, grade, [rank.get(paper_id, 0) for rank in ranks]]
+            for paper_id, found, grade in _answers(measured, place)
+        ],
+        "results": [[papers.place(paper_id) for paper_id in order[:depth]] for order in orders],
+    }
+    for name in ("date", "intent", "category"):
+        if (value := getattr(query, name)) is not None:
+            out[name] = value
+    return out
+
+
+def _answers(measured: Measured, place: int) -> list[tuple[str, str, int]]:
+    """Each answer once: of runs over several libraries, as the first of them holds it, if any does."""
+    answers: dict[str, tuple[str, str, int]] = {}
+    for run in measured.runs:
+        for answer in run.queries[place].answers:
+            known = answers.get(answer.paper_id)
+            if known is None or (known[1] == "absent" and answer.held):
+                answers[answer.paper_id] = (answer.paper_id, answer.found, answer.grade)
+    return list(answers.values())
+
+
+def _order(ranking: Sequence[RankedId]) -> list[str]:
+    return list(dict.fromkeys(result.id for result in ranking))
+
+
+def script_json(data: bytes) -> str:
+    """JSON that can stand in a script element whatever it holds: no ``<`` is left that could end the element."""
+    return data.decode().replace("<", "\\u003c")

@@ -1,0 +1,283 @@
+"""The report's plots: figures of matplotlib, each as SVG for the page and as files for a paper.
+
+Runs differ by colour (Okabe and Ito's, told apart by the colour-blind), by line style and by marker, so that a grey
+print can be read too. Letters are drawn as paths: a plot looks the same where its font is missing. No date and no
+random id is in a file: the same values make the same bytes.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from scholarbase.evaluation.extras import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""https://jfly.uni-koeln.de/color/, the light yellow and the black left out: one is lost on paper, one is text."""
+LINES: Final = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2)))
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+INK: Final = "#1c1d20"
+RULE: Final = "#d3d5da"
+PAPER: Final = "#fffffe"
+"""Colours that no curve has: on the page they become the page's own, light or dark."""
+WIDTH: Final = 6.4
+"""Inches, the width of a page's text."""
+MAX_PANELS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A curve: its run's place among the runs, which gives its look, the run's label, and its points."""
+
+    place: int
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A plot of curves with one pair of axes."""
+
+    title: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawn plot. ``svg`` and ``pdf`` are files; ``inline`` is the SVG for the page, in the page's colours."""
+
+    name: str
+    caption: str
+    description: str
+    svg: bytes
+    pdf: bytes
+    inline: str
+
+
+def recall_by_depth(panels: Sequence[Panel], deepest: int) -> Plot:
+    """Mean recall of the first k results against k, a panel for each way of counting answers."""
+    with _style():
+        figure, axes = _panels(panels, columns=2)
+        ticks = [tick for tick in (1, 2, 5, 10, 25, 50, 100, 200, 500, 1000) if tick <= deepest]
+        for ax, panel in zip(axes, panels, strict=True):
+            ax.set_xscale("log")
+            ax.set_xticks(ticks, [str(tick) for tick in ticks])
+            ax.set_xticks([], minor=True)
+            ax.set_xlim(0.9, max(deepest, 2) * 1.1)
+            for curve in panel.curves:
+                _line(ax, curve, [i for i, k in enumerate(curve.x) if k in ticks])
+            ax.set_xlabel("results k")
+            _share(ax, panel.curves)
+        axes[0].set_ylabel("recall of the first k")
+        _legend(figure, axes[0], panels[0].curves)
+        return _drawn(
+            figure,
+            "recall-by-depth",
+            "Recall against depth: the mean, over queries, of the share of their answers among the first k results.",
+            _ends(panels),
+        )
+
+
+def recall_distribution(panels: Sequence[Panel], measure: str, by: str) -> Plot:
+    """The share of queries whose recall is at least x, against x: a panel for each intent."""
+    with _style():
+        figure, axes = _panels(panels, columns=min(3, max(2, len(panels))) if len(panels) > 1 else 1)
+        for ax, panel in zip(axes, panels, strict=True):
+            for curve in panel.curves:
+                _line(ax, curve, range(0, len(curve.x), max(1, len(curve.x) // 6)), steps=True)
+            ax.set_xlim(-0.02, 1.02)
+            ax.set_ylim(-0.02, 1.02)
+            ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        figure.supxlabel(f"{measure} of at least x", fontsize=9, color=INK)
+        figure.supylabel("share of queries", fontsize=9, color=INK)
+        _legend(figure, axes[0], panels[0].curves)
+        return _drawn(
+            figure,
+            "recall-distribution",
+            f"The distribution of {measure} over queries{by}: the share of queries that reach at least x. "
+            "A curve that lies higher is better; where it meets the right edge, all answers were found.",
+            "",
+        )
+
+
+def recall_by_call(curves: Sequence[Curve]) -> Plot:
+    """Mean recall after each tool call."""
+    panel = Panel("", tuple(curves))
+    with _style():
+        figure, axes = _panels([panel], columns=1)
+        longest = max((len(curve.x) for curve in curves), default=1)
+        for curve in curves:
+            _line(axes[0], curve, range(0, len(curve.x), max(1, longest // 10)))
+        axes[0].set_xlabel("tool calls")
+        axes[0].set_ylabel("recall of what was seen")
+        axes[0].set_xlim(0.5, max(longest, 2) + 0.5)
+        axes[0].xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
+        _share(axes[0], panel.curves)
+        _legend(figure, axes[0], panel.curves)
+        return _drawn(
+            figure,
+            "recall-by-call",
+            "Recall against tool calls: the mean, over queries, of the share of answers seen after each call. "
+            "A query that needed fewer calls keeps its last value.",
+            _ends([panel]),
+        )
+
+
+# -- how they look --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    matplotlib = require("matplotlib")
+    with matplotlib.rc_context(
+        {
+            "svg.hashsalt": "scholarbase",
+            "svg.fonttype": "path",
+            "pdf.fonttype": 42,
+            "font.family": "DejaVu Sans",
+            "font.size": 8.5,
+            "axes.titlesize": 9,
+            "axes.labelsize": 9,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.edgecolor": INK,
+            "axes.linewidth": 0.6,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.color": RULE,
+            "grid.linewidth": 0.5,
+            "axes.facecolor": "none",
+            "figure.facecolor": PAPER,
+            "legend.frameon": False,
+            "text.parse_math": False,
+        }
+    ):
+        yield
+
+
+def _panels(panels: Sequence[Panel], columns: int) -> tuple[Figure, list[Axes]]:
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    height = 0.75 + rows * (2.7 if columns == 1 else 2.35 if columns == 2 else 1.85)
+    figure: Figure = require("matplotlib.figure").Figure(figsize=(WIDTH, height), layout="constrained")
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    axes: list[Axes] = [ax for row in grid for ax in row]
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    for ax, panel in zip(axes, panels, strict=False):
+        ax.set_title(drawable(panel.title), loc="left")
+        ax.tick_params(length=2.5, width=0.6, labelleft=True)
+    return figure, axes[: len(panels)]
+
+
+def _line(ax: Axes, curve: Curve, marks: Sequence[int], *, steps: bool = False) -> None:
+    look = curve.place
+    ax.plot(
+        curve.x,
+        curve.y,
+        color=COLOURS[look % len(COLOURS)],
+        linestyle=LINES[look % len(LINES)],
+        linewidth=1.5,
+        marker=MARKERS[look % len(MARKERS)],
+        markersize=3.6,
+        markevery=list(marks),
+        drawstyle="steps-pre" if steps else "default",
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def _share(ax: Axes, curves: Sequence[Curve]) -> None:
+    """A y axis from zero: a share cut off below would make small differences look large."""
+    top = max((max(curve.y, default=0.0) for curve in curves), default=0.0)
+    ax.set_ylim(0, min(1.0, top * 1.12) if top > 0 else 1.0)
+
+
+def _legend(figure: Figure, ax: Axes, curves: Sequence[Curve]) -> None:
+    """The runs' labels above the panels, set letter by letter: matplotlib would leave out one that begins with an
+    underscore."""
+    handles: list[Line2D] = list(ax.lines)
+    longest = max((len(curve.label) for curve in curves), default=1)
+    columns = max(1, min(len(curves), 84 // (longest + 8)))
+    legend = figure.legend(
+        handles,
+        [f"run {i}" for i in range(len(handles))],
+        loc="outside upper left",
+        ncols=columns,
+        handlelength=3.4,
+        fontsize=8.5,
+        borderpad=0,
+    )
+    for text, curve in zip(legend.get_texts(), curves, strict=True):
+        text.set_text(drawable(curve.label))
+
+
+def drawable(text: str, longest: int = 60) -> str:
+    """The text in one line, shortened at the end, with ``□`` for letters that the plots' font does not have."""
+    manager = require("matplotlib.font_manager")
+    font = manager.get_font(manager.findfont("DejaVu Sans"))
+    line = " ".join(text.split())
+    line = line if len(line) <= longest else line[: longest - 1] + "…"
+    return "".join(letter if font.get_char_index(ord(letter)) else "□" for letter in line)
+
+
+def _ends(panels: Sequence[Panel]) -> str:
+    """What the curves come to, for whoever cannot see them."""
+    said = []
+    for panel in panels:
+        ends = ", ".join(f"{curve.label} {curve.y[-1]:.3f}" for curve in panel.curves if len(curve.y))
+        said.append(f"{panel.title + ': ' if panel.title else ''}{ends}")
+    return "At the right end: " + "; ".join(said) + "."
+
+
+# -- files ----------------------------------------------------------------------------------------------
+
+
+def _drawn(figure: Figure, name: str, caption: str, description: str) -> Plot:
+    svg = _saved(figure, "svg", {"Date": None, "Creator": None})
+    pdf = _saved(figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+    return Plot(name, caption, description, svg, pdf, inline_svg(svg.decode(), name, caption, description))
+
+
+def _saved(figure: Figure, kind: str, metadata: Mapping[str, Any]) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata=dict(metadata))
+    return file.getvalue()
+
+
+_ID: Final = re.compile(r'(\bid="|url\(#|href="#)')
+
+
+def inline_svg(svg: str, name: str, title: str, description: str) -> str:
+    """An SVG file as an element of a page: without its head, with ids that no other plot has, with the page's own
+    colours for ink, rules and paper, and with a title and a description that a screen reader says."""
+    element = svg[svg.index("<svg") :]
+    element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+    element = re.sub(r"<!--.*?-->\n?", "", element, flags=re.DOTALL)
+    element = _ID.sub(lambda match: match[0] + name + "-", element)
+    for colour, own in ((INK, "currentColor"), (RULE, "var(--rule)"), (PAPER, "none")):
+        element = element.replace(colour, own)
+    box = re.search(r'viewBox="([^"]+)"', element)
+    assert box is not None
+    end = element.index(">") + 1
+    head = (
+        f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" viewBox="{box[1]}" '
+        f'role="img" aria-labelledby="{name}-title {name}-description">'
+        f'<title id="{name}-title">{html.escape(title)}</title>'
+        f'<desc id="{name}-description">{html.escape(description or title)}</desc>'
+    )
+    return head + element[end:].strip()

@@ -1,0 +1,92 @@
+"""Figures that others published for a query set, each with its source, to stand beside one's own.
+
+A figure is kept only with the measure that its source names and as many digits as it gives. Where a source does
+not say one, it is missing here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a source says of one system: ``values`` by ir_measures' names."""
+
+    system: str
+    values: Mapping[str, float]
+    source: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A query set that has published figures: told by a word of its name and by how many queries it has, so that
+    a part of it, or another set in its file format, is not held beside figures of the whole."""
+
+    word: str
+    queries: int
+    shown: str
+    figures: tuple[Published, ...]
+
+
+_PYSERINI: Final = (
+    "Pyserini's BEIR regressions (Kamalloo et al. 2023, arXiv:2306.07471)",
+    "https://castorini.github.io/pyserini/2cr/beir.html",
+)
+_SCHOLARQUEST: Final = (
+    "ScholarQuest (Pan et al. 2026, arXiv:2606.20235)",
+    "https://arxiv.org/abs/2606.20235",
+)
+_LEADERBOARD: Final = (
+    "ScholarQuest's leaderboard, results of September 2026",
+    "https://pty12345.github.io/ScholarQuest-LeaderBoard/",
+)
+
+COLLECTIONS: Final = (
+    Collection(
+        "scifact",
+        300,
+        "BEIR SciFact, test",
+        (
+            Published("Lucene BM25, one field", {"nDCG@10": 0.679, "R@100": 0.925}, *_PYSERINI),
+            Published("Lucene BM25, title and text apart", {"nDCG@10": 0.665, "R@100": 0.908}, *_PYSERINI),
+            Published("BGE-M3 dense", {"nDCG@10": 0.644, "R@100": 0.904}, *_PYSERINI),
+            Published("BGE-base-en-v1.5", {"nDCG@10": 0.741, "R@100": 0.967}, *_PYSERINI),
+            Published(
+                "SPLADE-distil CoCodenser Medium",
+                {"nDCG@10": 0.699, "R@100": 0.927},
+                "Anserini's BEIR regressions",
+                "https://github.com/castorini/anserini/blob/master/docs/regressions/"
+                "regressions-beir-v1.0.0-scifact-splade-distil-cocodenser-medium.md",
+            ),
+            Published("SPLADE++ EnsembleDistil", {"nDCG@10": 0.704, "R@100": 0.935}, *_PYSERINI),
+        ),
+    ),
+    Collection(
+        "scholarquest",
+        1111,
+        "ScholarQuest",
+        (
+            Published("Dense retrieval", {"R@100": 0.208}, *_SCHOLARQUEST),
+            Published("Hybrid retrieval", {"R@100": 0.214}, *_SCHOLARQUEST),
+            Published("Best agent (PaperScout)", {"R@100": 0.314, "R@All": 0.355}, *_SCHOLARQUEST),
+            Published("Dense retrieval", {"R@25": 0.103, "R@100": 0.206, "R@All": 0.293}, *_LEADERBOARD),
+            Published("Hybrid retrieval", {"R@25": 0.106, "R@100": 0.212, "R@All": 0.242}, *_LEADERBOARD),
+            Published("PaSa", {"R@25": 0.202, "R@100": 0.280, "R@All": 0.309}, *_LEADERBOARD),
+            Published("SPAR", {"R@25": 0.197, "R@100": 0.269, "R@All": 0.290}, *_LEADERBOARD),
+            Published("PaperScout", {"R@25": 0.214, "R@100": 0.312, "R@All": 0.352}, *_LEADERBOARD),
+        ),
+    ),
+)
+
+
+def published(queries: Mapping[str, Any]) -> Collection | None:
+    """The collection that a run's query set (``manifest.queries``) is, where it has published figures."""
+    name = str(queries.get("name", "")).casefold()
+    return next(
+        (c for c in COLLECTIONS if c.word in name and queries.get("count") == c.queries),
+        None,
+    )
