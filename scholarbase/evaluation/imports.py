@@ -1,0 +1,294 @@
+"""Runs made elsewhere: a ranking file of another system, as TREC tools write it, becomes a run folder.
+
+Six fields a line, parted by white space: ``query_id Q0 paper_id rank score tag``. The order is trec_eval's
+(https://github.com/usnistgov/trec_eval): scores falling, read as 32-bit floats, ties by id falling; the rank column
+says nothing. :mod:`scholarbase.evaluation.trajectories` shares how ids are found in the library and how the run is
+written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+
+from scholarbase import __version__
+from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, RunNotFound
+from scholarbase.evaluation.queries import QuerySet
+from scholarbase.evaluation.runs import (
+    Call,
+    JudgedQuery,
+    Kind,
+    PaperNote,
+    RankedId,
+    Run,
+    RunManifest,
+    read_manifest,
+    strictly_falling,
+    write_run,
+)
+from scholarbase.evaluation.source import Source
+from scholarbase.identifiers import parse
+from scholarbase.models import MAX_IDS
+
+NOTED: Final = 20
+"""Results of each query whose titles a run keeps."""
+_GREATEST: Final = float(np.finfo(np.float32).max)
+_FIELDS: Final = "query_id Q0 paper_id rank score tag"
+
+
+class _TrecFile(NamedTuple):
+    """A run as its file has it: the results of each query, with the ids as they are written; the canonical forms
+    that each id may be, the likelier first; the hash of what the file says."""
+
+    results: dict[str, list[RankedId]]
+    forms: dict[str, tuple[str, ...]]
+    sha256: str
+
+
+def run_from_trec(
+    source: Source,
+    path: Path,
+    queries: QuerySet,
+    judged: Sequence[JudgedQuery],
+    counts: Mapping[str, int],
+    folder: Path,
+    *,
+    name: str,
+    command: str,
+    restart: bool = False,
+) -> Run:
+    """Read the run of another system, gzip or not, and write it as a run folder of kind ``import``.
+
+    Ids of any form are brought to those of the library; a paper that it does not hold keeps the canonical form of
+    the id that was given. Where all answers of the query set are a collection's own documents (``Doc:31715818``),
+    so are the ids of the run, with the prefix or without. A paper that a query has twice counts where it stands
+    best. Queries that the file lacks have an empty ranking. ``manifest.search`` counts all of that.
+
+    Args:
+        judged, counts: the queries with their answers resolved, and how they were found.
+        restart: replace what stands at ``folder``, if it is another run.
+
+    Raises:
+        QueryFileError: the file is missing, empty or damaged, or a line of it cannot be right.
+        RunExists: another run, or something else, stands at ``folder``.
+    """
+    known = {query.id for query in judged}
+    file = _read_trec(path, known, _speaks_of_documents(queries))
+    found = resolve(source, {paper_id for forms in file.forms.values() for paper_id in forms})
+    facts = Counter(lines=0, duplicates=0, papers=0, papers_absent=0, queries_without_results=0)
+    rankings: dict[str, tuple[RankedId, ...]] = {}
+    absent: set[str] = set()
+    seen: set[str] = set()
+    for query in judged:
+        results = file.results.get(query.id, [])
+        ranked: dict[str, float] = {}
+        for written, score in trec_order(results):
+            forms = file.forms[written]
+            held = next((found[paper_id] for paper_id in forms if paper_id in found), None)
+            if held is None:
+                absent.add(forms[0])
+            ranked.setdefault(held or forms[0], score)
+        rankings[query.id] = tuple(map(RankedId, ranked, strictly_falling(list(ranked.values()))))
+        seen.update(ranked)
+        facts.update(
+            lines=len(results), duplicates=len(results) - len(ranked), queries_without_results=not ranked
+        )
+    facts.update(papers=len(seen), papers_absent=len(absent))
+    search = {"file": path.name, "sha256": file.sha256, **facts}
+    manifest = manifest_of(source, "import", name, command, queries, counts, search)
+    return write_outside_run(source, folder, manifest, judged, rankings, restart=restart)
+
+
+def trec_order(results: Iterable[RankedId]) -> list[RankedId]:
+    """trec_eval's order: scores falling as 32-bit floats, ties by id falling, byte by byte."""
+    return sorted(results, key=lambda result: (np.float32(result.score), result.id.encode()), reverse=True)
+
+
+def _read_trec(path: Path, known: set[str], documents: bool) -> _TrecFile:
+    digest = hashlib.sha256()
+    results: dict[str, list[RankedId]] = {}
+    forms: dict[str, tuple[str, ...]] = {}
+    for number, text in text_lines(path):
+        digest.update(text.encode())
+        parts = text.split()
+        if not parts:
+            continue
+        where = f"{path}, line {number}"
+        if len(parts) != 6:
+            raise QueryFileError(f"{where} has {len(parts)} fields: a line of a TREC run has six, {_FIELDS}.")
+        query_id, _, written, _, score, _ = parts
+        # Our own files have percent escapes for what would end a field.
+        query_id = query_id if query_id in known else unquote(query_id)
+        if query_id not in known:
+            raise QueryFileError(
+                f"{where} is about the query {query_id!r}, which the query set does not have: give the query file "
+                "that this run was made with."
+            )
+        if written not in forms:
+            try:
+                forms[written] = _forms(written, documents)
+            except InvalidRequest as error:
+                raise QueryFileError(f"{where}: {error}") from error
+        results.setdefault(query_id, []).append(RankedId(written, _score(score, where)))
+    if not results:
+        raise QueryFileError(f"{path} holds no result: a TREC run has lines of six fields, {_FIELDS}.")
+    return _TrecFile(results, forms, digest.hexdigest())
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        score = math.nan if "_" in text else float(text)
+    except ValueError:
+        score = math.nan
+    if not abs(score) <= _GREATEST:
+        raise QueryFileError(
+            f"{where} has {text!r} for a score: it must be a number that a 32-bit float holds."
+        )
+    return score
+
+
+def _forms(written: str, documents: bool) -> tuple[str, ...]:
+    """The canonical forms that an id of a foreign run may be."""
+    texts = [written, unquote(written)] if "%" in written else [written]
+    if documents:
+        texts = [text if text[:4].lower() == "doc:" else f"Doc:{text}" for text in texts]
+    return tuple(dict.fromkeys(str(parse(text)) for text in texts))
+
+
+def _speaks_of_documents(queries: QuerySet) -> bool:
+    """Whether the answers are a collection's own documents, which other systems name without a prefix."""
+    ids = [answer.id for query in queries.queries for answer in query.answers if answer.id is not None]
+    return bool(ids) and all(paper_id.lower().startswith("doc:") for paper_id in ids)
+
+
+# -- what runs made elsewhere have in common ------------------------------------------------------------
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, packed by gzip or not, numbered from 1, with their ends.
+
+    Raises:
+        QueryFileError: the file is missing, cut off, or no UTF-8 text.
+    """
+    number = 0
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                yield number, line.decode()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise QueryFileError(f"No file at {path}: give the path of one.") from error
+    except UnicodeDecodeError as error:
+        raise QueryFileError(f"{path}, line {number} is no UTF-8 text: {error}.") from error
+    except (EOFError, OSError, zlib.error) as error:
+        raise QueryFileError(
+            f"{path} cannot be read beyond line {number} ({error}): copy it again."
+        ) from error
+
+
+def resolve(source: Source, ids: Iterable[str]) -> dict[str, str]:
+    """Ids in canonical form to the ids of the library's papers, without those that it does not hold."""
+    found: dict[str, str] = {}
+    for some in _batches(sorted(ids)):
+        papers = source.papers(some, fields=["id"])
+        found.update({i: paper.id for i, paper in zip(some, papers, strict=True) if paper is not None})
+    return found
+
+
+def manifest_of(
+    source: Source,
+    kind: Kind,
+    name: str,
+    command: str,
+    queries: QuerySet,
+    counts: Mapping[str, int],
+    search: dict[str, Any],
+) -> RunManifest:
+    """The manifest of a run that was made elsewhere; ``search`` has what is known of its file."""
+    about = source.snapshot()
+    return RunManifest(
+        name=name,
+        kind=kind,
+        snapshot=about["snapshot"],
+        papers=about["manifest"]["counts"]["papers"],
+        version=__version__,
+        queries={
+            "name": queries.name,
+            "format": queries.format,
+            "sha256": queries.sha256,
+            "count": len(queries.queries),
+            "notes": list(queries.notes),
+        },
+        search=search,
+        answers=dict(counts),
+        command=command,
+    )
+
+
+def write_outside_run(
+    source: Source,
+    folder: Path,
+    manifest: RunManifest,
+    judged: Sequence[JudgedQuery],
+    rankings: Mapping[str, tuple[RankedId, ...]],
+    *,
+    calls: Sequence[Call] = (),
+    seconds: Mapping[str, float] | None = None,
+    restart: bool = False,
+) -> Run:
+    """Write a run folder, unless another run stands there.
+
+    Raises:
+        RunExists: another run, or something else, stands at ``folder``; a run cannot be replaced without
+            ``restart``, and what is no run never is.
+    """
+    if folder.exists():
+        _check_in_the_way(folder, manifest, restart)
+    notes = _paper_notes(source, judged, rankings)
+    return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
+
+
+def _check_in_the_way(folder: Path, manifest: RunManifest, restart: bool) -> None:
+    try:
+        there = read_manifest(folder)
+    except RunNotFound as error:
+        raise RunExists(f"{folder} is there, and is no run: name another folder for the run.") from error
+    except EvaluationError as error:
+        if restart:
+            return
+        raise RunExists(
+            f"A run that cannot be read stands at {folder}: name another folder, or give --restart to replace it."
+        ) from error
+    if there.identity != manifest.identity and not restart:
+        raise RunExists(
+            f"Another run, {there.name!r} of kind {there.kind}, stands at {folder}: name another folder, or give "
+            "--restart to replace it."
+        )
+
+
+def _paper_notes(
+    source: Source, judged: Sequence[JudgedQuery], rankings: Mapping[str, tuple[RankedId, ...]]
+) -> dict[str, PaperNote]:
+    """Title and year of the first results and of the answers, of those that the library holds."""
+    wanted = {result.id for ranking in rankings.values() for result in ranking[:NOTED]}
+    wanted.update(answer.paper_id for query in judged for answer in query.answers if answer.held)
+    notes: dict[str, PaperNote] = {}
+    for some in _batches(sorted(wanted)):
+        papers = source.papers(some, fields=["title", "year"])
+        notes.update({p.id: PaperNote(p.title, p.year) for p in papers if p is not None})
+    return notes
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """As many ids as one call takes."""
+    yield from (ids[first : first + MAX_IDS] for first in range(0, len(ids), MAX_IDS))

@@ -1,0 +1,224 @@
+"""Trajectories as runs: what an agent did, tool call by tool call, becomes a run folder beside those of searches.
+
+``read_trajectory`` reads a file of calls, ``run_from_trajectory`` makes a run folder of it, and
+:mod:`scholarbase.evaluation.efficiency` says what the calls cost and what they found. docs/trajectories.md has the
+form of the file and what counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import orjson
+
+from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
+from scholarbase.evaluation.calls import RawCall, TrajectoryWriter, read_trajectory
+from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
+from scholarbase.evaluation.imports import manifest_of, resolve, write_outside_run
+from scholarbase.evaluation.queries import QuerySet
+from scholarbase.evaluation.runs import Call, JudgedQuery, RankedId, Run
+from scholarbase.evaluation.source import Source
+
+Ranking = Literal["answer", "answer-only", "observed"]
+RANKINGS: Final[tuple[Ranking, ...]] = get_args(Ranking)
+
+
+def run_from_trajectory(
+    source: Source,
+    calls: Sequence[RawCall],
+    queries: QuerySet,
+    judged: Sequence[JudgedQuery],
+    counts: Mapping[str, int],
+    folder: Path,
+    *,
+    name: str,
+    command: str,
+    ranking: Ranking = "answer",
+    restart: bool = False,
+) -> Run:
+    """Write an agent's calls as a run folder of kind ``trajectory``.
+
+    The candidates of a query are what its search and expand calls found, in the order in which they were first
+    seen. ``ranking`` says how they become a ranking:
+
+    - ``answer``: the papers of the last ``answer`` call, then the candidates that it leaves out; the candidates
+      alone where there is no such call. R@All is then over all that the agent saw, and R@k is the agent's own as
+      far as its answer has k papers: ``manifest.search`` counts the answers that are shorter than 25 and 100.
+    - ``answer-only``: the last answer, and nothing where there is none.
+    - ``observed``: the candidates as they were first seen, whatever the agent answered.
+
+    An answer that failed is passed over. A paper that the library lacks keeps the canonical form of its id and is
+    counted. ``manifest.search`` has all counts, and the hash of the calls.
+
+    Args:
+        judged, counts: the queries with their answers resolved, and how they were found.
+        restart: replace what stands at ``folder``, if it is another run.
+
+    Raises:
+        QueryFileError: a call of a query that the set lacks, or calls of a query that do not go together.
+        EvaluationError: the calls were made on another snapshot than this library's, or on several.
+        RunExists: another run, or something else, stands at ``folder``.
+    """
+    if ranking not in RANKINGS:
+        raise InvalidRequest(f"Unknown ranking {ranking!r}: it is one of {', '.join(RANKINGS)}.")
+    by_query: dict[str, list[RawCall]] = {query.id: [] for query in judged}
+    for call in calls:
+        if call.query_id not in by_query:
+            raise QueryFileError(
+                f"{call.where} is about the query {call.query_id!r}, which the query set {queries.name} does not "
+                "have: give the query file that the agent worked on."
+            )
+        by_query[call.query_id].append(call)
+    _check_snapshot(calls, source.snapshot()["snapshot"])
+    listed = {paper_id for call in calls for paper_id in call.ids}
+    held = resolve(source, listed)
+    facts = _facts(calls, by_query, {query.id: query.text for query in queries.queries})
+    facts.update(papers=len({held.get(i, i) for i in listed}), papers_absent=len(listed - held.keys()))
+    resolved: list[Call] = []
+    rankings: dict[str, tuple[RankedId, ...]] = {}
+    seconds: dict[str, float] = {}
+    for query_id, own in by_query.items():
+        ordered = _calls_of(query_id, own, held)
+        resolved.extend(ordered)
+        rankings[query_id] = _rank(ordered, ranking, facts)
+        times = [call.seconds for call in ordered if call.seconds is not None]
+        if times:
+            seconds[query_id] = sum(times)
+    digest = hashlib.sha256(b"\n".join(orjson.dumps(asdict(call)) for call in resolved)).hexdigest()
+    answered = any(call.kind == "answer" for call in resolved)
+    search = {"ranking": ranking if answered else "observed", "calls_sha256": digest, **facts}
+    manifest = manifest_of(source, "trajectory", name, command, queries, counts, search)
+    return write_outside_run(
+        source, folder, manifest, judged, rankings, calls=resolved, seconds=seconds, restart=restart
+    )
+
+
+def _check_snapshot(calls: Sequence[RawCall], snapshot: str) -> None:
+    given = {call.snapshot: call.where for call in reversed(calls) if call.snapshot is not None}
+    if len(given) > 1:
+        (one, here), (other, there) = list(given.items())[:2]
+        raise EvaluationError(
+            f"The calls were made on several snapshots, {one} ({here}) and {other} ({there}): a run has one. Keep "
+            "the calls of one snapshot."
+        )
+    for one, where in given.items():
+        if one != snapshot:
+            raise EvaluationError(
+                f"The calls were made on the snapshot {one} ({where}), and this library is {snapshot}: name the "
+                "library that the agent searched."
+            )
+
+
+def _facts(
+    calls: Sequence[RawCall], by_query: Mapping[str, Sequence[RawCall]], texts: Mapping[str, str]
+) -> Counter[str]:
+    """What can be counted before ids are resolved."""
+    given = {call.query_id: call.query for call in calls if call.query is not None}
+    return Counter(
+        calls=len(calls),
+        failed_calls=sum(call.error is not None for call in calls),
+        queries_without_calls=sum(not own for own in by_query.values()),
+        other_texts=sum(" ".join(texts[i].split()) != " ".join(text.split()) for i, text in given.items()),
+        missing_call_numbers=sum(_missing(own) for own in by_query.values()),
+        answered_queries=0,
+        answers_below_25=0,
+        answers_below_100=0,
+        answers_not_observed=0,
+    )
+
+
+def _missing(own: Sequence[RawCall]) -> int:
+    numbers = [call.call for call in own if call.call is not None]
+    return max(numbers, default=0) - len(numbers)
+
+
+def _calls_of(query_id: str, own: Sequence[RawCall], held: Mapping[str, str]) -> list[Call]:
+    """The calls of one query with their numbers, rounds and the library's ids.
+
+    Raises:
+        QueryFileError: they do not go together.
+    """
+    for name in ("call", "round"):
+        lacking = [raw for raw in own if getattr(raw, name) is None]
+        if lacking and len(lacking) < len(own):
+            raise QueryFileError(
+                f"{lacking[0].where} lacks {name}, which other calls of the query {query_id!r} have: give it to all "
+                "calls of a query or to none."
+            )
+    calls: list[Call] = []
+    numbers: set[int] = set()
+    for place, raw in enumerate(own, 1):
+        number = place if raw.call is None else raw.call
+        round_ = place if raw.round is None else raw.round
+        problem = None
+        if raw.session != own[0].session:
+            problem = (
+                f"is of the session {raw.session!r}, and {own[0].where} of {own[0].session!r}: a run has one session "
+                "for a query. Keep one file for each session"
+            )
+        elif calls and number <= calls[-1].call:
+            problem = f"is call {number} after call {calls[-1].call}: numbers rise, each call with its own"
+        elif calls and round_ < calls[-1].round:
+            problem = f"is of round {round_} after round {calls[-1].round}: rounds never fall"
+        elif raw.parent is not None and raw.parent not in numbers:
+            problem = f"has the parent {raw.parent}, which is no earlier call"
+        if problem is not None:
+            raise QueryFileError(f"{raw.where}, of the query {query_id!r}, {problem}.")
+        numbers.add(number)
+        calls.append(_call(raw, number, round_, held))
+    return calls
+
+
+def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Call:
+    return Call(
+        query_id=raw.query_id,
+        call=number,
+        tool=raw.tool,
+        kind=raw.kind,
+        arguments=raw.arguments,
+        # Two forms of id may turn out to name one paper.
+        ids=tuple(dict.fromkeys(held.get(paper_id, paper_id) for paper_id in raw.ids)),
+        round=round_,
+        parent=raw.parent,
+        seconds=raw.seconds,
+        tokens=raw.tokens,
+        error=raw.error,
+    )
+
+
+def _rank(calls: Sequence[Call], ranking: Ranking, facts: Counter[str]) -> tuple[RankedId, ...]:
+    """The ranking of one query; its answer is counted in ``facts``."""
+    observed = dict.fromkeys(i for call in calls if call.kind in ("search", "expand") for i in call.ids)
+    answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
+    answer = answers[-1] if answers else ()
+    if answers:
+        facts.update(
+            answered_queries=1,
+            answers_below_25=len(answer) < 25,
+            answers_below_100=len(answer) < 100,
+            answers_not_observed=len(set(answer) - observed.keys()),
+        )
+    if ranking == "observed":
+        ids = tuple(observed)
+    elif ranking == "answer-only":
+        ids = answer
+    else:
+        ids = tuple(dict.fromkeys((*answer, *observed)))
+    return tuple(RankedId(paper_id, float(len(ids) - place)) for place, paper_id in enumerate(ids))
+
+
+__all__ = [
+    "RANKINGS",
+    "Efficiency",
+    "RawCall",
+    "TrajectoryWriter",
+    "efficiency",
+    "read_trajectory",
+    "recall_by_call",
+    "run_from_trajectory",
+]

@@ -1,0 +1,456 @@
+"""Trajectories: the JSON form, line by line, and the runs made of it. Expected figures are counted by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.client import Client
+from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists
+from scholarbase.evaluation.calls import TOOLS, TrajectoryWriter, read_trajectory
+from scholarbase.evaluation.efficiency import efficiency, recall_by_call
+from scholarbase.evaluation.queries import Answer, Query, QuerySet
+from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, Run, RunManifest, read_run
+from scholarbase.evaluation.source import Source
+from scholarbase.evaluation.trajectories import run_from_trajectory
+from scholarbase.library import Library
+
+HELD = ["arXiv:1706.03762", "arXiv:2204.02311", "arXiv:2205.01068", "arXiv:2211.05100", "arXiv:2302.13971"]
+ABSENT = "arXiv:2401.99999"
+
+Lines = Sequence[dict[str, Any]]
+
+
+@pytest.fixture
+def papers(sample: Library) -> list[str]:
+    """Ten papers of the library."""
+    return [hit.paper.id for hit in sample.search("language models", limit=10).results]
+
+
+def query_set(ids: Sequence[str], answers: Sequence[Sequence[str]]) -> tuple[QuerySet, list[JudgedQuery]]:
+    queries = tuple(
+        Query(query_id, f"question {query_id}", tuple(map(Answer, own)))
+        for query_id, own in zip(ids, answers, strict=True)
+    )
+    judged = [
+        JudgedQuery(
+            query.id,
+            query.text,
+            tuple(
+                JudgedAnswer(str(answer.id), "absent" if answer.id == ABSENT else "id")
+                for answer in query.answers
+            ),
+        )
+        for query in queries
+    ]
+    return QuerySet("questions", "jsonl", queries), judged
+
+
+def written(path: Path, lines: Lines) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def call(query_id: str, tool: str, ids: Sequence[str], **keys: Any) -> dict[str, Any]:
+    return {"query_id": query_id, "tool": tool, "ids": list(ids), **keys}
+
+
+def run_of(
+    source: Source, tmp_path: Path, lines: Lines, answers: Sequence[Sequence[str]], **options: Any
+) -> Run:
+    """The run of a trajectory about the queries q1, q2, ..., with these answers."""
+    queries, judged = query_set([f"q{n}" for n in range(1, len(answers) + 1)], answers)
+    calls = read_trajectory(written(tmp_path / "calls.jsonl", lines))
+    return run_from_trajectory(
+        source,
+        calls,
+        queries,
+        judged,
+        {"answers": 1},
+        tmp_path / "run",
+        name="agent",
+        command="scholarbase eval trajectories calls.jsonl",
+        **options,
+    )
+
+
+def ranked(run: Run, query_id: str) -> list[str]:
+    return [result.id for result in run.rankings[query_id]]
+
+
+# -- the form -------------------------------------------------------------------------------------------
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    line = {
+        "query_id": "q1",
+        "call": 2,
+        "tool": "web_search",
+        "kind": "search",
+        "arguments": {"q": "attention"},
+        "ids": ["1706.03762v5", "https://arxiv.org/abs/2204.02311"],
+        "scores": [2, 1.5],
+        "time": "2025-03-01T12:30:00.25+01:00",
+        "seconds": 0.5,
+        "tokens": 120,
+        "parent": 1,
+        "round": 3,
+        "snapshot": "abc",
+        "session": "s1",
+        "query": "What is attention?",
+        "error": None,
+    }
+    (read,) = read_trajectory(written(tmp_path / "calls.jsonl", [line]))
+    assert read.ids == ("arXiv:1706.03762", "arXiv:2204.02311")
+    assert (read.call, read.kind, read.scores, read.parent, read.round) == (2, "search", (2.0, 1.5), 1, 3)
+    assert (read.seconds, read.tokens, read.snapshot, read.session) == (0.5, 120, "abc", "s1")
+    assert read.where.endswith("calls.jsonl, line 1")
+    assert read.error is None
+
+
+@pytest.mark.parametrize(("tool", "kind"), TOOLS.items())
+def test_the_kind_of_our_own_tools_is_known(tmp_path: Path, tool: str, kind: str) -> None:
+    (read,) = read_trajectory(written(tmp_path / "calls.jsonl", [call("q1", tool, [])]))
+    assert read.kind == kind
+
+
+def test_a_packed_file_is_read_as_a_plain_one(tmp_path: Path) -> None:
+    plain = written(tmp_path / "calls.jsonl", [call("q1", "search_papers", HELD), call("q1", "answer", HELD)])
+    packed = tmp_path / "calls"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert [c.ids for c in read_trajectory(packed)] == [c.ids for c in read_trajectory(plain)]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"querry_id": "q1", "tool": "answer", "ids": []}, "did you mean 'query_id'?"),
+        ({"query_id": "q1", "ids": []}, "it lacks tool"),
+        ({"query_id": "q1", "tool": "answer"}, "it lacks ids"),
+        (call("q1", "web_search", []), "'web_search' is none of ours"),
+        (call("q1", "answer", [], kind="search"), "the kind of answer is 'answer'"),
+        (call("q1", "web_search", [], kind="look"), "one of search, expand, inspect, answer"),
+        (call("q1", "answer", ["12345"]), "a number without its scheme"),
+        (call("q1", "answer", ["nonsense"]), "'nonsense' is no known form"),
+        (call("q1", "answer", HELD, scores=[1.0]), "scores has 1 numbers and ids has 5"),
+        (call("q1", "search_papers", HELD, error="Timed out."), "a call with an error found nothing"),
+        (call("q1", "search_papers", [], call=0), "call is 0"),
+        (call("q1", "search_papers", [], call=True), "call is True"),
+        (call("q1", "search_papers", [], seconds=-1), "seconds is -1"),
+        (call("q1", "search_papers", [], tokens=1.5), "tokens is 1.5"),
+        (call("q1", "search_papers", [], time="yesterday"), "as RFC 3339 has it"),
+        (call("q1", "search_papers", [], time="2025-02-30T00:00:00Z"), "as RFC 3339 has it"),
+        (call("q1", "search_papers", [], time="2025-02-03T00:00:00"), "as RFC 3339 has it"),
+        (call("q1", "search_papers", [], arguments="q"), "arguments is 'q'"),
+        ({"query_id": "q1", "tool": "answer", "ids": "arXiv:1706.03762"}, "a list of paper ids"),
+        ({"query_id": 1, "tool": "answer", "ids": []}, "query_id is 1"),
+        (["q1"], "it is no JSON object"),
+    ],
+)
+def test_a_line_that_cannot_be_right_is_refused_by_its_number(tmp_path: Path, line: Any, said: str) -> None:
+    path = written(tmp_path / "calls.jsonl", [call("q1", "search_papers", HELD), line])
+    with pytest.raises(QueryFileError, match=r"calls\.jsonl, line 2: ") as refused:
+        read_trajectory(path)
+    assert said in str(refused.value)
+
+
+def test_a_leap_second_is_a_time(tmp_path: Path) -> None:
+    lines = [call("q1", "answer", [], time="2016-12-31T23:59:60Z")]
+    assert read_trajectory(written(tmp_path / "calls.jsonl", lines))[0].time == "2016-12-31T23:59:60Z"
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match="No file at"):
+        read_trajectory(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    with pytest.raises(QueryFileError, match="holds no call"):
+        read_trajectory(tmp_path / "empty.jsonl")
+    (tmp_path / "torn.jsonl").write_text(json.dumps(call("q1", "answer", [])) + '\n{"query_id": "q')
+    with pytest.raises(QueryFileError, match=r"line 2 is no JSON"):
+        read_trajectory(tmp_path / "torn.jsonl")
+    packed = gzip.compress(json.dumps(call("q1", "answer", HELD)).encode() * 50)
+    (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-20])
+    with pytest.raises(QueryFileError, match="cannot be read beyond line"):
+        read_trajectory(tmp_path / "cut.jsonl.gz")
+    (tmp_path / "latin.jsonl").write_bytes('{"query_id": "é"}'.encode("latin-1"))
+    with pytest.raises(QueryFileError, match=r"line 1 is no UTF-8 text"):
+        read_trajectory(tmp_path / "latin.jsonl")
+
+
+# -- the run --------------------------------------------------------------------------------------------
+
+
+def test_the_last_answer_stands_first_and_what_else_was_seen_follows(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    a, b, c, d, e = papers[:5]
+    lines = [
+        call("q1", "search_papers", [a, b]),
+        call("q1", "answer", [b, a]),
+        call("q1", "expand_papers", [c, a, d]),
+        call("q1", "get_papers", [e]),
+        call("q1", "answer", [d, b]),
+        call("q1", "answer", [], error="The list is too long."),
+    ]
+    run = run_of(sample, tmp_path, lines, [[a]])
+    assert ranked(run, "q1") == [d, b, a, c]
+    assert run.manifest.search is not None
+    assert run.manifest.search["ranking"] == "answer"
+    assert run.manifest.search["answered_queries"] == run.manifest.search["answers_below_25"] == 1
+    only = run_of(sample, tmp_path, lines, [[a]], ranking="answer-only", restart=True)
+    assert ranked(only, "q1") == [d, b]
+    observed = run_of(sample, tmp_path, lines, [[a]], ranking="observed", restart=True)
+    assert ranked(observed, "q1") == [a, b, c, d]
+
+
+def test_without_an_answer_the_ranking_is_what_was_seen_and_says_so(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    a, b, c = papers[:3]
+    run = run_of(
+        sample,
+        tmp_path,
+        [call("q1", "match_titles", [c]), call("q1", "get_citations", [b, c, a])],
+        [[a], [b]],
+    )
+    assert ranked(run, "q1") == [c, b, a]
+    assert ranked(run, "q2") == []
+    assert run.manifest.search is not None
+    assert run.manifest.search["ranking"] == "observed"
+    assert run.manifest.search["queries_without_calls"] == 1
+
+
+def test_a_run_is_read_back_as_it_was_written(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    lines = [call("q1", "search_papers", papers, seconds=0.25, tokens=9, arguments={"q": "x"}, round=1)]
+    run = run_of(sample, tmp_path, lines, [papers[:2]])
+    assert run.manifest.kind == "trajectory"
+    assert run.seconds == {"q1": 0.25}
+    assert run.papers[papers[0]].title == sample.paper(papers[0]).title
+    assert read_run(tmp_path / "run") == run
+
+
+def test_papers_are_found_by_any_id_and_those_not_held_are_kept(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    paper = next(
+        p for p in sample.papers([h.paper.id for h in sample.search("string", limit=20).results]) if p
+    )
+    assert paper.corpus_id is not None
+    lines = [call("q1", "search_papers", [f"CorpusId:{paper.corpus_id}", ABSENT, paper.id])]
+    run = run_of(sample, tmp_path, lines, [[ABSENT]])
+    assert ranked(run, "q1") == [paper.id, ABSENT]
+    assert run.manifest.search is not None
+    assert run.manifest.search["papers"] == 2
+    assert run.manifest.search["papers_absent"] == 1
+
+
+def test_a_library_and_its_server_make_the_same_run(
+    sample: Library, server: str, tmp_path: Path, papers: list[str]
+) -> None:
+    lines = [call("q1", "search_papers", [*papers, ABSENT]), call("q1", "answer", papers[5:])]
+    here = run_of(sample, tmp_path, lines, [papers[:2]])
+    with Client(server) as client:
+        there = run_of(client, tmp_path, lines, [papers[:2]])
+    assert here == there
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (call("q9", "answer", []), "the query 'q9', which the query set questions does not have"),
+        (call("q1", "answer", []), "lacks call, which other calls of the query 'q1' have"),
+        (call("q1", "answer", [], call=2), "is call 2 after call 2"),
+        (call("q1", "answer", [], call=1), "is call 1 after call 2"),
+        (call("q1", "answer", [], call=3, parent=3), "has the parent 3, which is no earlier call"),
+        (call("q1", "answer", [], call=3, parent=1), "has the parent 1, which is no earlier call"),
+        (call("q1", "answer", [], call=3, session="other"), "is of the session 'other'"),
+        (call("q1", "answer", [], call=3, round=1), "lacks round"),
+    ],
+)
+def test_calls_that_do_not_go_together_are_refused(
+    sample: Library, tmp_path: Path, second: dict[str, Any], said: str
+) -> None:
+    lines = [call("q1", "search_papers", [], call=2), second]
+    with pytest.raises(QueryFileError) as refused:
+        run_of(sample, tmp_path, lines, [HELD])
+    assert said in str(refused.value)
+    assert "calls.jsonl, line" in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_rounds_that_fall_are_refused(sample: Library, tmp_path: Path) -> None:
+    lines = [call("q1", "search_papers", [], round=2), call("q1", "search_papers", [], round=1)]
+    with pytest.raises(QueryFileError, match="is of round 1 after round 2"):
+        run_of(sample, tmp_path, lines, [HELD])
+
+
+def test_calls_of_another_snapshot_are_refused(sample: Library, tmp_path: Path) -> None:
+    own = sample.snapshot_id
+    run_of(sample, tmp_path, [call("q1", "answer", [], snapshot=own)], [HELD])
+    with pytest.raises(EvaluationError, match=f"snapshot abc .*this library is {own}"):
+        run_of(sample, tmp_path, [call("q1", "answer", [], snapshot="abc")], [HELD])
+    two = [call("q1", "search_papers", [], snapshot=own), call("q1", "answer", [], snapshot="abc")]
+    with pytest.raises(EvaluationError, match=f"several snapshots, ({own}|abc) .* and ({own}|abc)"):
+        run_of(sample, tmp_path, two, [HELD])
+
+
+def test_another_text_and_lost_calls_are_counted(sample: Library, tmp_path: Path) -> None:
+    lines = [
+        call("q1", "search_papers", [], call=1, query="question  q1"),
+        call("q1", "search_papers", [], call=4),
+        call("q2", "search_papers", [], query="something else", error="Timed out."),
+    ]
+    run = run_of(sample, tmp_path, lines, [HELD, HELD])
+    assert run.manifest.search is not None
+    assert run.manifest.search["other_texts"] == 1
+    assert run.manifest.search["missing_call_numbers"] == 2
+    assert run.manifest.search["failed_calls"] == 1
+
+
+def test_what_stands_in_the_way_is_not_overwritten(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    first = run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD])
+    assert run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD]) == first
+    with pytest.raises(RunExists, match=r"'agent' of kind trajectory.*--restart"):
+        run_of(sample, tmp_path, [call("q1", "answer", papers[1:])], [HELD])
+    assert read_run(tmp_path / "run") == first
+    (tmp_path / "run" / "manifest.json").rename(tmp_path / "notes.txt")
+    with pytest.raises(RunExists, match="is no run"):
+        run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD], restart=True)
+
+
+# -- efficiency -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def agent(sample: Library, tmp_path: Path, papers: list[str]) -> Run:
+    """Two queries of an agent, a third that it never asked, and a fourth that it asked in vain."""
+    a, b, c, d, e, f = papers[:6]
+    lines = [
+        call("q1", "search_papers", [a, b, c], round=1, seconds=1.0, tokens=10),
+        call("q1", "search_papers", [c, d], round=1, seconds=0.5, tokens=20),
+        call("q1", "get_papers", [d], round=2, seconds=0.25, tokens=5),
+        call("q1", "get_references", [e, a], round=3, seconds=0.25, tokens=5),
+        call("q1", "answer", [f, e], round=4, tokens=2),
+        call("q2", "search_papers", [], error="Timed out.", seconds=3.0),
+        call("q2", "search_papers", [b], tokens=7),
+        call("q4", "search_papers", [a, b]),
+        call("q4", "expand_papers", [b, c]),
+    ]
+    # q1: b, e and f of four are found, f in the answer alone; q2: b of one.
+    return run_of(sample, tmp_path, lines, [[b, e, f, ABSENT], [b], [a], [d, ABSENT]])
+
+
+def test_efficiency_as_counted_by_hand(agent: Run) -> None:
+    found = efficiency(agent)
+    one, two, three, four = found.queries
+    assert (one.rounds, one.search_calls, one.expand_calls, one.inspect_calls, one.failed_calls) == (
+        4,
+        2,
+        1,
+        1,
+        0,
+    )
+    assert one.candidates == 5
+    assert one.recall == one.recall_100 == 3 / 4
+    assert one.recall_100_per_100 == pytest.approx(0.75 / 0.05)
+    assert (one.seconds, one.tokens) == (2.0, 42)
+    assert (two.rounds, two.search_calls, two.failed_calls, two.candidates) == (2, 2, 1, 1)
+    assert (two.seconds, two.tokens) == (None, None)
+    assert (three.rounds, three.candidates, three.recall, three.recall_100_per_100) == (0, 0, 0.0, None)
+    assert (four.candidates, four.recall) == (3, 0.0)
+    assert found.means["recall"] == pytest.approx((0.75 + 1 + 0 + 0) / 4)
+    assert found.means["candidates"] == pytest.approx((5 + 1 + 0 + 3) / 4)
+    assert found.means["recall_100_per_100"] == pytest.approx((15 + 100 + 0) / 3)
+    assert found.counts["recall_100_per_100"] == 3
+    assert found.counts["seconds"] == 1
+    assert found.pooled_recall_100_per_100 == pytest.approx((1.75 / 4) / (9 / 4 / 100))
+
+
+def test_failures_are_the_queries_of_which_no_answer_was_found(agent: Run) -> None:
+    three, four = efficiency(agent).failures
+    assert (three.query_id, three.calls, three.candidates, three.answers, three.held) == ("q3", 0, 0, 1, 1)
+    assert (four.query_id, four.calls, four.candidates, four.answers, four.held) == ("q4", 2, 3, 2, 1)
+    assert four.text == "question q4"
+
+
+def test_recall_after_each_call_as_counted_by_hand(agent: Run) -> None:
+    q1 = [1 / 4, 1 / 4, 1 / 4, 2 / 4, 3 / 4]
+    q2 = [0, 1, 1, 1, 1]
+    assert recall_by_call(agent) == pytest.approx([(x + y) / 4 for x, y in zip(q1, q2, strict=True)])
+    assert recall_by_call(agent)[-1] == efficiency(agent).means["recall"]
+
+
+def test_a_plain_search_is_one_call_and_an_import_of_none_known(agent: Run) -> None:
+    facts = {name: getattr(agent.manifest, name) for name in RunManifest.__dataclass_fields__}
+    plain = Run(RunManifest(**facts | {"kind": "search"}), agent.queries, agent.rankings, seconds={"q1": 0.5})
+    one = efficiency(plain).queries[0]
+    assert (one.rounds, one.search_calls, one.expand_calls, one.candidates) == (1, 1, 0, 6)
+    assert one.seconds == 0.5
+    assert recall_by_call(plain) == pytest.approx([(0.75 + 1) / 4])
+    assert efficiency(plain).failures[0].calls == 1
+    foreign = Run(RunManifest(**facts | {"kind": "import"}), agent.queries, agent.rankings)
+    assert efficiency(foreign).queries[0].search_calls is None
+    assert efficiency(foreign).means["rounds"] is None
+    assert efficiency(foreign).failures[0].calls is None
+    with pytest.raises(InvalidRequest, match="its calls are not known"):
+        recall_by_call(foreign)
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with TrajectoryWriter(path, snapshot="abc", session="s1") as writer:
+        first = writer.append(
+            "q1", "search_papers", HELD, arguments={"q": "x"}, scores=[5, 4, 3, 2, 1], seconds=1
+        )
+        # Each line is there before the next: a killed agent loses nothing.
+        assert len(read_trajectory(path)) == 1
+        assert writer.append("q1", "web_search", HELD[:1], kind="search", parent=first) == 2
+        assert writer.append("q2", "search_papers", [], error="Timed out.") == 1
+        with pytest.raises(InvalidRequest, match="no known form"):
+            writer.append("q2", "answer", ["nonsense"])
+        with pytest.raises(InvalidRequest, match="parent is 2, and this is call 2"):
+            writer.append("q2", "answer", [], parent=2)
+        with pytest.raises(InvalidRequest, match="cannot be written as JSON"):
+            writer.append("q2", "search_papers", [], arguments={"q": object()})
+    with pytest.raises(RunExists, match="is there already"):
+        TrajectoryWriter(path)
+    with TrajectoryWriter(path, append=True) as writer:
+        assert writer.append("q2", "answer", HELD) == 2
+    calls = read_trajectory(path)
+    assert [(c.query_id, c.call, c.kind) for c in calls] == [
+        ("q1", 1, "search"),
+        ("q1", 2, "search"),
+        ("q2", 1, "search"),
+        ("q2", 2, "answer"),
+    ]
+    assert calls[0].snapshot == "abc"
+    assert calls[0].time is not None
+    assert calls[2].error == "Timed out."
+
+
+def test_a_file_with_a_torn_end_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text(json.dumps(call("q1", "answer", [], call=1)))
+    with pytest.raises(QueryFileError, match="does not end"):
+        TrajectoryWriter(path, append=True)
+
+
+def test_threads_share_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with TrajectoryWriter(path) as writer, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: writer.append(f"q{n % 3}", "search_papers", HELD), range(60)))
+    calls = read_trajectory(path)
+    assert len(calls) == 60
+    for query_id in ("q0", "q1", "q2"):
+        assert [c.call for c in calls if c.query_id == query_id] == list(range(1, 21))
