@@ -144,20 +144,28 @@ def _notes(first: Evaluation, second: Evaluation, over: Over, a: Run, b: Run) ->
     one_sided = set(first.values(name, over)) ^ set(second.values(name, over))
     if one_sided:
         notes.append(
-            f"{len(one_sided):,} queries have an answer to be found in one of the runs only and are left out."
+            f"Queries with an answer to be found in one of the runs only are left out: {len(one_sided):,}."
         )
-    judged = [{query.id: set(query.relevant) for query in run.queries} for run in (a, b)]
-    other = sum(judged[0][query_id] != judged[1].get(query_id) for query_id in judged[0])
+    ours, theirs = _answers(a, over), _answers(b, over)
+    other = sum(ours[query_id] != theirs.get(query_id) for query_id in ours)
     if other:
         notes.append(
-            f"The answers of {other:,} queries were not found alike for the two runs: a part of the difference may be "
-            "of the answers, not of the search."
+            f"Queries whose answers are not the same in both runs: {other:,}. A part of the difference may come from "
+            "the answers, not from the search."
         )
     if "R@All" in first.measures and first.depth != second.depth:
         notes.append(
             f"R@All is to depth {first.depth:,} in {a.name!r} and to depth {second.depth:,} in {b.name!r}."
         )
     return tuple(notes)
+
+
+def _answers(run: Run, over: Over) -> dict[str, set[tuple[str, int]]]:
+    """The relevant answers that count, with their grades, by query."""
+    return {
+        query.id: {(found.paper_id, found.grade) for found in query.relevant if found.held or over == "all"}
+        for query in run.queries
+    }
 
 
 # -- rankings -------------------------------------------------------------------------------------------

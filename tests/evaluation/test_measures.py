@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -141,25 +143,31 @@ def test_the_reciprocal_rank_of_ten_is_what_pytrec_eval_says_of_the_first_ten(se
     assert evaluate(make_run(ranked, answers), ["MRR@10"]).values("RR@10") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_measure_is_what_ranx_says(seed: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ranx's own, of its dependencies
-        import ranx
+@pytest.fixture(scope="module")
+def ranx() -> Iterator[ModuleType]:
+    """ranx, interpreted: to compile it takes half a minute, and these runs are small."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setenv("NUMBA_DISABLE_JIT", "1")
+        warnings.simplefilter("ignore")  # of its dependencies
+        yield importlib.import_module("ranx")
 
-        scores, answers = random_world(seed)
-        ranked = as_ranked(scores)
-        positive = {q: {p: grade for p, grade in grades.items() if grade} for q, grades in answers.items()}
-        # A result that answers nothing in the place of none: ranx takes no empty ranking.
-        falling = {
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_measure_is_what_ranx_says(seed: int, ranx: ModuleType) -> None:
+    scores, answers = random_world(seed)
+    ranked = as_ranked(scores)
+    positive = {q: {p: grade for p, grade in grades.items() if grade} for q, grades in answers.items()}
+    # A result that answers nothing in the place of none: ranx takes no empty ranking.
+    nothing = [RankedId("nothing", 0)]
+    theirs = ranx.Run(
+        {
             query_id: {
-                result.id: 1000.0 - place
-                for place, result in enumerate(ranked.get(query_id) or [RankedId("nothing", 0)])
+                result.id: 1000.0 - place for place, result in enumerate(ranked.get(query_id) or nothing)
             }
             for query_id in answers
         }
-        theirs = ranx.Run(falling)
-        ranx.evaluate(ranx.Qrels(positive), theirs, list(RANX_NAMES.values()), return_mean=False)
+    )
+    ranx.evaluate(ranx.Qrels(positive), theirs, list(RANX_NAMES.values()), return_mean=False)
     evaluation = evaluate(make_run(ranked, answers), list(RANX_NAMES))
     for ours, name in RANX_NAMES.items():
         assert evaluation.values(ours) == pytest.approx(dict(theirs.scores[name])), ours

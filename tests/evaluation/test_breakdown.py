@@ -1,0 +1,154 @@
+"""Groups of queries, counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.evaluation.breakdown import DIMENSIONS, break_down, dimensions, group_label, summary
+from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+
+MANIFEST = RunManifest(
+    "made", "search", "s", 9, "1", {"name": "made", "sha256": "0"}, {"limit": 300}, {}, "scholarbase eval run"
+)
+
+
+def query(
+    name: str, answers: int = 1, *, absent: int = 0, intent: str | None = None, date: str | None = None
+) -> JudgedQuery:
+    """A query with answers ``a0``, ``a1``, ... of which the last ``absent`` are not in the library."""
+    judged = tuple(
+        JudgedAnswer(f"a{number}", "absent" if number >= answers - absent else "id")
+        for number in range(answers)
+    )
+    return JudgedQuery(name, name, judged, intent=intent, date=date)
+
+
+def made(*queries: JudgedQuery, found: int = 1) -> Run:
+    """A run that finds the first ``found`` answers of every query."""
+    ranking = tuple(RankedId(f"a{number}", -float(number)) for number in range(found))
+    return Run(MANIFEST, queries, {query.id: ranking for query in queries})
+
+
+def test_groups_add_up_to_all_queries_and_hold_their_means() -> None:
+    run = made(
+        query("q1", 2, intent="method"),
+        query("q2", 4, intent="method"),
+        query("q3", 1, intent="survey"),
+        query("q4", 10),
+        query("q5", 0, intent="survey"),
+    )
+    groups = break_down(run, evaluate(run, ["R@All"]), "intent")
+    shown = [(group.label, group.n, group.values["R@All"].n) for group in groups]
+    assert shown == [("method", 2, 2), ("survey", 2, 1), ("(none)", 1, 1)]
+    means = [group.values["R@All"].mean for group in groups]
+    assert means == pytest.approx([(1 / 2 + 1 / 4) / 2, 1.0, 1 / 10])
+
+
+def test_the_largest_group_comes_first_and_equal_ones_by_name() -> None:
+    run = made(*(query(f"q{i}", intent=intent) for i, intent in enumerate(["b", "a", "c", "c"])), query("q9"))
+    assert [group.label for group in break_down(run, evaluate(run, ["RR"]), "intent")] == [
+        "c",
+        "a",
+        "b",
+        "(none)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "label"),
+    [
+        (0, "(none)"),
+        (1, "1-4"),
+        (4, "1-4"),
+        (5, "5-25"),
+        (25, "5-25"),
+        (26, "26-50"),
+        (50, "26-50"),
+        (51, "51-100"),
+        (100, "51-100"),
+        (101, "101-150"),
+        (150, "101-150"),
+        (151, "151-200"),
+        (200, "151-200"),
+        (201, "201+"),
+        (999, "201+"),
+    ],
+)
+def test_the_classes_of_answer_set_size(count: int, label: str) -> None:
+    assert group_label(query("q", count), "answers") == label
+
+
+def test_classes_of_answer_set_size_stand_in_order_of_size() -> None:
+    run = made(*(query(f"q{n}", n) for n in (220, 0, 120, 6, 60, 1, 30, 160)))
+    groups = break_down(run, evaluate(run, ["R@All"]), "answers")
+    assert [group.label for group in groups] == [
+        "1-4",
+        "5-25",
+        "26-50",
+        "51-100",
+        "101-150",
+        "151-200",
+        "201+",
+        "(none)",
+    ]
+
+
+def test_answers_judged_wrong_do_not_make_a_set_larger() -> None:
+    right = JudgedAnswer("a", "id")
+    wrong = tuple(JudgedAnswer(f"w{number}", "id", 0) for number in range(30))
+    assert group_label(JudgedQuery("q", "q", (right, *wrong)), "answers") == "1-4"
+
+
+def test_years_are_those_of_the_dates_in_order() -> None:
+    run = made(
+        query("q1", date="2024-01-31"), query("q2", date="2019"), query("q3"), query("q4", date="2024-05")
+    )
+    groups = break_down(run, evaluate(run, ["RR"]), "year")
+    assert [(group.label, group.n) for group in groups] == [("2019", 1), ("2024", 2), ("(none)", 1)]
+
+
+def test_a_group_whose_answers_the_library_lacks_has_no_mean_over_held() -> None:
+    run = made(query("q1", 1, absent=1, intent="lacking"), query("q2", 2, absent=1, intent="held"))
+    groups = {
+        group.label: group for group in break_down(run, evaluate(run, ["R@All"]), "intent", over="held")
+    }
+    assert groups["held"].values["R@All"] == (1.0, 1.0, 1.0, 1)
+    assert groups["lacking"].n == 1
+    assert groups["lacking"].values["R@All"].n == 0
+    assert np.isnan(groups["lacking"].values["R@All"].mean)
+
+
+def test_dimensions_of_one_group_are_not_worth_showing() -> None:
+    alike = made(query("q1", 1), query("q2", 2))
+    assert dimensions(alike) == []
+    assert dimensions(made(query("q1", 1, date="2020"), query("q2", 7, date="2020"))) == ["answers"]
+    assert dimensions(made(query("q1", intent="a"), query("q2"))) == ["intent"]
+    categories = made(replace(query("q1"), category="cs.CL"), replace(query("q2"), category="cs.IR"))
+    assert dimensions(categories) == ["category"]
+
+
+def test_the_summary_is_the_mean_of_all_queries() -> None:
+    run = made(query("q1", 2), query("q2", 4), query("q3", 0))
+    found = summary(evaluate(run, ["R@All", "RR"]))
+    assert found["R@All"].mean == pytest.approx(3 / 8)
+    assert found["R@All"].n == 2
+    assert found["RR"] == (1.0, 1.0, 1.0, 2)
+
+
+def test_an_unknown_dimension_is_refused() -> None:
+    run = made(query("q1"))
+    with pytest.raises(
+        InvalidRequest, match=f"Unknown dimension 'venue': it is one of {', '.join(DIMENSIONS)}"
+    ):
+        break_down(run, evaluate(run, ["RR"]), "venue")
+
+
+def test_the_evaluation_of_another_run_is_refused() -> None:
+    run, other = made(query("q1")), made(query("q1"), query("q2"))
+    with pytest.raises(InvalidRequest, match="is of other queries"):
+        break_down(run, evaluate(other, ["RR"]), "answers")

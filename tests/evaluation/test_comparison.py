@@ -1,0 +1,175 @@
+"""Two runs side by side, counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.evaluation.comparison import check_comparable, compare, side_by_side
+from scholarbase.evaluation.runs import (
+    JudgedAnswer,
+    JudgedQuery,
+    PaperNote,
+    RankedId,
+    Run,
+    RunManifest,
+)
+from scholarbase.evaluation.statistics import paired_test
+
+QUERIES = tuple(
+    JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))
+    for number in range(1, 5)
+)
+
+
+def made(name: str, rankings: Mapping[str, str], **facts: Any) -> Run:
+    """A run of single-letter papers: ``{"q1": "xy"}`` ranks x, then y."""
+    manifest = RunManifest(
+        name=name,
+        kind="search",
+        snapshot="snap-1",
+        papers=9,
+        version="1",
+        queries={"name": "questions", "sha256": "a" * 64},
+        search={"mode": "sparse", "limit": 10},
+        answers={},
+        command="scholarbase eval run",
+    )
+    ranked = {
+        query_id: tuple(RankedId(paper, -float(place)) for place, paper in enumerate(ranking))
+        for query_id, ranking in rankings.items()
+    }
+    return Run(replace(manifest, **facts), QUERIES, ranked, {"x": PaperNote("Paper X", 2020)})
+
+
+A = made("a", {"q1": "abx", "q2": "xya", "q3": "x", "q4": ""})
+B = made(
+    "b",
+    {"q1": "xya", "q2": "abc", "q3": "x", "q4": "ax"},
+    search={"mode": "hybrid", "limit": 10, "weights": [1, 2]},
+)
+
+
+def test_queries_that_gained_and_lost_come_with_the_greatest_change_first() -> None:
+    recall = compare(A, B, ["R@10"]).of("R@10")
+    assert [(c.query_id, c.text, c.a, c.b, c.difference) for c in recall.lost] == [
+        ("q2", "question 2", 1.0, 0.0, -1.0)
+    ]
+    assert [(c.query_id, c.difference) for c in recall.gained] == [("q1", 0.5), ("q4", 0.5)]
+    assert [c.query_id for c in recall.same] == ["q3"]
+    assert (recall.a, recall.b) == (0.5, 0.5)
+    reciprocal = compare(A, B, ["MRR@10"]).of("RR@10")
+    assert [c.query_id for c in reciprocal.gained] == ["q1", "q4"]
+    assert [c.difference for c in reciprocal.gained] == pytest.approx([2 / 3, 1 / 2])
+
+
+def test_the_difference_is_tested_in_pairs() -> None:
+    recall = compare(A, B, ["R@10"]).of("R@10")
+    assert recall.test == paired_test([0.5, 1.0, 0.5, 0.0], [1.0, 0.0, 0.5, 0.5])
+    assert recall.test.n == 4
+
+
+def test_settings_that_differ_are_listed() -> None:
+    comparison = compare(A, B, ["R@10"])
+    assert comparison.differing == {"mode": ("sparse", "hybrid"), "weights": (None, [1, 2])}
+    assert compare(A, A, ["R@10"]).differing == {}
+
+
+def test_runs_of_other_query_sets_are_refused_always() -> None:
+    other = made("b", {}, queries={"name": "others", "sha256": "b" * 64})
+    with pytest.raises(RunMismatch, match=r"'questions' \(aaaaaaaaaaaa\).*'others' \(bbbbbbbbbbbb\)"):
+        compare(A, other, ["R@10"], across_snapshots=True)
+
+
+def test_runs_of_other_snapshots_are_refused_unless_told() -> None:
+    other = replace(B, manifest=replace(B.manifest, snapshot="snap-2"))
+    with pytest.raises(RunMismatch, match=r"snap-1 .*snap-2.*--across-snapshots"):
+        compare(A, other, ["R@10"])
+    check_comparable(A, other, across_snapshots=True)
+    comparison = compare(A, other, ["R@10"], across_snapshots=True)
+    assert comparison.snapshots == ("snap-1", "snap-2")
+    assert comparison.of("R@10").test.n == 4
+
+
+def test_queries_with_answers_in_one_run_only_are_left_out_and_said() -> None:
+    absent = (JudgedAnswer("x", "absent"), JudgedAnswer("y", "absent"))
+    other = replace(B, queries=(replace(QUERIES[0], answers=absent), *QUERIES[1:]))
+    comparison = compare(A, other, ["R@10"], over="held")
+    assert comparison.of("R@10").test.n == 3
+    assert any(
+        note.startswith("Queries with an answer to be found in one of the runs only are left out: 1.")
+        for note in comparison.notes
+    )
+    assert any(
+        note.startswith("Queries whose answers are not the same in both runs: 1.")
+        for note in comparison.notes
+    )
+
+
+def test_an_answer_that_one_run_found_by_its_title_is_the_same_answer() -> None:
+    by_title = (JudgedAnswer("x", "title"), JudgedAnswer("y", "id"))
+    other = replace(B, queries=(replace(QUERIES[0], answers=by_title), *QUERIES[1:]))
+    assert compare(A, other, ["R@10"], over="held").notes == ()
+
+
+def test_rankings_of_unlike_depth_are_said() -> None:
+    deeper = replace(B, rankings={**B.rankings, "q4": tuple(RankedId(c, 0.0) for c in "abcdefg")})
+    (note,) = compare(A, deeper, ["R@All"]).notes
+    assert note == "R@All is to depth 3 in 'a' and to depth 7 in 'b'."
+    assert compare(A, deeper, ["R@10"]).notes == ()
+
+
+def test_a_run_that_was_not_searched_deep_enough_is_refused_by_name() -> None:
+    shallow = made("shallow", {}, search={"limit": 5})
+    with pytest.raises(InvalidRequest, match=r"R@10 needs .*'shallow'"):
+        compare(A, shallow, ["R@10"])
+
+
+def test_a_measure_that_was_not_compared_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"AP was not compared: there are R@10\."):
+        compare(A, B, ["R@10"]).of("AP")
+
+
+# -- rankings -------------------------------------------------------------------------------------------
+
+
+def test_both_rankings_side_by_side_with_what_moved() -> None:
+    rows = side_by_side(A, B, "q1")
+    assert [row.rank for row in rows] == [1, 2, 3]
+    left = [(p.id, p.answer, p.other, p.mark) for row in rows if (p := row.a)]
+    right = [(p.id, p.answer, p.other, p.mark) for row in rows if (p := row.b)]
+    assert left == [("a", False, 3, "down"), ("b", False, None, "gone"), ("x", True, 1, "up")]
+    assert right == [("x", True, 3, "up"), ("y", True, None, "new"), ("a", False, 1, "down")]
+    assert rows[0].b is not None
+    assert (rows[0].b.title, rows[0].b.year) == ("Paper X", 2020)
+    assert rows[0].a is not None
+    assert rows[0].a.title is None
+
+
+def test_the_shorter_ranking_ends_in_gaps() -> None:
+    rows = side_by_side(A, B, "q4")
+    assert [(row.a, row.b.id if row.b else None) for row in rows] == [(None, "a"), (None, "x")]
+
+
+def test_what_lies_below_the_depth_shown_is_not_gone() -> None:
+    (row,) = side_by_side(A, B, "q1", depth=1)
+    assert row.a is not None
+    assert (row.a.id, row.a.other, row.a.mark) == ("a", 3, "down")
+
+
+def test_a_paper_that_kept_its_rank_is_the_same() -> None:
+    (row,) = side_by_side(A, B, "q3")
+    assert row.a == row.b
+    assert row.a is not None
+    assert row.a.mark == "same"
+
+
+def test_a_query_of_neither_run_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="The run 'a' has no query 'q9'"):
+        side_by_side(A, B, "q9")
+    with pytest.raises(InvalidRequest, match="depth is 0"):
+        side_by_side(A, B, "q1", depth=0)
