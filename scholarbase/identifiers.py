@@ -1,9 +1,9 @@
 """Every way to name a paper, to one canonical identifier.
 
 ``parse`` reads what people and agents write: prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``,
-``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
+``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``Doc:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
 hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph
-API; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
+API, and ``Doc:`` for the ids that a test collection gives its own documents; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
 
 The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and give None for anything else:
 they are cheap enough to be called for every record of a snapshot.
@@ -21,9 +21,12 @@ from scholarbase.errors import InvalidRequest
 MAX_LENGTH: Final = 2000
 """Characters of an identifier. Longer than any DOI; most links still fit."""
 
+MAX_DOCUMENT_ID: Final = 1000
+"""Characters of a collection's own document id."""
+
 FORMS: Final = (
     "arXiv:2309.06180, arXiv:hep-th/9901001, CorpusId:13756489, DOI:10.18653/v1/P18-1001, ACL:P18-1001, "
-    "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, URL:https://..., a Semantic "
+    "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, Doc:MED-10, URL:https://..., a Semantic "
     "Scholar id of 40 hexadecimal digits, or a link to arXiv, Semantic Scholar, doi.org, the ACL Anthology "
     "or PubMed"
 )
@@ -152,6 +155,12 @@ def dblp_key(text: str) -> str | None:
     return text if _DBLP.fullmatch(text) is not None else None
 
 
+def document_id(text: str) -> str | None:
+    """A collection's own id of a document (``MED-10``), as it is: printable, without white space; or None."""
+    whole = 0 < len(text) <= MAX_DOCUMENT_ID and text.isprintable() and " " not in text
+    return text if whole else None
+
+
 _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "arxiv": (
         "arXiv",
@@ -165,6 +174,11 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "pmcid": ("PMCID", pmcid, "a positive whole number, with or without PMC before it"),
     "mag": ("MAG", number, "a positive whole number"),
     "dblp": ("DBLP", dblp_key, "a record key such as conf/acl/LoWNKW20"),
+    "doc": (
+        "Doc",
+        document_id,
+        f"a collection's own document id, up to {MAX_DOCUMENT_ID} printable characters without white space",
+    ),
     "sha": ("sha", sha, "40 hexadecimal digits"),
 }
 

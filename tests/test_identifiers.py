@@ -82,6 +82,12 @@ SHA = "649def34f8be52c8b66281af98ae884c09aef38b"
         ("MAG:112218234", "MAG:112218234"),
         ("DBLP:conf/acl/LoWNKW20", "DBLP:conf/acl/LoWNKW20"),
         ("https://dblp.org/rec/conf/acl/LoWNKW20.html", "DBLP:conf/acl/LoWNKW20"),
+        # a collection's own ids, as BEIR's corpora have them
+        ("Doc:MED-10", "Doc:MED-10"),
+        ("doc: med-10", "Doc:med-10"),
+        ("Doc:<dbpedia:Animalia_(book)>", "Doc:<dbpedia:Animalia_(book)>"),
+        ("Doc:10.1000/182", "Doc:10.1000/182"),
+        ("Doc:https://example.org/x", "Doc:https://example.org/x"),
         # other links
         ("URL:https://arxiv.org/abs/2106.15928v1", "arXiv:2106.15928"),
         ("URL:http://Example.ORG:80/Paper/?b=1#top", "URL:https://example.org/Paper?b=1"),
@@ -122,6 +128,9 @@ def test_reads_every_form(text: str, canonical: str) -> None:
         ("DBLP:LoWNKW20", "no DBLP id"),
         ("sha:123", "40 hexadecimal digits"),
         (SHA[:39], "no known form"),
+        ("Doc:", "no Doc id"),
+        ("Doc:two words", "no Doc id"),
+        ("Doc:" + "1" * 1001, "no Doc id"),
         ("URL:", "no link"),
         ("URL:not a link", "no link"),
         ("http://", "no link"),

@@ -20,7 +20,7 @@ from scholarbase.models import Author, Paper
 FILE_NAME: Final = "catalog.sqlite"
 
 _COLUMNS: Final = {
-    "id": "p.arxiv_id, p.corpus_id",
+    "id": "p.arxiv_id, p.corpus_id, iif(coalesce(p.arxiv_id, p.corpus_id) IS NULL, p.external_ids ->> 'Doc', NULL)",
     "corpus_id": "p.corpus_id",
     "external_ids": "p.external_ids",
     "title": "p.title",
@@ -35,7 +35,7 @@ _COLUMNS: Final = {
     "reference_count": "p.reference_count",
     "url": "p.url",
 }
-"""The SQL that gives each field of a paper. ``id`` takes two columns; it always comes first."""
+"""The SQL that gives each field of a paper. ``id`` takes three columns; it always comes first."""
 
 
 class Catalog:
@@ -190,15 +190,18 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
     )
 
 
-def canonical_id(arxiv_id: str | None, corpus_id: int | None) -> str:
-    """The one id by which answers name a paper: arXiv's where it has one, else the corpus id."""
-    return f"arXiv:{arxiv_id}" if arxiv_id is not None else f"CorpusId:{corpus_id}"
+def canonical_id(arxiv_id: str | None, corpus_id: int | None, document_id: str | None = None) -> str:
+    """The one id by which answers name a paper: arXiv's where it has one, else the corpus id, else the id that a
+    collection gave its document."""
+    if arxiv_id is not None:
+        return f"arXiv:{arxiv_id}"
+    return f"CorpusId:{corpus_id}" if corpus_id is not None else f"Doc:{document_id}"
 
 
 def _paper(row: Sequence[Any], wanted: Sequence[str]) -> Paper:
     arxiv_id, corpus_id = row[1], row[2]
-    values: dict[str, Any] = {"id": canonical_id(arxiv_id, corpus_id)}
-    for name, stored in zip(wanted, row[3:], strict=True):
+    values: dict[str, Any] = {"id": canonical_id(arxiv_id, corpus_id, row[3])}
+    for name, stored in zip(wanted, row[4:], strict=True):
         value = stored
         if name == "authors":
             value = tuple(Author(*pair) for pair in orjson.loads(stored)) if stored else ()

@@ -16,8 +16,8 @@ from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.dense import DenseParts
-from scholarbase.progress import Reporter
 from scholarbase.ingest.sources.vectors import open_vectors
+from scholarbase.progress import Reporter
 
 DOCUMENTS_PER_PART: Final = 512
 AGREEMENT_SAMPLE: Final = 8

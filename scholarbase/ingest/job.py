@@ -50,11 +50,11 @@ from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, storage_errors
-from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.settings import KeepRule
 
 log = logging.getLogger("scholarbase.ingest")
@@ -246,7 +246,8 @@ class _Job:
         if not kept:
             raise SourceError(
                 f"The sources hold no paper that the keep rule {self._rules.keep!r} keeps: "
-                "give the abstracts or an arXiv snapshot too, or another --keep (abstract, title)."
+                "give the abstracts or an arXiv snapshot too, or another --keep (abstract, title; the documents of a "
+                "BEIR collection need one of these)."
             )
         self._read_files("read citations", edges, writer)
 

@@ -10,7 +10,7 @@ class PaperRecord:
     """A paper as one source tells it. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
 
     ``external_ids`` holds scheme to value by the schemes of :mod:`scholarbase.identifiers`
-    (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``, ``PMCID``, ``sha``), values already canonical,
+    (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``, ``PMCID``, ``sha``, ``Doc``), values already canonical,
     without arXiv and corpus id, which have fields of their own.
     """
 

@@ -76,6 +76,7 @@ class CatalogWriter:
             Dataset.AUTHORS: self._authors,
             Dataset.TLDRS: self._tldrs,
             Dataset.ARXIV: self._arxiv_papers,
+            Dataset.BEIR: self._beir_documents,
             Dataset.CITATIONS: self._citations,
         }
 
@@ -147,6 +148,20 @@ class CatalogWriter:
             ],
         )
         self._insert_names(joined)
+        self._insert(list(new.values()))
+        return counts
+
+    def _beir_documents(self, records: Sequence[PaperRecord]) -> Counter[str]:
+        counts: Counter[str] = Counter(beir_documents=len(records))
+        names = orjson.dumps([r.external_ids["Doc"] for r in records]).decode()
+        sql = "SELECT value FROM aliases WHERE scheme = 'Doc' AND value IN (SELECT value FROM json_each(?))"
+        seen = {row[0] for row in self._db.execute(sql, (names,))}
+        new: dict[str, PaperRecord] = {}
+        for record in records:
+            name = record.external_ids["Doc"]
+            if name not in seen:
+                new.setdefault(name, record)
+        counts["papers_repeated"] = len(records) - len(new)
         self._insert(list(new.values()))
         return counts
 
@@ -311,7 +326,10 @@ class CatalogWriter:
         found = self._ids_of("corpus_id", corpus_ids)
         if not self._has_twins:
             return found
-        sql = "SELECT value, paper_id FROM aliases WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?))"
+        sql = """
+            SELECT value, paper_id FROM aliases
+            WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?))
+        """
         texts = orjson.dumps([str(number) for number in corpus_ids]).decode()
         found.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))
         return found

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from scholarbase.ingest.records import Record, Reject
-from scholarbase.ingest.sources import arxiv, s2ag
+from scholarbase.ingest.sources import arxiv, beir, s2ag
 from scholarbase.ingest.sources.detect import UNUSED, Dataset
 from scholarbase.ingest.sources.files import READ_ORDER, SourceFile, discover, open_lines, sha256_of
 
@@ -16,6 +16,7 @@ PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
     Dataset.AUTHORS: s2ag.parse_authors,
     Dataset.TLDRS: s2ag.parse_tldrs,
     Dataset.ARXIV: arxiv.parse_arxiv,
+    Dataset.BEIR: beir.parse_beir,
     Dataset.CITATIONS: s2ag.parse_citations,
 }
 """The parser of each dataset: one line of its files to one record, or to a reject that says why not."""

@@ -11,7 +11,7 @@ import orjson
 
 
 class Dataset(StrEnum):
-    """A kind of snapshot file. All but ``arxiv`` bear the names of the Semantic Scholar datasets."""
+    """A kind of snapshot file. All but ``arxiv`` and ``beir`` bear the names of the Semantic Scholar datasets."""
 
     PAPERS = "papers"
     PAPER_IDS = "paper-ids"
@@ -23,10 +23,14 @@ class Dataset(StrEnum):
     CITATIONS = "citations"
     EMBEDDINGS = "embeddings"
     S2ORC = "s2orc"
+    BEIR = "beir"
+    BEIR_QUERIES = "beir-queries"
+    BEIR_QRELS = "beir-qrels"
 
 
-UNUSED: Final = frozenset({Dataset.EMBEDDINGS, Dataset.S2ORC})
-"""Recognised, and not read: their vectors come from another model; full texts are not indexed."""
+UNUSED: Final = frozenset({Dataset.EMBEDDINGS, Dataset.S2ORC, Dataset.BEIR_QUERIES, Dataset.BEIR_QRELS})
+"""Recognised, and not read: their vectors come from another model; full texts are not indexed; queries and
+judgements are for an evaluation."""
 
 LINES_LOOKED_AT: Final = 100
 """A file whose first hundred lines say nothing is no snapshot file."""
@@ -44,7 +48,10 @@ _KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
     (Dataset.AUTHORS, frozenset({"authorid", "name"})),
     (Dataset.PUBLICATION_VENUES, frozenset({"id", "name", "alternate_names"})),
     (Dataset.ARXIV, frozenset({"id", "title", "categories"})),
+    (Dataset.BEIR, frozenset({"_id", "title", "text"})),
+    (Dataset.BEIR_QUERIES, frozenset({"_id", "text"})),
 )
+_QRELS_HEADER: Final = [b"query-id", b"corpus-id", b"score"]
 
 
 def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
@@ -59,6 +66,8 @@ def detect(lines: Iterable[bytes]) -> Dataset | None:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
+            if line.split() == _QRELS_HEADER:
+                return Dataset.BEIR_QRELS
             continue
         dataset = dataset_of_record(record) if isinstance(record, dict) else None
         if dataset is not None:

@@ -34,6 +34,7 @@ READ_ORDER: Final[tuple[Dataset, ...]] = (
     Dataset.AUTHORS,
     Dataset.TLDRS,
     Dataset.ARXIV,
+    Dataset.BEIR,
     Dataset.CITATIONS,
 )
 """The order in which datasets must be read: what others refer to, or complete, comes first."""
@@ -140,7 +141,7 @@ def discover(paths: Sequence[str | Path]) -> list[SourceFile]:
         held = f"only {' and '.join(unused)}, which are not used" if unused else "none"
         raise SourceError(
             f"No snapshot file in {where} ({held}): give the files or folders of a Semantic Scholar release "
-            "(papers, abstracts, citations) or an arXiv metadata snapshot."
+            "(papers, abstracts, citations), an arXiv metadata snapshot or the corpus of a BEIR collection."
         )
     order = {dataset: rank for rank, dataset in enumerate((*READ_ORDER, *sorted(UNUSED)))}
     return sorted(found.values(), key=lambda source: order[source.dataset])
@@ -156,7 +157,8 @@ def _source_file(path: Path, name: str) -> SourceFile:
     if dataset is None:
         raise SourceError(
             f"{path} is no snapshot file: none of its first {LINES_LOOKED_AT} lines is a JSON record of a "
-            "Semantic Scholar dataset or of an arXiv metadata snapshot. Leave it out, or download it again."
+            "Semantic Scholar dataset, of an arXiv metadata snapshot or of a BEIR collection. Leave it out, or "
+            "download it again."
         )
     return SourceFile(path, name, dataset, compression, path.stat().st_size)
 
