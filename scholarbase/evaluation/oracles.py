@@ -1,0 +1,351 @@
+"""Where recall is lost: what the best reranker, the union of several runs, or a walk along citations could reach.
+
+Every table is over a run's own results and judgements. A query without an answer has no recall and is left out;
+recall over held answers leaves out the queries of which the library holds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
+from scholarbase.evaluation.imports import resolve
+from scholarbase.evaluation.runs import JudgedQuery, Run
+from scholarbase.evaluation.source import Source
+from scholarbase.models import MAX_IDS, MAX_LIMIT, Direction
+from scholarbase.progress import Reporter, SilentReporter
+
+CUTOFFS: Final = (25, 100)
+CONCURRENCY: Final = 4
+"""Queries whose neighbours are asked for at once."""
+_TOO_LARGE: Final = "walks more than"
+"""What an expansion says that is refused for its size, and no other refusal does."""
+
+
+@dataclass(frozen=True, slots=True)
+class OracleRow:
+    """A ceiling: what recall could be at most, as means over queries.
+
+    ``recall`` is over all answers and ``held`` over those in the library (None: no query has such an answer);
+    ``queries`` and ``held_queries`` say over how many. ``candidates`` is how many papers must be looked at.
+    ``refused`` counts queries whose expansion was too large: they count with what was reached without it, so that
+    the ceiling is then a lower bound.
+    """
+
+    name: str
+    recall: float | None
+    held: float | None
+    candidates: float | None
+    queries: int
+    held_queries: int
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OracleTable:
+    """Rows that stand beside each other. ``notes`` say what a reader must know of them."""
+
+    title: str
+    rows: tuple[OracleRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Reach(NamedTuple):
+    """What is reached of one query: which answers, and among how many candidates."""
+
+    answers: Collection[str]
+    candidates: int
+    refused: bool = False
+
+
+# -- reranking ------------------------------------------------------------------------------------------
+
+
+def reranking_ceiling(run: Run, n: int, cutoffs: Sequence[int] = CUTOFFS) -> OracleTable:
+    """Recall at each cutoff as the run ranks, and if its first ``n`` were ranked perfectly: then
+    R@k = min(k, answers among the first n) / answers.
+
+    Raises:
+        InvalidRequest: the run is not as deep as ``n``, or a cutoff is not from 1 to ``n``.
+    """
+    _check_depth(run, n)
+    for k in cutoffs:
+        if not 1 <= k <= n:
+            raise InvalidRequest(f"The cutoff {k} is not from 1 to {n}: only the first {n} are reranked.")
+    rows = []
+    for k in cutoffs:
+        rows.append(_row(f"R@{k} as ranked", run, _first([run], k)))
+        rows.append(_row(f"R@{k} at best", run, _first([run], n), shown=k))
+    return OracleTable(f"Perfect reranking of the first {n} of {run.name}", tuple(rows))
+
+
+# -- union ----------------------------------------------------------------------------------------------
+
+
+def union_ceiling(runs: Sequence[Run], n: int) -> OracleTable:
+    """Recall of the first ``n`` of each run, of each two together, and of all: what fusion could reach at most.
+
+    Raises:
+        InvalidRequest: there are fewer than two runs, two have one name, or one is not as deep as ``n``.
+        RunMismatch: the runs are of different query sets or snapshots.
+    """
+    if len(runs) < 2:
+        raise InvalidRequest(f"A union takes two runs or more, and {len(runs)} was given: name another.")
+    names = [run.name for run in runs]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidRequest(f"Two runs are named {name!r}: give each its own name.")
+    for run in runs:
+        _check_depth(run, n)
+        _check_alike(runs[0], run)
+    groups: list[tuple[Run, ...]] = [(run,) for run in runs]
+    groups += combinations(runs, 2)
+    if len(runs) > 2:
+        groups.append(tuple(runs))
+    rows = []
+    for group in groups:
+        whole = len(group) == len(runs) > 2
+        name = "all" if whole else " + ".join(run.name for run in group)
+        rows.append(_row(name, runs[0], _first(group, n)))
+    return OracleTable(f"Union of the first {n} of each run", tuple(rows))
+
+
+def _check_alike(one: Run, other: Run) -> None:
+    for what, a, b in (
+        ("query sets", one.manifest.queries["sha256"], other.manifest.queries["sha256"]),
+        ("snapshots", one.manifest.snapshot, other.manifest.snapshot),
+    ):
+        if a != b:
+            raise RunMismatch(
+                f"The runs {one.name!r} and {other.name!r} are of different {what}, {a} and {b}: what they find "
+                "together says nothing. Give runs of one."
+            )
+    # The same questions, read with the same answers, may still have been judged in different ways.
+    if one.queries != other.queries:
+        raise RunMismatch(
+            f"The answers of the runs {one.name!r} and {other.name!r} were resolved differently: make both again "
+            "with one release."
+        )
+
+
+# -- expansion ------------------------------------------------------------------------------------------
+
+
+def expansion_ceiling(
+    source: Source,
+    run: Run,
+    n: int,
+    *,
+    hops: int = 1,
+    direction: Direction = "both",
+    concurrency: int = CONCURRENCY,
+    reporter: Reporter | None = None,
+) -> OracleRow:
+    """Recall of the first ``n`` and of everything within so many hops of them along citations.
+
+    Raises:
+        InvalidRequest: the run is not as deep as ``n``, or ``hops`` or ``direction`` cannot be right.
+        EvaluationError: the run was made on another snapshot than this library's.
+        All that ``expand`` raises, but for an expansion that is too large: that is counted.
+    """
+    ((name, reaches),) = _expansions(source, run, n, [(hops, direction)], concurrency, reporter).items()
+    return _row(name, run, reaches)
+
+
+def expansion_table(
+    source: Source,
+    run: Run,
+    n: int,
+    *,
+    hops: int = 2,
+    concurrency: int = CONCURRENCY,
+    reporter: Reporter | None = None,
+) -> OracleTable:
+    """The first ``n`` alone; with their citations, their references and both; and, where ``hops`` is 2, with
+    everything within two hops. Raises as ``expansion_ceiling``."""
+    if hops not in (1, 2):
+        raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
+    steps: list[tuple[int, Direction]] = [(1, "citations"), (1, "references"), (1, "both")]
+    if hops == 2:
+        steps.append((2, "both"))
+    found = _expansions(source, run, n, steps, concurrency, reporter)
+    rows = [_row(f"first {n} alone", run, _first([run], n))]
+    rows += [_row(name, run, reaches) for name, reaches in found.items()]
+    notes = tuple(
+        f"{row.name}: for {row.refused} of {row.queries} queries the expansion was refused as too large; they count "
+        "with what is reached without it, so that the true ceiling is higher."
+        for row in rows
+        if row.refused
+    )
+    return OracleTable(f"Citation expansion from the first {n} of {run.name}", tuple(rows), notes)
+
+
+def _step_name(hops: int, direction: Direction) -> str:
+    way = "citations and references" if direction == "both" else direction
+    return f"+ {way}, {hops} hop{'s' if hops > 1 else ''}"
+
+
+def _expansions(
+    source: Source,
+    run: Run,
+    n: int,
+    steps: Sequence[tuple[int, Direction]],
+    concurrency: int,
+    reporter: Reporter | None,
+) -> dict[str, dict[str, _Reach]]:
+    """What each step reaches of each query, by the step's name and the query's id."""
+    _check_depth(run, n)
+    if n > MAX_IDS:
+        raise InvalidRequest(f"n is {n}: an expansion starts from {MAX_IDS} papers at most.")
+    if concurrency < 1:
+        raise InvalidRequest(f"concurrency is {concurrency}: it must be 1 or more.")
+    snapshot = source.snapshot()["snapshot"]
+    if snapshot != run.manifest.snapshot:
+        raise EvaluationError(
+            f"The run {run.name!r} was made on the snapshot {run.manifest.snapshot}, and this library is {snapshot}: "
+            "name the library that was searched."
+        )
+    queries = [query for query in run.queries if query.relevant]
+    held = _held(source, run, n)
+
+    def reach(query: JudgedQuery) -> list[_Reach]:
+        return _query_reaches(source, query, _top(run, query, n), held, steps)
+
+    found: dict[str, dict[str, _Reach]] = {_step_name(*step): {} for step in steps}
+    with (
+        (reporter or SilentReporter()).stage(f"expand {run.name}", "queries", len(queries)) as tracker,
+        ThreadPoolExecutor(concurrency) as pool,
+    ):
+        try:
+            for done, (query, reaches) in enumerate(zip(queries, pool.map(reach, queries), strict=True), 1):
+                for step, reached in zip(steps, reaches, strict=True):
+                    found[_step_name(*step)][query.id] = reached
+                tracker.advance(1)
+                tracker.at(done)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def _held(source: Source, run: Run, n: int) -> frozenset[str]:
+    """The results that the library holds: all of a search; of other runs, those that it finds."""
+    ids = {result.id for ranking in run.rankings.values() for result in ranking[:n]}
+    return frozenset(ids if run.manifest.kind == "search" else resolve(source, ids))
+
+
+def _query_reaches(
+    source: Source,
+    query: JudgedQuery,
+    top: Sequence[str],
+    held: frozenset[str],
+    steps: Sequence[tuple[int, Direction]],
+) -> list[_Reach]:
+    alone = _reached(query, top)
+    seeds = [paper_id for paper_id in top if paper_id in held]
+    wanted = [a.paper_id for a in query.relevant if a.held and a.paper_id not in alone.answers]
+    reaches: list[_Reach] = []
+    for hops, direction in steps:
+        try:
+            reached, count = _neighbours(source, seeds, hops, direction, wanted)
+        except InvalidRequest as error:
+            if _TOO_LARGE not in str(error):
+                raise
+            # What fewer hops reached is reached all the same.
+            nearer = reaches[-1] if reaches and direction == "both" else alone
+            reaches.append(nearer._replace(refused=True))
+        else:
+            reaches.append(_Reach({*alone.answers, *reached}, alone.candidates + count))
+    return reaches
+
+
+def _neighbours(
+    source: Source, seeds: Sequence[str], hops: int, direction: Direction, wanted: Sequence[str]
+) -> tuple[set[str], int]:
+    """Which of the wanted papers are neighbours of the seeds, and how many neighbours there are.
+
+    The library counts them all and names those wanted: a hub has more than anyone wants to read.
+    """
+    if not seeds:
+        return set(), 0
+    total = source.expand(seeds, direction=direction, hops=hops, limit=1, fields=["id"]).total
+    reached: set[str] = set()
+    offset: int | None = 0 if wanted and total else None
+    while offset is not None:
+        page = source.expand(
+            seeds,
+            direction=direction,
+            hops=hops,
+            limit=MAX_LIMIT,
+            offset=offset,
+            within=wanted,
+            fields=["id"],
+        )
+        reached.update(neighbour.paper.id for neighbour in page.results)
+        offset = page.next_offset
+    return reached, total
+
+
+# -- in common ------------------------------------------------------------------------------------------
+
+
+def _check_depth(run: Run, n: int) -> None:
+    limit = (run.manifest.search or {}).get("limit")
+    depth = limit if isinstance(limit, int) else run.depth
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise InvalidRequest(f"n is {n!r}: it must be a whole number of 1 or more.")
+    if n > depth:
+        raise InvalidRequest(
+            f"The run {run.name!r} has {depth} results a query at most, and its first {n} were asked for: make it "
+            f"again with --limit {n}, or ask for fewer."
+        )
+
+
+def _top(run: Run, query: JudgedQuery, n: int) -> list[str]:
+    return [result.id for result in run.rankings.get(query.id, ())[:n]]
+
+
+def _first(runs: Sequence[Run], n: int) -> dict[str, _Reach]:
+    """What the first ``n`` of these runs reach together, by query."""
+    return {
+        query.id: _reached(query, {paper_id for run in runs for paper_id in _top(run, query, n)})
+        for query in runs[0].queries
+    }
+
+
+def _reached(query: JudgedQuery, ids: Collection[str]) -> _Reach:
+    return _Reach({answer.paper_id for answer in query.relevant}.intersection(ids), len(set(ids)))
+
+
+def _row(name: str, run: Run, reaches: Mapping[str, _Reach], shown: int | None = None) -> OracleRow:
+    """The means over queries. ``shown`` is how many papers are shown at most, the answers first."""
+    shares, held_shares, candidates = [], [], []
+    refused = 0
+    for query in run.queries:
+        relevant = {answer.paper_id for answer in query.relevant}
+        held = {answer.paper_id for answer in query.relevant if answer.held}
+        if not relevant:
+            continue
+        reach = reaches[query.id]
+        shares.append(_share(reach.answers, relevant, shown))
+        candidates.append(reach.candidates)
+        refused += reach.refused
+        if held:
+            held_shares.append(_share(reach.answers, held, shown))
+    return OracleRow(
+        name, _mean(shares), _mean(held_shares), _mean(candidates), len(shares), len(held_shares), refused
+    )
+
+
+def _share(reached: Collection[str], relevant: Collection[str], shown: int | None) -> float:
+    found = len(set(relevant).intersection(reached))
+    return min(found, len(relevant) if shown is None else shown) / len(relevant)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
