@@ -1,0 +1,104 @@
+"""ScholarQuest: JSON lines of final questions with the arXiv ids of their answers, and a file of metadata.
+
+    {"query_id": "BQ_000001", "final_query": "...", "answer_arxiv_ids": ["2309.06180"], "final_answer_count": 1, ...}
+
+The metadata, one line a generated query, more than the benchmark kept, gives each query's kind (there ``category``:
+method_capability, setting_anchor, claim_comparison, scope_control; here the intent) and its field (there
+``domain``; here the category).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from scholarbase.evaluation.formats import fields
+from scholarbase.evaluation.formats.reading import Broken, Format, Reading
+from scholarbase.evaluation.formats.streams import Record, json_lines
+from scholarbase.evaluation.queries import Query
+
+METADATA: Final = "query_metadata.jsonl"
+_COUNT: Final = "Lines whose final_answer_count is not the number of their answers"
+_MISSING: Final = "Queries that the metadata does not describe"
+_NO_METADATA: Final = f"Queries without intent and category, as there is no {METADATA} beside the file"
+
+
+class Facts(NamedTuple):
+    """What the metadata says of a query."""
+
+    intent: str | None
+    category: str | None
+
+
+def metadata_beside(path: Path) -> Path | None:
+    """The metadata file in a query file's own folder, plain or packed, or None."""
+    places = (path.with_name(METADATA + suffix) for suffix in ("", ".gz", ".xz"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_metadata(path: Path, skip_broken: bool) -> dict[str, Facts]:
+    """Intent and category of each query id.
+
+    Raises:
+        QueryFileError: the file, or a line of it, cannot be read.
+    """
+    reading = Reading(path, skip_broken)
+    facts: dict[str, Facts] = {}
+    for record in reading.readable(json_lines(path)):
+        try:
+            query_id = fields.query_id(fields.required(record.fields, "query_id"), "query_id")
+            found = Facts(
+                fields.optional_text(record.fields, "category"), fields.optional_text(record.fields, "domain")
+            )
+            if facts.setdefault(query_id, found) != found:
+                raise Broken(f"the query id {query_id!r} is described twice, and not alike.")
+        except Broken as problem:
+            reading.broken(record.where, str(problem))
+    reading.check(bool(facts))
+    return facts
+
+
+def with_facts(reading: Reading, facts: Mapping[str, Facts] | None) -> None:
+    """Give the reading's queries the intents and categories of the metadata."""
+    if facts is None:
+        named = sum(query.id.startswith("BQ_") for query in reading.queries)
+        if named:
+            reading.count(_NO_METADATA, named)
+        return
+    nothing = Facts(None, None)
+    missing = sum(query.id not in facts for query in reading.queries)
+    if missing:
+        reading.count(_MISSING, missing)
+    reading.queries = [replace(query, **facts.get(query.id, nothing)._asdict()) for query in reading.queries]
+
+
+def _recognises(names: Collection[str]) -> bool:
+    return "final_query" in names and "answer_arxiv_ids" in names
+
+
+def _query(record: Record, reading: Reading) -> Query:
+    ids = fields.items(record.fields, "answer_arxiv_ids")
+    if ids is None:
+        raise Broken("it has no answer_arxiv_ids.")
+    query = Query(
+        fields.query_id(fields.required(record.fields, "query_id"), "query_id"),
+        fields.query_text(record.fields, "final_query"),
+        fields.some(
+            [fields.answer(value, None, 1, "answer_arxiv_ids", reading, arxiv=True) for value in ids],
+            "answer_arxiv_ids",
+        ),
+        date=fields.date(record.fields.get("date"), "date"),
+    )
+    if record.fields.get("final_answer_count", len(ids)) != len(ids):
+        reading.count(_COUNT)
+    return query
+
+
+SCHOLARQUEST: Final = Format(
+    "ScholarQuest",
+    frozenset(("query_id", "final_query", "answer_arxiv_ids", "final_answer_count", "source_dir", "date")),
+    _recognises,
+    _query,
+)

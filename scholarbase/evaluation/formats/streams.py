@@ -1,0 +1,195 @@
+"""Query files as bytes, lines and records: unpacked where they are compressed, each record with its place."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+
+import orjson
+
+from scholarbase.errors import EvaluationError, QueryFileError
+
+Shape = Literal["lines", "array", "table", "markup", "parquet", "empty"]
+
+# gzip: RFC 1952, 2.3.1. xz: the .xz file format, 2.1.1.1. Parquet: https://parquet.apache.org/docs/file-format/.
+_GZIP: Final = b"\x1f\x8b"
+_XZ: Final = b"\xfd7zXZ\x00"
+_PARQUET: Final = b"PAR1"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_BOM: Final = b"\xef\xbb\xbf"
+_START: Final = 1 << 16
+_LONGEST_CELL: Final = 1 << 26
+
+
+class Record(NamedTuple):
+    """One record of a file, with its place in it (``line 3``) and its number counted from 0.
+
+    A record that could not be read has no ``fields`` but a ``problem``, a sentence.
+    """
+
+    where: str
+    number: int
+    fields: dict[str, Any]
+    problem: str | None = None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked where it is gzip or xz, without a byte order mark.
+
+    Raises:
+        QueryFileError: it cannot be read, or its compressed stream breaks off. Also while it is being read.
+    """
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(path.open("rb"))
+            magic = file.read(6)
+            file.seek(0)
+            if magic.startswith(_ZSTD):
+                raise QueryFileError(f"{path} is packed with zstd: unpack it, or pack it with gzip or xz.")
+            stream: Any = file
+            if magic.startswith(_GZIP):
+                stream = stack.enter_context(gzip.GzipFile(fileobj=file))
+            elif magic.startswith(_XZ):
+                stream = stack.enter_context(lzma.LZMAFile(file))
+            buffered = io.BufferedReader(cast("io.RawIOBase", stream), _START)
+            if buffered.peek(3).startswith(_BOM):
+                buffered.read(3)
+            yield buffered
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise QueryFileError(
+            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Fetch it again."
+        ) from error
+    except OSError as error:
+        raise QueryFileError(f"{path} cannot be read ({error.strerror or error}).") from error
+
+
+def start_of(path: Path) -> bytes:
+    """The first 64 KiB of a file, unpacked. Raises as ``opened``; besides, for UTF-16."""
+    with opened(path) as stream:
+        start = stream.read(_START)
+    if start.startswith(_UTF16):
+        raise QueryFileError(f"{path} is UTF-16 text: save it as UTF-8.")
+    return start
+
+
+def shape_of(start: bytes) -> Shape:
+    """What a file is by its first bytes: JSON lines, a JSON array, markup, Parquet, or else a table."""
+    if start.startswith(_PARQUET):
+        return "parquet"
+    text = start.lstrip()
+    if not text:
+        return "empty"
+    shapes: dict[bytes, Shape] = {b"{": "lines", b"[": "array", b"<": "markup"}
+    return shapes.get(text[:1], "table")
+
+
+def json_lines(path: Path) -> Iterator[Record]:
+    """The records of a file of JSON lines; blank lines are passed over. Raises as ``opened``."""
+    with opened(path) as stream:
+        number = 0
+        for line_number, line in enumerate(stream, 1):
+            if not line.isspace():
+                yield _from_json(line, f"line {line_number}", number)
+                number += 1
+
+
+def _from_json(line: bytes, where: str, number: int) -> Record:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        problem = f"it is no JSON ({error.msg} at character {error.colno})."
+        return Record(where, number, {}, problem)
+    return _from_value(value, where, number)
+
+
+def _from_value(value: Any, where: str, number: int) -> Record:
+    if isinstance(value, dict):
+        return Record(where, number, value)
+    kind = {list: "a list", str: "a text", type(None): "null"}.get(type(value), "a number or truth value")
+    return Record(where, number, {}, f"it is {kind}, and must be a JSON object, such as {{...}}.")
+
+
+def json_array(path: Path) -> Iterator[Record]:
+    """The records of a file that is one JSON array. Raises as ``opened``; besides, where it is no JSON."""
+    with opened(path) as stream:
+        content = stream.read()
+    try:
+        values = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise QueryFileError(
+            f"{path} begins as a JSON array and is no JSON ({error.msg} at line {error.lineno}, character "
+            f"{error.colno}): correct it, or give one JSON object a line."
+        ) from error
+    for number, value in enumerate(values):
+        yield _from_value(value, f"item {number + 1}", number)
+
+
+def parquet_rows(path: Path) -> Iterator[Record]:
+    """The rows of a Parquet file.
+
+    Raises:
+        EvaluationError: pyarrow is missing.
+        QueryFileError: it cannot be read.
+    """
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise EvaluationError('Reading Parquet needs pyarrow: pip install "scholarbase[parquet]".') from error
+    number = 0
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                for fields in batch.to_pylist():
+                    yield Record(f"row {number + 1}", number, fields)
+                    number += 1
+    except (ArrowException, OSError) as error:
+        raise QueryFileError(
+            f"{path} is no whole Parquet file ({str(error).splitlines()[0]}). Fetch it again."
+        ) from error
+
+
+def delimiter_of(header: str) -> str:
+    """What separates the columns of a table: a tab, else a comma, else a semicolon."""
+    return next((mark for mark in "\t,;" if mark in header), ",")
+
+
+def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a CSV or TSV file (RFC 4180), the header first, each with its place. Raises as ``opened``;
+    besides, where it is no UTF-8 or its quotes don't close."""
+    limit = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        with opened(path) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+            header = text.readline()
+            rows = csv.reader(_after(header, text), delimiter=delimiter_of(header), strict=True)
+            last = 0
+            for cells in rows:
+                if cells:
+                    yield f"line {last + 1}", cells
+                last = rows.line_num
+    except UnicodeDecodeError as error:
+        raise QueryFileError(
+            f"{path} is not UTF-8 text ({error.reason} in byte {error.start}): save it as UTF-8."
+        ) from error
+    except csv.Error as error:
+        raise QueryFileError(
+            f"{path} is no CSV or TSV after line {last} ({error}): close every double quote, and double those "
+            "inside a text."
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _after(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest

@@ -1,0 +1,148 @@
+"""TREC topics with qrels: two files in one folder, told apart by what is in them.
+
+    topics    <top> <num> Number: 301 <title> a few words <desc> ... </top>
+              <topic number="1"><query>a few words</query> ... </topic>
+              301 <tab> a few words
+    qrels     301 0 arXiv:2309.06180 1
+
+The text of a query is its title, else its query, else the topic's whole text. Documents are named by ids of any form
+that a library takes. Formats: https://trec.nist.gov/data/topics_eng/, https://trec.nist.gov/data/qrels_eng/.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+from scholarbase.errors import QueryFileError
+from scholarbase.evaluation.formats import fields
+from scholarbase.evaluation.formats.judgements import Collection
+from scholarbase.evaluation.formats.reading import Broken, Reading
+from scholarbase.evaluation.formats.streams import opened, start_of
+from scholarbase.evaluation.queries import Answer
+
+Kind = Literal["topics", "qrels"]
+
+_TOPIC: Final = re.compile(r"<top(?:ic)?(?=[\s>])([^>]*)>(.*?)</top(?:ic)?\s*>", re.DOTALL | re.IGNORECASE)
+_OPENED: Final = re.compile(r"<top(?:ic)?(?=[\s>])", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"""number\s*=\s*["']([^"']*)["']""", re.IGNORECASE)
+_NUM: Final = re.compile(r"<num>\s*(?:Number\s*:)?\s*([^<\s]+)", re.IGNORECASE)
+_PARTS: Final = tuple(
+    re.compile(rf"<{name}\s*>\s*(?:Topic\s*:)?\s*([^<]*)", re.IGNORECASE) for name in ("title", "query")
+)
+_QRELS_LINE: Final = re.compile(r"\S+\s+\S+\s+\S+\s+-?\d+", re.ASCII)
+
+
+def kind_of(path: Path) -> Kind | None:
+    """What a file is by its beginning, None for neither. Raises QueryFileError: it cannot be read."""
+    start = start_of(path)
+    if b"\0" in start:
+        return None
+    text = start.decode(errors="replace").lstrip()
+    if text.startswith("<"):
+        return "topics" if _OPENED.search(text) else None
+    # A last line may be cut.
+    first = text.partition("\n")[0].rstrip("\r")
+    if _QRELS_LINE.fullmatch(first.strip()):
+        return "qrels"
+    cells = first.split("\t")
+    if text.startswith(("{", "[")) or len(cells) != 2 or not all(cell.strip() for cell in cells):
+        return None
+    return "topics" if len(cells[0].split()) == 1 else None
+
+
+def pair_in(folder: Path) -> tuple[Path, Path] | None:
+    """The topics and the qrels of a folder, None where it has neither.
+
+    Raises:
+        QueryFileError: it has only one of them, or several of one kind.
+    """
+    found: dict[Kind, list[Path]] = {"topics": [], "qrels": []}
+    for path in sorted(folder.iterdir()):
+        kind = kind_of(path) if path.is_file() and not path.name.startswith(".") else None
+        if kind is not None:
+            found[kind].append(path)
+    if not found["topics"] and not found["qrels"]:
+        return None
+    return _only(found["topics"], "topics", folder), _only(found["qrels"], "qrels", folder)
+
+
+def qrels_beside(topics: Path) -> Path:
+    """The qrels in the folder of a topics file. Raises QueryFileError: there is not exactly one file of them."""
+    others = sorted(path for path in topics.parent.iterdir() if path != topics and path.is_file())
+    found = [path for path in others if not path.name.startswith(".") and kind_of(path) == "qrels"]
+    return _only(found, "qrels", topics.parent)
+
+
+def _only(found: list[Path], kind: Kind, folder: Path) -> Path:
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        raise QueryFileError(
+            f"{folder} has several files of {kind} ({names}): put one in a folder of its own."
+        )
+    form = "qid 0 docid grade" if kind == "qrels" else "<top>...</top>, <topic>...</topic> or id<tab>text"
+    raise QueryFileError(f"{folder} has no file of TREC {kind}: put it there, as lines of {form}.")
+
+
+def read(topics: Path, qrels: Path, reading: Reading) -> None:
+    """Read both files into the reading. Raises QueryFileError: one of them cannot be read."""
+    collection = Collection(reading)
+    for where, query_id, text in _topics(topics):
+        reading.records += 1
+        try:
+            query_id = fields.query_id(query_id, "the topic's number")  # noqa: PLW2901
+            collection.add_text(
+                query_id, fields.query_text({"the topic's text": text}, "the topic's text"), where
+            )
+        except Broken as problem:
+            reading.broken(where, str(problem))
+    for number, line in enumerate(_text(qrels).splitlines(), 1):
+        if not line.strip():
+            continue
+        reading.records += 1
+        where = f"{qrels.name}, line {number}"
+        try:
+            collection.add_judgement(*_judgement(line), where)
+        except Broken as problem:
+            reading.broken(where, str(problem))
+    collection.join()
+
+
+def _text(path: Path) -> str:
+    with opened(path) as stream:
+        # Old collections are Latin-1 here and there, and no id is.
+        return stream.read().decode(errors="replace")
+
+
+def _topics(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Place, number and text of each topic."""
+    text = _text(path)
+    if not text.lstrip().startswith("<"):
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                query_id, _, query = line.partition("\t")
+                yield f"{path.name}, line {number}", query_id, " ".join(query.split())
+        return
+    if len(_OPENED.findall(text)) != len(_TOPIC.findall(text)):
+        raise QueryFileError(f"{path} has a topic that does not end: close each <top> with </top>.")
+    for topic in _TOPIC.finditer(text):
+        where = f"{path.name}, line {text.count(chr(10), 0, topic.start()) + 1}"
+        attribute, num = _NUMBER.search(topic[1]), _NUM.search(topic[2])
+        found = attribute or num
+        parts = [part[1] for part in (pattern.search(topic[2]) for pattern in _PARTS) if part]
+        whole = topic[2] if "<" not in topic[2] else ""
+        query = next((part for part in (*parts, whole) if part.strip()), "")
+        yield where, found[1] if found else "", " ".join(html.unescape(query).split())
+
+
+def _judgement(line: str) -> tuple[str, Answer]:
+    cells = line.split()
+    if len(cells) != 4:
+        raise Broken(f"it has {len(cells)} columns, and must have four: qid 0 docid grade.")
+    paper_id = fields.paper_id(cells[2], "docid")
+    return cells[0], Answer(paper_id, None, fields.grade(cells[3], "grade"))

@@ -1,0 +1,168 @@
+"""Answers looked up in a library and through a server: by id, by title, or not at all; counted, and never lost."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from scholarbase.client import Client
+from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.queries import Answer, Query, QuerySet
+from scholarbase.evaluation.runs import JudgedAnswer
+from scholarbase.evaluation.source import Source
+from scholarbase.library import Library
+from tests.conftest import SAMPLE, arxiv_rows
+
+ABSENT = "arXiv:2912.00001"
+
+
+@pytest.fixture(params=["library", "client"])
+def source(request: pytest.FixtureRequest, sample: Library) -> Iterator[Source]:
+    if request.param == "library":
+        yield sample
+    else:
+        with Client(request.getfixturevalue("server")) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def titled() -> dict[str, str]:
+    """Titles of arXiv papers of the sample that no other of its papers has, by their ids."""
+    rows = list(arxiv_rows())
+    titles = [" ".join(row["title"].split()) for row in rows]
+    return {
+        f"arXiv:{row['id']}": title
+        for row, title in zip(rows, titles, strict=True)
+        if titles.count(title) == 1 and title.isascii() and re.fullmatch(r"\d{4}\.\d{5}", row["id"])
+    }
+
+
+def asked(*answers: Answer, pool: tuple[str, ...] | None = None) -> QuerySet:
+    return QuerySet("asked", "columns", (Query("q", "text", answers, pool=pool),))
+
+
+def test_every_answer_of_the_sample_is_held(source: Source) -> None:
+    queries = read_queries(SAMPLE / "queries.jsonl")
+    judged = judge(source, queries)
+    assert judged.counts == {
+        "queries": 40,
+        "answers": 229,
+        "by_id": 229,
+        "by_title": 0,
+        "absent": 0,
+        "duplicates": 0,
+        "not_relevant": 0,
+        "pool_papers": 0,
+        "pool_absent": 0,
+        "queries_without_held_answers": 0,
+    }
+    for query, found in zip(queries.queries, judged.queries, strict=True):
+        assert (found.id, found.text, found.date) == (query.id, query.text, query.date)
+        assert [answer.paper_id for answer in found.answers] == [answer.id for answer in query.answers]
+
+
+def test_an_answer_is_found_by_id_then_by_title_and_else_named_as_absent(
+    source: Source, titled: dict[str, str]
+) -> None:
+    (first, _), (second, title), (third, other) = list(titled.items())[:3]
+    near = other[:-1] + ("y" if other[-1] != "y" else "z")
+    judged = judge(
+        source,
+        asked(
+            Answer(first.replace("arXiv:", "https://arxiv.org/abs/") + "v9", "a title that is of no use"),
+            Answer(ABSENT, title.upper()),
+            Answer(None, near, 3),
+            Answer(ABSENT),
+            Answer(None, "Nothing of this  Kind was ever Written"),
+        ),
+    )
+    digest = hashlib.sha1(b"nothing of this kind was ever written").hexdigest()[:12]
+    assert judged.queries[0].answers == (
+        JudgedAnswer(first, "id"),
+        JudgedAnswer(second, "title"),
+        JudgedAnswer(third, "title", 3),
+        JudgedAnswer(ABSENT, "absent"),
+        JudgedAnswer(f"title:{digest}", "absent"),
+    )
+    counts = judged.counts
+    assert (counts["answers"], counts["by_id"], counts["by_title"], counts["absent"]) == (5, 1, 2, 2)
+
+
+def test_a_title_that_is_only_somewhat_alike_is_no_answer(source: Source, titled: dict[str, str]) -> None:
+    (first, title), (second, _) = list(titled.items())[:2]
+    half = asked(Answer(second), Answer(None, " ".join(title.split()[:-1])))
+    assert judge(source, half).counts["absent"] == 1
+    assert judge(source, half, min_title_score=0.5).queries[0].answers[1] == JudgedAnswer(first, "title")
+    for wrong in (0, 1.5):
+        with pytest.raises(InvalidRequest, match="min_score is"):
+            judge(source, half, min_title_score=wrong)
+
+
+def test_two_names_of_one_paper_count_once_with_the_better_grade(
+    source: Source, titled: dict[str, str]
+) -> None:
+    (first, title), (second, _) = list(titled.items())[:2]
+    judged = judge(
+        source,
+        asked(
+            Answer(None, title, 2),
+            Answer(first, None, 1),
+            Answer(ABSENT),
+            Answer("2912.00001v2"),
+            Answer(second, None, 0),
+        ),
+    )
+    assert judged.queries[0].answers == (
+        JudgedAnswer(first, "id", 2),
+        JudgedAnswer(ABSENT, "absent"),
+        JudgedAnswer(second, "id", 0),
+    )
+    counts = judged.counts
+    assert (counts["answers"], counts["duplicates"], counts["not_relevant"]) == (4, 2, 1)
+    assert counts["answers"] == sum(counts[name] for name in ("by_id", "by_title", "absent", "duplicates"))
+
+
+def test_a_pool_keeps_what_the_library_holds(source: Source, titled: dict[str, str]) -> None:
+    first, second, third = list(titled)[:3]
+    judged = judge(source, asked(Answer(first), pool=(second, ABSENT, third + "v2", second)))
+    assert judged.queries[0].pool == (second, third)
+    assert (judged.counts["pool_papers"], judged.counts["pool_absent"]) == (2, 1)
+    assert judge(source, asked(Answer(first), pool=(ABSENT,))).queries[0].pool == ()
+    assert judge(source, asked(Answer(first))).queries[0].pool is None
+
+
+def test_queries_without_a_held_answer_are_counted(source: Source, titled: dict[str, str]) -> None:
+    first, second = list(titled)[:2]
+    queries = (
+        Query("a", "text", (Answer(first),)),
+        Query("b", "text", (Answer(ABSENT),)),
+        Query("c", "text", (Answer(ABSENT), Answer(second, None, 0))),
+    )
+    counts = judge(source, QuerySet("asked", "columns", queries)).counts
+    assert counts["queries_without_held_answers"] == 2
+
+
+def test_ids_of_another_world_are_an_error_that_names_the_library(source: Source, sample: Library) -> None:
+    sentence = (
+        f"None of the 4 answers of asked is in this library \\(snapshot {sample.snapshot_id}, 2,440 papers\\): "
+        "is it the library that these queries are about\\? The first answers are Doc:1, Doc:2, Doc:3, \\.\\.\\.$"
+    )
+    with pytest.raises(QueryFileError, match=sentence):
+        judge(source, asked(*(Answer(f"Doc:{n}") for n in range(1, 5))))
+
+
+def test_a_library_and_its_server_judge_alike(sample: Library, server: str, titled: dict[str, str]) -> None:
+    """Over more ids than one call takes."""
+    names = [f"CorpusId:{10**9 + n}" for n in range(10_050)]
+    queries = asked(*(Answer(name) for name in [*list(titled)[:50], *names]))
+    with Client(server) as client:
+        through_server = judge(client, queries)
+    in_process = judge(sample, queries)
+    assert through_server == in_process
+    assert in_process.counts["by_id"] == 50
+    assert in_process.counts["absent"] == 10_050
