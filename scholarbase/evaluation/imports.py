@@ -8,22 +8,21 @@ written.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import math
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
-
 from scholarbase import __version__
-from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, RunNotFound
+from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
+from scholarbase.evaluation.formats.streams import opened
+from scholarbase.evaluation.measures import rank_ties
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import (
+    MANIFEST,
     Call,
     JudgedQuery,
     Kind,
@@ -31,8 +30,9 @@ from scholarbase.evaluation.runs import (
     RankedId,
     Run,
     RunManifest,
+    check_place,
+    mend,
     read_manifest,
-    strictly_falling,
     write_run,
 )
 from scholarbase.evaluation.source import Source
@@ -41,7 +41,8 @@ from scholarbase.models import MAX_IDS
 
 NOTED: Final = 20
 """Results of each query whose titles a run keeps."""
-_GREATEST: Final = float(np.finfo(np.float32).max)
+_GREATEST: Final = 3.4028234663852886e38
+"""The greatest 32-bit float."""
 _FIELDS: Final = "query_id Q0 paper_id rank score tag"
 
 
@@ -66,7 +67,7 @@ def run_from_trec(
     command: str,
     restart: bool = False,
 ) -> Run:
-    """Read the run of another system, gzip or not, and write it as a run folder of kind ``import``.
+    """Read the run of another system, packed or not, and write it as a run folder of kind ``import``.
 
     Ids of any form are brought to those of the library; a paper that it does not hold keeps the canonical form of
     the id that was given. Where all answers of the query set are a collection's own documents (``Doc:31715818``),
@@ -84,33 +85,25 @@ def run_from_trec(
     known = {query.id for query in judged}
     file = _read_trec(path, known, _speaks_of_documents(queries))
     found = resolve(source, {paper_id for forms in file.forms.values() for paper_id in forms})
+    named = {answer.paper_id for query in judged for answer in query.answers}
+    names = {written: _name(forms, found, named) for written, forms in file.forms.items()}
     facts = Counter(lines=0, duplicates=0, papers=0, papers_absent=0, queries_without_results=0)
     rankings: dict[str, tuple[RankedId, ...]] = {}
-    absent: set[str] = set()
     seen: set[str] = set()
     for query in judged:
         results = file.results.get(query.id, [])
         ranked: dict[str, float] = {}
-        for written, score in trec_order(results):
-            forms = file.forms[written]
-            held = next((found[paper_id] for paper_id in forms if paper_id in found), None)
-            if held is None:
-                absent.add(forms[0])
-            ranked.setdefault(held or forms[0], score)
-        rankings[query.id] = tuple(map(RankedId, ranked, strictly_falling(list(ranked.values()))))
+        for written, score in rank_ties(results):
+            ranked.setdefault(names[written], score)
+        rankings[query.id] = tuple(map(RankedId, ranked, ranked.values()))
         seen.update(ranked)
         facts.update(
             lines=len(results), duplicates=len(results) - len(ranked), queries_without_results=not ranked
         )
-    facts.update(papers=len(seen), papers_absent=len(absent))
+    facts.update(papers=len(seen), papers_absent=len(seen.difference(found.values())))
     search = {"file": path.name, "sha256": file.sha256, **facts}
     manifest = manifest_of(source, "import", name, command, queries, counts, search)
     return write_outside_run(source, folder, manifest, judged, rankings, restart=restart)
-
-
-def trec_order(results: Iterable[RankedId]) -> list[RankedId]:
-    """trec_eval's order: scores falling as 32-bit floats, ties by id falling, byte by byte."""
-    return sorted(results, key=lambda result: (np.float32(result.score), result.id.encode()), reverse=True)
 
 
 def _read_trec(path: Path, known: set[str], documents: bool) -> _TrecFile:
@@ -157,11 +150,32 @@ def _score(text: str, where: str) -> float:
 
 
 def _forms(written: str, documents: bool) -> tuple[str, ...]:
-    """The canonical forms that an id of a foreign run may be."""
+    """The canonical forms that an id of a foreign run may be: with percent escapes as they are, and undone.
+
+    Raises:
+        InvalidRequest: it is no id either way.
+    """
     texts = [written, unquote(written)] if "%" in written else [written]
     if documents:
         texts = [text if text[:4].lower() == "doc:" else f"Doc:{text}" for text in texts]
-    return tuple(dict.fromkeys(str(parse(text)) for text in texts))
+    forms: dict[str, None] = {}
+    problems = []
+    for text in texts:
+        try:
+            forms[str(parse(text))] = None
+        except InvalidRequest as error:
+            problems.append(error)
+    if not forms:
+        raise problems[0]
+    return tuple(forms)
+
+
+def _name(forms: Sequence[str], found: Mapping[str, str], named: Collection[str]) -> str:
+    """What a result is called: as the library's paper, else as an answer that it lacks, else as it was written."""
+    for form in forms:
+        if form in found:
+            return found[form]
+    return next((form for form in forms if form in named), forms[0])
 
 
 def _speaks_of_documents(queries: QuerySet) -> bool:
@@ -174,26 +188,18 @@ def _speaks_of_documents(queries: QuerySet) -> bool:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, packed by gzip or not, numbered from 1, with their ends.
+    """The lines of a text file, packed by gzip or xz or not at all, numbered from 1, with their ends.
 
     Raises:
         QueryFileError: the file is missing, cut off, or no UTF-8 text.
     """
-    number = 0
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                yield number, line.decode()
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise QueryFileError(f"No file at {path}: give the path of one.") from error
-    except UnicodeDecodeError as error:
-        raise QueryFileError(f"{path}, line {number} is no UTF-8 text: {error}.") from error
-    except (EOFError, OSError, zlib.error) as error:
-        raise QueryFileError(
-            f"{path} cannot be read beyond line {number} ({error}): copy it again."
-        ) from error
+    with opened(path) as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise QueryFileError(f"{path}, line {number} is no UTF-8 text: {error}.") from error
+            yield number, text
 
 
 def resolve(source: Source, ids: Iterable[str]) -> dict[str, str]:
@@ -249,27 +255,22 @@ def write_outside_run(
     """Write a run folder, unless another run stands there.
 
     Raises:
-        RunExists: another run, or something else, stands at ``folder``; a run cannot be replaced without
-            ``restart``, and what is no run never is.
+        RunExists: another run stands at ``folder``, and ``restart`` is off; or something that is no run.
+        RunDamaged: a run stands there that cannot be read, and ``restart`` is off.
     """
-    if folder.exists():
-        _check_in_the_way(folder, manifest, restart)
+    mend(folder)
+    _check_free(folder, manifest, restart)
     notes = _paper_notes(source, judged, rankings)
     return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
 
 
-def _check_in_the_way(folder: Path, manifest: RunManifest, restart: bool) -> None:
-    try:
-        there = read_manifest(folder)
-    except RunNotFound as error:
-        raise RunExists(f"{folder} is there, and is no run: name another folder for the run.") from error
-    except EvaluationError as error:
-        if restart:
-            return
-        raise RunExists(
-            f"A run that cannot be read stands at {folder}: name another folder, or give --restart to replace it."
-        ) from error
-    if there.identity != manifest.identity and not restart:
+def _check_free(folder: Path, manifest: RunManifest, restart: bool) -> None:
+    """See that only the same run, or one that may be replaced, stands at ``folder``."""
+    check_place(folder)
+    if restart or not (folder / MANIFEST).is_file():
+        return
+    there = read_manifest(folder)
+    if there.identity != manifest.identity:
         raise RunExists(
             f"Another run, {there.name!r} of kind {there.kind}, stands at {folder}: name another folder, or give "
             "--restart to replace it."

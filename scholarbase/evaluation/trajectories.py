@@ -18,7 +18,6 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.evaluation.calls import RawCall, TrajectoryWriter, read_trajectory
-from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
 from scholarbase.evaluation.imports import manifest_of, resolve, write_outside_run
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import Call, JudgedQuery, RankedId, Run
@@ -212,13 +211,4 @@ def _rank(calls: Sequence[Call], ranking: Ranking, facts: Counter[str]) -> tuple
     return tuple(RankedId(paper_id, float(len(ids) - place)) for place, paper_id in enumerate(ids))
 
 
-__all__ = [
-    "RANKINGS",
-    "Efficiency",
-    "RawCall",
-    "TrajectoryWriter",
-    "efficiency",
-    "read_trajectory",
-    "recall_by_call",
-    "run_from_trajectory",
-]
+__all__ = ["RANKINGS", "Ranking", "RawCall", "TrajectoryWriter", "read_trajectory", "run_from_trajectory"]

@@ -166,7 +166,7 @@ def test_a_leap_second_is_a_time(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(QueryFileError, match="No file at"):
+    with pytest.raises(QueryFileError, match="No such file"):
         read_trajectory(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n\n")
     with pytest.raises(QueryFileError, match="holds no call"):
@@ -176,7 +176,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         read_trajectory(tmp_path / "torn.jsonl")
     packed = gzip.compress(json.dumps(call("q1", "answer", HELD)).encode() * 50)
     (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-20])
-    with pytest.raises(QueryFileError, match="cannot be read beyond line"):
+    with pytest.raises(QueryFileError, match="breaks off"):
         read_trajectory(tmp_path / "cut.jsonl.gz")
     (tmp_path / "latin.jsonl").write_bytes('{"query_id": "é"}'.encode("latin-1"))
     with pytest.raises(QueryFileError, match=r"line 1 is no UTF-8 text"):

@@ -1,0 +1,198 @@
+"""Runs of other systems: read in trec_eval's order, with ids of any form. pytrec_eval is the oracle."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import pytrec_eval
+
+from scholarbase.client import Client
+from scholarbase.errors import QueryFileError, RunExists
+from scholarbase.evaluation.imports import run_from_trec
+from scholarbase.evaluation.queries import Answer, Query, QuerySet
+from scholarbase.evaluation.runs import RUN, JudgedAnswer, JudgedQuery, Run, read_run
+from scholarbase.evaluation.source import Source
+from scholarbase.library import Library
+
+ABSENT = "arXiv:2401.99999"
+
+
+@pytest.fixture
+def papers(sample: Library) -> list[str]:
+    """Twelve papers of the library."""
+    return [hit.paper.id for hit in sample.search("language models", limit=12).results]
+
+
+def imported(
+    source: Source,
+    tmp_path: Path,
+    text: str | bytes | Path,
+    *,
+    query_ids: Sequence[str] = ("q1", "q2"),
+    answer: str = ABSENT,
+    folder: str = "run",
+    restart: bool = False,
+) -> Run:
+    if isinstance(text, Path):
+        path = text
+    else:
+        path = tmp_path / "other.trec"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    queries = QuerySet("questions", "jsonl", tuple(Query(i, i, (Answer(answer),)) for i in query_ids))
+    judged = [JudgedQuery(i, i, (JudgedAnswer(answer, "absent"),)) for i in query_ids]
+    command = "scholarbase eval import other.trec"
+    return run_from_trec(
+        source,
+        path,
+        queries,
+        judged,
+        {"answers": len(judged)},
+        tmp_path / folder,
+        name="other",
+        command=command,
+        restart=restart,
+    )
+
+
+def ranked(run: Run, query_id: str = "q1") -> list[str]:
+    return [result.id for result in run.rankings[query_id]]
+
+
+def facts(run: Run) -> dict[str, object]:
+    assert run.manifest.search is not None
+    return run.manifest.search
+
+
+def test_the_order_is_that_of_trec_eval(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    chance = random.Random(7)
+    for _ in range(12):
+        # Few different scores, some of which differ as 64-bit floats alone.
+        scores = {paper_id: chance.choice([1.0, 1.0 + 1e-12, 0.5, -2.0, 1e-3]) for paper_id in papers}
+        lines = [
+            f"q1 Q0 {paper_id} {chance.randint(1, 99)} {scores[paper_id]!r} tag\n" for paper_id in papers
+        ]
+        chance.shuffle(lines)
+        run = imported(sample, tmp_path, "".join(lines), restart=True)
+        expected = {}
+        for paper_id in papers:
+            measured = pytrec_eval.RelevanceEvaluator({"q1": {paper_id: 1}}, {"recip_rank"}).evaluate(
+                {"q1": scores}
+            )
+            expected[round(1 / measured["q1"]["recip_rank"])] = paper_id
+        assert ranked(run) == [expected[rank] for rank in range(1, len(papers) + 1)]
+
+
+def test_the_scores_written_keep_the_order(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    run = imported(sample, tmp_path, "".join(f"q1 Q0 {p} 1 0.25 tag\n" for p in papers))
+    assert read_run(tmp_path / "run") == run
+    scores = [result.score for result in run.rankings["q1"]]
+    assert scores == sorted(set(scores), reverse=True)
+    assert run.manifest.kind == "import"
+    assert run.papers[papers[0]].title == sample.paper(papers[0]).title
+
+
+def test_ids_of_any_form_are_found_and_the_better_place_of_a_paper_counts(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    paper = next(hit.paper for hit in sample.search("string theory", limit=20).results if hit.paper.corpus_id)
+    link = f"https://arxiv.org/abs/{paper.id.removeprefix('arXiv:')}v1"
+    lines = f"""
+        q1 Q0 {papers[0]} 1 3.0 tag
+        q1 Q0 {link} 2 2.5 tag
+        q1 Q0 {ABSENT}v2 3 2.0 tag
+        q1 Q0 CorpusId:{paper.corpus_id} 4 1.0 tag
+        q1 Q0 {papers[0]} 5 0.5 tag
+    """
+    run = imported(sample, tmp_path, lines)
+    assert ranked(run) == [papers[0], paper.id, ABSENT]
+    assert [result.score for result in run.rankings["q1"]] == [3.0, 2.5, 2.0]
+    assert ranked(run, "q2") == []
+    counted = {"lines": 5, "duplicates": 2, "papers": 3, "papers_absent": 1, "queries_without_results": 1}
+    assert facts(run).items() >= counted.items()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_a_packed_run_is_the_same_run(
+    sample: Library, tmp_path: Path, papers: list[str], pack: object
+) -> None:
+    plain = "".join(f"q1 Q0 {p} 1 {n} tag\n" for n, p in enumerate(papers))
+    assert callable(pack)
+    assert imported(sample, tmp_path, pack(plain.encode())) == imported(sample, tmp_path, plain)
+
+
+def test_our_own_runs_come_back_as_they_were(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    """Query ids with white space and per cent signs, and ids that have percent escapes of their own."""
+    odd = ["What is 100% of it?", "a%20b"]
+    link = "URL:https://example.org/a%20b"
+    lines = f"q1 Q0 {papers[0]} 1 2 t\nq1 Q0 {link} 2 1 t\nq2 Q0 {papers[1]} 1 1 t\n"
+    lines = lines.replace("q1", odd[0].replace("%", "%25").replace(" ", "%20")).replace("q2", "a%2520b")
+    first = imported(sample, tmp_path, lines, query_ids=odd, answer=link)
+    assert ranked(first, odd[0]) == [papers[0], link]
+    assert ranked(first, odd[1]) == [papers[1]]
+    again = imported(sample, tmp_path, tmp_path / "run" / RUN, query_ids=odd, answer=link, folder="again")
+    assert again.rankings == first.rankings
+
+
+def test_where_answers_are_documents_of_a_collection_so_are_results(sample: Library, tmp_path: Path) -> None:
+    """BEIR's runs name documents by bare numbers, which are no ids anywhere else."""
+    lines = "q1 Q0 4983 1 2 bm25\nq1 Q0 MED-10 2 1 bm25\nq1 Q0 Doc:7 3 0.5 bm25\n"
+    run = imported(sample, tmp_path, lines, answer="Doc:31715818")
+    assert ranked(run) == ["Doc:4983", "Doc:MED-10", "Doc:7"]
+    with pytest.raises(QueryFileError, match=r"line 1: The paper id '4983' is a number without its scheme"):
+        imported(sample, tmp_path, lines)
+
+
+def test_a_library_and_its_server_make_the_same_run(
+    sample: Library, server: str, tmp_path: Path, papers: list[str]
+) -> None:
+    lines = "".join(f"q1 Q0 {p} 1 {n} tag\n" for n, p in enumerate([*papers, ABSENT]))
+    here = imported(sample, tmp_path, lines)
+    with Client(server) as client:
+        assert imported(client, tmp_path, lines) == here
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("q1 Q0 arXiv:1706.03762 1 0.5", "has 5 fields: a line of a TREC run has six"),
+        ("q1 Q0 arXiv:1706.03762 1 0.5 my tag", "has 7 fields"),
+        ("q9 Q0 arXiv:1706.03762 1 0.5 tag", "the query 'q9', which the query set does not have"),
+        ("q1 Q0 nonsense 1 0.5 tag", "'nonsense' is no known form of paper id"),
+        ("q1 Q0 arXiv:1706.03762 1 high tag", "has 'high' for a score"),
+        ("q1 Q0 arXiv:1706.03762 1 nan tag", "has 'nan' for a score"),
+        ("q1 Q0 arXiv:1706.03762 1 inf tag", "has 'inf' for a score"),
+        ("q1 Q0 arXiv:1706.03762 1 1e39 tag", "has '1e39' for a score"),
+        ("q1 Q0 arXiv:1706.03762 1 1_0 tag", "has '1_0' for a score"),
+    ],
+)
+def test_a_line_that_cannot_be_right_is_refused_by_its_number(
+    sample: Library, tmp_path: Path, line: str, said: str
+) -> None:
+    with pytest.raises(QueryFileError, match=r"other\.trec, line 2") as refused:
+        imported(sample, tmp_path, f"q1 Q0 {ABSENT} 1 1.0 tag\n{line}\n")
+    assert said in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_files_that_cannot_be_read_are_refused(sample: Library, tmp_path: Path) -> None:
+    with pytest.raises(QueryFileError, match="No such file"):
+        imported(sample, tmp_path, tmp_path / "none.trec")
+    with pytest.raises(QueryFileError, match="holds no result"):
+        imported(sample, tmp_path, "\n")
+    packed = gzip.compress(f"q1 Q0 {ABSENT} 1 1.0 tag\n".encode() * 99)
+    with pytest.raises(QueryFileError, match="breaks off"):
+        imported(sample, tmp_path, packed[:-9])
+
+
+def test_another_run_is_not_overwritten(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    first = imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")
+    with pytest.raises(RunExists, match=r"'other' of kind import.*--restart"):
+        imported(sample, tmp_path, f"q1 Q0 {papers[1]} 1 1.0 tag\n")
+    assert read_run(tmp_path / "run") == first
+    second = imported(sample, tmp_path, f"q1 Q0 {papers[1]} 1 1.0 tag\n", restart=True)
+    assert read_run(tmp_path / "run") == second != first
