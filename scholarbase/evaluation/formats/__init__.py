@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import beir, columns, scholarquest, streams, trec
+from scholarbase.evaluation.formats import beir, columns, fields, scholarquest, streams, trec
 from scholarbase.evaluation.formats.columns import COLUMNS
 from scholarbase.evaluation.formats.litsearch import LITSEARCH
 from scholarbase.evaluation.formats.pasa import PASA
@@ -91,13 +92,21 @@ def _read_file(path: Path, reading: Reading, metadata: Path | None) -> str:
         return "TREC"
     if shape == "table" and trec.kind_of(path) == "qrels":
         raise QueryFileError(f"{path} holds TREC qrels: give the file of topics beside it, or their folder.")
+    if shape == "table" and not _has_columns(start):
+        begin = fields.shown(start.decode(errors="replace").lstrip().partition("\n")[0].strip())
+        raise QueryFileError(f"{path} is of no known format: it begins with {begin}. Known are {_KNOWN}.")
     return _read_records(path, _records(path, shape), reading, metadata)
 
 
+def _has_columns(start: bytes) -> bool:
+    """Whether the first line is a header with a column that is known, or nearly so."""
+    header = start.decode(errors="replace").lstrip().partition("\n")[0]
+    cells = [cell.strip().strip('"').lower() for cell in header.split(streams.delimiter_of(header))]
+    return any(get_close_matches(cell, columns.NAMES, 1) for cell in cells)
+
+
 def _is_topics(path: Path, start: bytes) -> bool:
-    header = start.decode(errors="replace").lstrip().partition("\n")[0].strip()
-    cells = [cell.strip() for cell in header.split(streams.delimiter_of(header))]
-    return not set(cells) & set(columns.NAMES) and trec.kind_of(path) == "topics"
+    return not _has_columns(start) and trec.kind_of(path) == "topics"
 
 
 def _records(path: Path, shape: streams.Shape) -> Iterator[Record]:
@@ -114,10 +123,13 @@ def _read_records(path: Path, records: Iterator[Record], reading: Reading, metad
     looked_at = list(islice(records, _LOOKED_AT))
     first = next((record for record in looked_at if record.problem is None), None)
     if first is None:
-        # Nothing to tell the format by: the reading tells what is wrong.
-        list(reading.readable(looked_at))
-        reading.result("", "")
-        raise AssertionError("a reading without a query has no result")
+        if not looked_at:
+            raise QueryFileError(f"{path} holds no query: a query file has at least one.")
+        where, problem = looked_at[0].where, looked_at[0].problem
+        raise QueryFileError(
+            f"{path} has no line that can be read; the first, {where}: {problem} Give one JSON object a line, or one "
+            "JSON array of all."
+        )
     names = first.fields.keys()
     if "_id" in names and path == beir.queries_file(path.parent):
         beir.read(path.parent, reading)

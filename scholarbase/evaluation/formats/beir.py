@@ -21,6 +21,7 @@ from scholarbase.evaluation.queries import Answer
 
 _PACKED: Final = ("", ".gz", ".xz")
 _HEADER: Final = ["query-id", "corpus-id", "score"]
+_OTHER: Final = "Files of judgements of other splits, not read"
 _KNOWN: Final = frozenset(("_id", "text", "metadata", "title"))
 
 
@@ -36,8 +37,12 @@ def qrels_file(folder: Path) -> Path | None:
         for packed in _PACKED:
             if (folder / (name + packed)).is_file():
                 return folder / (name + packed)
-    found = [*folder.glob("qrels/*.tsv*"), *folder.glob("qrels*.tsv*")]
+    found = _splits(folder)
     return found[0] if len(found) == 1 else None
+
+
+def _splits(folder: Path) -> list[Path]:
+    return [*folder.glob("qrels/*.tsv*"), *folder.glob("qrels*.tsv*")]
 
 
 def read(folder: Path, reading: Reading) -> None:
@@ -52,6 +57,9 @@ def read(folder: Path, reading: Reading) -> None:
             f"{folder} has queries and no judgements of them: put them in qrels/test.tsv or qrels_test.tsv, with "
             f"the columns {', '.join(_HEADER)} between tabs."
         )
+    others = [path for path in _splits(folder) if path != qrels]
+    if others:
+        reading.count(_OTHER, len(others))
     collection = Collection(reading)
     for record in reading.readable(json_lines(queries)):
         where = f"{queries.name}, {record.where}"
@@ -90,4 +98,6 @@ def _judgement(cells: list[str]) -> tuple[str, Answer]:
     query_id, document, score = (cell.strip() for cell in cells)
     if not query_id or not document:
         raise Broken("it lacks the id of a query or of a document.")
-    return query_id, Answer(f"Doc:{document}", None, fields.grade(score, "score"))
+    return query_id, Answer(
+        fields.paper_id(f"Doc:{document}", "corpus-id"), None, fields.grade(score, "score")
+    )

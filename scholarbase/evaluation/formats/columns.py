@@ -84,7 +84,7 @@ def _query(record: Record, reading: Reading) -> Query:
         intent=fields.optional_text(record.fields, "intent"),
         category=fields.optional_text(record.fields, "category"),
         date=fields.date(record.fields.get("date"), "date"),
-        pool=None if pool is None else tuple(_pool_id(value) for value in pool),
+        pool=None if pool is None else _pool(pool),
     )
 
 
@@ -107,11 +107,12 @@ def _answers(record: Record, reading: Reading) -> tuple[Answer, ...]:
     return tuple(found)
 
 
-def _pool_id(value: Any) -> str:
-    found = fields.paper_id(value, "pool")
-    if found is None:
-        raise Broken("pool holds an empty id.")
-    return found
+def _pool(values: Sequence[Any]) -> tuple[str, ...]:
+    found = tuple(fields.paper_id(value, "pool") for value in values)
+    if not found or None in found:
+        what = "holds an empty id" if found else "is empty"
+        raise Broken(f"pool {what}: name the candidates, or leave it out where every paper is one.")
+    return tuple(name for name in found if name is not None)
 
 
 COLUMNS: Final = Format("columns", frozenset(NAMES), _recognises, _query)

@@ -100,6 +100,8 @@ def paper_id(value: Any, name: str) -> str | None:
     except InvalidRequest as error:
         mended = arxiv_id_from_number(value.strip())
         hint = f" Is it arXiv:{mended}?" if mended else ""
+        if value.rstrip().endswith(","):
+            hint = " Separate ids by ; or | or white space alone."
         raise Broken(f"{name}: {error}{hint}") from error
 
 

@@ -25,7 +25,7 @@ def _recognises(names: Collection[str]) -> bool:
 
 def _query(record: Record, reading: Reading) -> Query:
     specificity = record.fields.get("specificity")
-    if isinstance(specificity, bool) or specificity not in _SPECIFICITY:
+    if isinstance(specificity, bool | list | dict) or specificity not in _SPECIFICITY:
         raise Broken(
             f"specificity is {fields.shown(specificity)}, and must be 0 for broad or 1 for specific."
         )

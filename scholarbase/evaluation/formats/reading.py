@@ -98,7 +98,9 @@ class Reading:
 
     def _complaint(self, anything_left: bool) -> str:
         where, reason = self._broken[0]
-        if len(self._broken) == 1 and self.records > 1:
+        if self.records == 1:
+            return f"{self.path}, {where}: {reason}"
+        if len(self._broken) == 1:
             return (
                 f"{self.path}, {where}: {reason} Correct it, or leave it out (--skip-broken, "
                 "skip_broken=True)."

@@ -144,5 +144,8 @@ def _judgement(line: str) -> tuple[str, Answer]:
     cells = line.split()
     if len(cells) != 4:
         raise Broken(f"it has {len(cells)} columns, and must have four: qid 0 docid grade.")
-    paper_id = fields.paper_id(cells[2], "docid")
+    try:
+        paper_id = fields.paper_id(cells[2], "docid")
+    except Broken as problem:
+        raise Broken(f"{problem} A document of a collection's own is Doc:{cells[2]}.") from problem
     return cells[0], Answer(paper_id, None, fields.grade(cells[3], "grade"))

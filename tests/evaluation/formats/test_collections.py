@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
     (path / "queries.jsonl").write_text(
         '{"_id": "1", "text": "one", "metadata": {}}\n{"_id": "2", "text": "two"}\n{"_id": "3", "text": "three"}\n'
     )
-    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\td1\t1\n1\td 2\t0\n3\td3\t0\n")
+    (path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\td1\t1\n1\td2\t0\n3\td3\t0\n")
     (path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n2\td1\t1\n")
     return path
 
@@ -63,8 +63,9 @@ def test_only_judged_queries_of_the_test_split_are_read(folder: Path) -> None:
     queries = read_queries(folder)
     (query,) = queries.queries
     assert (query.id, query.text) == ("1", "one")
-    assert query.answers == (Answer("Doc:d1", None, 1), Answer("Doc:d 2", None, 0))
+    assert query.answers == (Answer("Doc:d1", None, 1), Answer("Doc:d2", None, 0))
     assert queries.notes == (
+        "Files of judgements of other splits, not read: 1",
         "Queries without a judgement, left out: 1",
         "Queries judged without a relevant document, left out: 1",
     )
@@ -76,6 +77,7 @@ def test_only_judged_queries_of_the_test_split_are_read(folder: Path) -> None:
         ("9\td1\t1", r"test.tsv, line 5: it judges the query '9', which has no text"),
         ("1 d1 1", r"test.tsv, line 5: it has 1 columns, and must have query-id, corpus-id, score"),
         ("1\td1\tyes", r"test.tsv, line 5: score holds 'yes'"),
+        ("1\td 1\t1", r"test.tsv, line 5: corpus-id: 'd 1' in 'Doc:d 1' is no Doc id"),
         ("1\t\t1", r"test.tsv, line 5: it lacks the id"),
     ],
 )
@@ -131,7 +133,7 @@ def test_topics_of_each_form_read_alike(tmp_path: Path, topics: str, named: str)
         (TOPICS, "", r"has no file of TREC qrels"),
         ("", QRELS, r"has no file of TREC topics"),
         (TOPICS, QRELS + "303 0 CorpusId:9 1\n", r"qrels, line 4: it judges the query '303', which has no text"),
-        (TOPICS, QRELS + "302 0 FBIS3-10082 1\n", r"qrels, line 4: docid: 'FBIS3-10082' is no known form"),
+        (TOPICS, QRELS + "302 0 FBIS3-10082 1\n", r"qrels, line 4: 'FBIS3-10082' is no known form.* is Doc:FBIS3"),
         (TOPICS, QRELS + "302 CorpusId:9 1\n", r"qrels, line 4: it has 3 columns, and must have four"),
         (TOPICS[:-8], QRELS, r"has a topic that does not end"),
         (TOPICS.replace("302", "301"), QRELS, r"line 10: the query id '301' is that of topics, line 1 too"),

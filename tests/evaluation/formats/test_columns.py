@@ -89,6 +89,8 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("grades of a wrong type", GOOD | {"query_id": "b", "grades": ["x"]}, "grades holds 'x', and must hold whole"),
     ("no date", GOOD | {"query_id": "b", "date": "2023-13"}, "date is '2023-13', and must be a date: YYYY"),
     ("date of a wrong type", GOOD | {"query_id": "b", "date": True}, "date is True, and must be a date"),
+    ("empty pool", GOOD | {"query_id": "b", "pool": []}, "line 2: pool is empty: name the candidates"),
+    ("an empty id in a pool", GOOD | {"query_id": "b", "pool": [""]}, "line 2: pool holds an empty id"),
     ("pool of no form", GOOD | {"query_id": "b", "pool": ["x y"]}, "line 2: pool: 'x y' is no known form"),
     ("intent of a wrong type", GOOD | {"query_id": "b", "intent": 3}, "line 2: intent is 3, and must be a text"),
 ]  # fmt: skip
@@ -134,6 +136,8 @@ WHOLE: list[tuple[str, str, str]] = [
     ("two names of one column", "query_id,id,query\na,b,c\n", "both 'query_id' and 'id'"),
     ("unrecognised keys", '{"name": "x", "size": 3}', "its line 1 has name, size. Known are ScholarQ"),
     ("no fields", "{}", "has no fields"),
+    ("one object over several lines", json.dumps(GOOD, indent=1), "no line that can be read.* one JSON object a line"),
+    ("something else", "%PDF-1.4\n%abc\n", "no known format: it begins with '%PDF-1.4'. Known are"),
     ("empty array", "[]", "holds no query"),
     ("broken array", '[{"query_id": "a",', "begins as a JSON array and is no JSON"),
     ("an open quote", 'query_id,query,answers\na,"b,2309.06180\n', "is no CSV or TSV after line"),
@@ -166,7 +170,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         ("query_id,query,answers\n".encode("utf-16"), "UTF-16"),
         (b"query_id,query,answers\na,caf\xe9,2309.06180\n", "not UTF-8"),
         (b"\x28\xb5\x2f\xfd", "zstd"),
-        (b"\x00\x01\x02\x03", "unknown column|no CSV"),
+        (b"\x00\x01\x02\x03", "no known format"),
     ],
 )
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -180,6 +184,19 @@ def test_a_row_with_a_comma_too_many_is_broken(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("query_id,query,answers\na,serving, fast,2309.06180\nb,x,2309.06180\n")
     with pytest.raises(QueryFileError, match=r"line 2: it has 4 columns, and the header has 3"):
+        read_queries(path)
+
+
+def test_one_broken_line_alone_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.jsonl", GOOD | {"query": ""})
+    with pytest.raises(QueryFileError, match=r"q.jsonl, line 1: query is empty"):
+        read_queries(path, skip_broken=True)
+
+
+def test_ids_with_commas_between_them_are_told_how_to_be_separated(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text('query_id,query,answers\na,x,"2309.06180, 1706.03762"\n')
+    with pytest.raises(QueryFileError, match=r"Separate ids by ; or \| or white space alone"):
         read_queries(path)
 
 
