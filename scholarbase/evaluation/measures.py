@@ -257,12 +257,12 @@ def _relevant(query: JudgedQuery, over: Over) -> set[str]:
 
 
 def _grades(query: JudgedQuery, *, held: bool = False) -> dict[str, int]:
-    """The qrels of a query. Grades below 0 are 0: to trec_eval both are not relevant, and its Python binding has no
-    place for them."""
+    """The qrels of a query: of a paper that stands there twice, the highest grade. Grades below 0 are trec_eval's
+    for papers that nobody judged, and mean that there too."""
     grades: dict[str, int] = {}
     for answer in query.answers:
         if answer.held or not held:
-            grades[answer.paper_id] = max(answer.grade, grades.get(answer.paper_id, 0))
+            grades[answer.paper_id] = max(answer.grade, grades.get(answer.paper_id, answer.grade))
     return grades
 
 

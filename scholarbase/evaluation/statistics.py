@@ -117,8 +117,9 @@ def paired_test(
             require("scipy.stats")
             .permutation_test(
                 (changed,),
-                np.mean,
+                lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)),
                 permutation_type="samples",
+                alternative="greater",
                 vectorized=True,
                 n_resamples=resamples,
                 batch=BATCH,

@@ -155,6 +155,12 @@ def test_the_shorter_ranking_ends_in_gaps() -> None:
     assert [(row.a, row.b.id if row.b else None) for row in rows] == [(None, "a"), (None, "x")]
 
 
+def test_a_title_that_only_the_other_run_noted_is_shown() -> None:
+    (row,) = side_by_side(A, replace(B, papers={}), "q3")
+    assert row.b is not None
+    assert row.b.title == "Paper X"
+
+
 def test_what_lies_below_the_depth_shown_is_not_gone() -> None:
     (row,) = side_by_side(A, B, "q1", depth=1)
     assert row.a is not None

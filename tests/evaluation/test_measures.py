@@ -7,6 +7,7 @@ import random
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import ModuleType
 
@@ -98,7 +99,7 @@ def random_world(seed: int) -> tuple[Scores, dict[str, dict[str, int]]]:
     answers: dict[str, dict[str, int]] = {}
     for number in range(12):
         query_id = f"q{number}"
-        answers[query_id] = {paper: rnd.choice([0, 1, 1, 2, 3]) for paper in rnd.sample(papers, 20)}
+        answers[query_id] = {paper: rnd.choice([-1, 0, 1, 1, 2, 3]) for paper in rnd.sample(papers, 20)}
         answers[query_id][papers[0]] = 1
         if number % 5 != 4:
             found = rnd.sample(papers, rnd.choice([0, 1, 7, 30, 130]))
@@ -156,7 +157,7 @@ def ranx() -> Iterator[ModuleType]:
 def test_a_measure_is_what_ranx_says(seed: int, ranx: ModuleType) -> None:
     scores, answers = random_world(seed)
     ranked = as_ranked(scores)
-    positive = {q: {p: grade for p, grade in grades.items() if grade} for q, grades in answers.items()}
+    positive = {q: {p: grade for p, grade in grades.items() if grade > 0} for q, grades in answers.items()}
     # A result that answers nothing in the place of none: ranx takes no empty ranking.
     nothing = [RankedId("nothing", 0)]
     theirs = ranx.Run(
@@ -274,6 +275,15 @@ def test_grades_below_zero_are_not_relevant() -> None:
     assert evaluation.values("nDCG@10")["q"] == pytest.approx(1 / np.log2(3))
 
 
+def test_an_answer_that_stands_there_twice_has_its_highest_grade() -> None:
+    run = make_run({"q": ["a", "b"]}, {"q": {"a": 2, "b": 1}})
+    (query,) = run.queries
+    for twice in ((*query.answers, JudgedAnswer("a", "id", 0)), (JudgedAnswer("a", "id", 0), *query.answers)):
+        evaluation = evaluate(replace(run, queries=(replace(query, answers=twice),)), ["nDCG@10", "R@All"])
+        assert evaluation.values("nDCG@10") == {"q": 1.0}
+        assert evaluation.values("R@All") == {"q": 1.0}
+
+
 def test_ids_with_spaces_and_letters_of_any_script_are_measured() -> None:
     run = make_run({"frage ü": ["文 献", "x"]}, {"frage ü": {"文 献": 1}})
     assert evaluate(run, ["RR@10", "P@1"]).values("P@1") == {"frage ü": 1.0}
@@ -287,8 +297,8 @@ def test_the_recall_curve_is_recall_at_every_depth(over: str, seed: int) -> None
     depths, recall = recall_curve(run, over)  # type: ignore[arg-type]
     assert depths.tolist() == list(range(1, run.depth + 1))
     assert all(a <= b for a, b in pairwise(recall))
-    for depth in (1, 10, run.depth):
-        evaluation = evaluate(run, [f"R@{depth}"])
+    evaluation = evaluate(run, [f"R@{depth}" for depth in depths])
+    for depth in depths.tolist():
         assert recall[depth - 1] == pytest.approx(evaluation.mean(f"R@{depth}", over))  # type: ignore[arg-type]
         by_query = recall_by_query(run, over, depth)  # type: ignore[arg-type]
         assert by_query == pytest.approx(evaluation.values(f"R@{depth}", over))  # type: ignore[arg-type]

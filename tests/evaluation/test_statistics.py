@@ -54,6 +54,10 @@ def test_more_queries_than_a_float_has_flips_for_are_tested() -> None:
     assert 0 < tested.p <= 1
 
 
+def test_the_least_p_value_that_drawn_flips_can_show_is_one_in_all_of_them_and_one() -> None:
+    assert paired_test([0.0] * 50, [0.5] * 50, resamples=999).p == pytest.approx(1 / 1000)
+
+
 @pytest.mark.parametrize("shift", [0.0, 0.02, 0.05])
 def test_the_paired_test_of_many_queries_is_near_students(shift: float) -> None:
     rng = np.random.default_rng(3)
