@@ -110,7 +110,7 @@ def _write(report: Report, folder: Path) -> None:
         files[f"tables/{made.name}.tex"] = to_latex(made).encode()
     for plot in report.plots:
         files[f"figures/{plot.name}.svg"] = plot.svg
-        files[f"figures/{plot.name}.pdf"] = plot.pdf
+        files[f"figures/{plot.name}.pdf"] = plot.pdf()
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)

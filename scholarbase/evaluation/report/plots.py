@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -55,13 +55,13 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawn plot. ``svg`` and ``pdf`` are files; ``inline`` is the SVG for the page, in the page's colours."""
+    """A drawn plot. ``svg`` is a file, ``pdf`` draws one; ``inline`` is the SVG for the page, in its colours."""
 
     name: str
     caption: str
     description: str
     svg: bytes
-    pdf: bytes
+    pdf: Callable[[], bytes]
     inline: str
 
 
@@ -249,7 +249,11 @@ def _ends(panels: Sequence[Panel]) -> str:
 
 def _drawn(figure: Figure, name: str, caption: str, description: str) -> Plot:
     svg = _saved(figure, "svg", {"Date": None, "Creator": None})
-    pdf = _saved(figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+
+    def pdf() -> bytes:
+        with _style():
+            return _saved(figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+
     return Plot(name, caption, description, svg, pdf, inline_svg(svg.decode(), name, caption, description))
 
 

@@ -1,0 +1,447 @@
+"""The report: the same numbers in every form, nothing of a query becomes markup, and no byte changes by itself."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, RunExists, RunMismatch
+from scholarbase.evaluation.measures import DEFAULT_MEASURES
+from scholarbase.evaluation.report import write_report
+from scholarbase.evaluation.report.contents import OVER, Measured, at_least, labels, results
+from scholarbase.evaluation.report.page import build, to_html, to_markdown
+from scholarbase.evaluation.report.published import COLLECTIONS, published
+from scholarbase.evaluation.report.tables import (
+    Cell,
+    holm,
+    latex_text,
+    markdown_text,
+    table,
+    to_csv,
+    to_latex,
+)
+from scholarbase.evaluation.runs import (
+    Call,
+    JudgedAnswer,
+    JudgedQuery,
+    Kind,
+    PaperNote,
+    RankedId,
+    Run,
+    RunManifest,
+)
+
+NASTY = "</script><script>window.hurt = 1</script><img src=x onerror=hurt()> & | _x_ $y$ \\z `q` {{ 7 * 7 }} 量子 ü"
+
+
+def manifest(name: str, queries: Sequence[JudgedQuery], **changed: Any) -> RunManifest:
+    facts: dict[str, Any] = {
+        "name": name,
+        "kind": "search",
+        "snapshot": "0" * 32,
+        "papers": 2440,
+        "version": "0.1.0",
+        "queries": {
+            "name": "small",
+            "format": "scholarquest",
+            "sha256": "ab" * 32,
+            "count": len(queries),
+            "notes": [],
+        },
+        "search": {"mode": name, "limit": 100},
+        "answers": {"given": 1},
+        "command": f"scholarbase eval run small.jsonl --mode {name}",
+    }
+    return RunManifest(**facts | changed)
+
+
+def a_query(number: int, answers: Sequence[str], **facts: Any) -> JudgedQuery:
+    judged = tuple(JudgedAnswer(a, "absent" if a.startswith("gone") else "id") for a in answers)
+    return JudgedQuery(**{"id": f"q{number}", "text": f"question {number}", "answers": judged} | facts)
+
+
+def a_run(
+    name: str,
+    queries: Sequence[JudgedQuery],
+    found: dict[str, list[str]],
+    *,
+    kind: Kind = "search",
+    calls: tuple[Call, ...] = (),
+    **changed: Any,
+) -> Run:
+    rankings = {
+        q.id: tuple(RankedId(p, 10.0 - i) for i, p in enumerate(found.get(q.id, []))) for q in queries
+    }
+    papers = {p: PaperNote(f"Title of {p}", 2020) for ids in found.values() for p in ids}
+    seconds = {q.id: 0.01 * (i + 1) for i, q in enumerate(queries)}
+    made = manifest(name, queries, kind=kind, **changed)
+    return Run(made, tuple(queries), rankings, papers, seconds, calls)
+
+
+QUERIES = (
+    a_query(1, ["a", "b"], intent="method", date="2021-03"),
+    a_query(2, ["c", "gone1"], intent="method", date="2022"),
+    a_query(3, ["d", "e", "f", "g"], intent="scope", date="2022-01-01", category="cs.CL"),
+    a_query(4, ["h"], intent=None),
+)
+FIRST = {"q1": ["a", "x", "b"], "q2": ["y", "c"], "q3": ["z", "d", "w", "e"], "q4": ["x", "y"]}
+SECOND = {"q1": ["x", "a"], "q2": ["c"], "q3": ["d", "e", "f"], "q4": ["h"]}
+R_ALL = {"first": [1.0, 0.5, 0.5, 0.0], "second": [0.5, 0.5, 0.75, 1.0]}
+"""Recall of each query's whole ranking, counted by hand."""
+R_HELD = {"first": [1.0, 1.0, 0.5, 0.0], "second": [0.5, 1.0, 0.75, 1.0]}
+
+
+@pytest.fixture(scope="module")
+def two() -> list[Run]:
+    return [a_run("first", QUERIES, FIRST), a_run("second", QUERIES, SECOND)]
+
+
+@pytest.fixture(scope="module")
+def written(two: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the report of both runs."""
+    return write_report(two, tmp_path_factory.mktemp("reports") / "written").parent
+
+
+def page_of(runs: Sequence[Run], *, title: str | None = None, drill_down: int = 10) -> Page:
+    """The page alone, which is quicker to make than the files beside it."""
+    return Page(to_html(build(Measured.of(runs, DEFAULT_MEASURES), title, drill_down)))
+
+
+class Page(HTMLParser):
+    """What a page holds: its tables by id, the addresses it names, its attributes, its script of data."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self.loads: list[tuple[str, str]] = []
+        self.links: list[str] = []
+        self.elements: list[str] = []
+        self.ids: list[str] = []
+        self.data = ""
+        self._table = ""
+        self._cell = False
+        self._data = False
+        self.source = source
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = {name: value or "" for name, value in attrs}
+        self.elements.append(tag)
+        self.ids += [own["id"]] if "id" in own else []
+        if tag == "a":
+            self.links.append(own.get("href", ""))
+        else:
+            names = ("src", "href", "xlink:href", "srcset", "action", "poster", "data")
+            self.loads += [(tag, own[name]) for name in names if name in own]
+        if tag == "figure" and own.get("class") == "table":
+            self._table = own["id"].removeprefix("table-")
+            self.tables[self._table] = []
+        elif tag == "tr" and self._table:
+            self.tables[self._table].append([])
+        elif tag in ("td", "th") and self._table:
+            self.tables[self._table][-1].append("")
+            self._cell = True
+        self._data = tag == "script" and own.get("id") == "data"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._cell = self._cell and tag not in ("td", "th")
+        self._data = self._data and tag != "script"
+        if tag == "figure":
+            self._table = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._cell:
+            self.tables[self._table][-1][-1] += data
+        if self._data:
+            self.data += data
+
+
+def csv_rows(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(("over", "by_hand"), [("all", R_ALL), ("held", R_HELD)])
+def test_every_form_has_the_numbers_counted_by_hand(
+    written: Path, over: str, by_hand: dict[str, list[float]]
+) -> None:
+    page = Page((written / "report.html").read_text())
+    markdown = (written / "report.md").read_text().partition(f"over {OVER[over]}")[2]
+    latex = (written / "tables" / f"results-{over}.tex").read_text()
+    column = page.tables[f"results-{over}"][0].index("R@All")
+    rows = csv_rows(written, f"results-{over}")
+    for row, (name, recalls) in zip(rows, by_hand.items(), strict=True):
+        mean = fmean(recalls)
+        assert float(row["R@All"]) == pytest.approx(mean, abs=1e-12)
+        low, high = (float(row[f"R@All {end}"]) for end in ("low", "high"))
+        assert min(recalls) <= low <= mean <= high <= max(recalls)
+        interval = f"[{low:.3f}, {high:.3f}]"
+        in_html = next(cells for cells in page.tables[f"results-{over}"] if cells[0] == name)
+        assert in_html[column] == f"{mean:.3f} {interval}"
+        best = mean == max(map(fmean, by_hand.values()))
+        in_markdown = next(line for line in markdown.splitlines() if line.startswith(f"| {name} | 4 |"))
+        assert (
+            in_markdown.split(" | ")[column]
+            == (f"**{mean:.3f}**" if best else f"{mean:.3f}") + f" {interval}"
+        )
+        in_latex = rf"\textbf{{{mean:.3f}}}" if best else f"{mean:.3f}"
+        assert rf"{in_latex} {{\footnotesize {interval}}}" in latex
+
+
+def test_every_table_is_the_same_on_the_page_and_in_its_file(written: Path) -> None:
+    page = Page((written / "report.html").read_text())
+    files = {path.stem for path in (written / "tables").glob("*.csv")}
+    assert files == set(page.tables) == {p.stem for p in (written / "tables").glob("*.tex")}
+    assert {
+        "results-all",
+        "results-held",
+        "settings",
+        "by-intent",
+        "by-year",
+        "timing",
+    } <= files
+    for name in files:
+        with (written / "tables" / f"{name}.csv").open(newline="") as file:
+            header, *rows = csv.reader(file)
+        kept = [
+            i
+            for i, h in enumerate(header)
+            if not (h.endswith((" low", " high", " p", " URL")) and h.rsplit(" ", 1)[0] in header)
+        ]
+        assert [header[i] for i in kept] == page.tables[name][0]
+        assert len(rows) == len(page.tables[name]) - 1
+        for row, shown in zip(rows, page.tables[name][1:], strict=True):
+            for i, cell in zip(kept, shown, strict=True):
+                text = re.sub(r"[†‡]?( \[.*\])?$", "", cell)
+                assert same(row[i], text), (name, header[i])
+
+
+def same(exact: str, shown: str) -> bool:
+    if shown == "–":
+        return exact in ("", "–")
+    if exact == shown:
+        return True
+    digits = len(shown.partition(".")[2])
+    return shown == f"{float(exact):,.{digits}f}"
+
+
+def test_groups_are_counted_by_hand(written: Path) -> None:
+    rows = csv_rows(written, "by-intent")
+    got = [(r["Intent"], r["Run"], r["Queries"], float(r["R@All"])) for r in rows]
+    assert got == [
+        ("method", "first", "2", 0.75),
+        ("", "second", "2", 0.5),
+        ("scope", "first", "1", 0.5),
+        ("", "second", "1", 0.75),
+        ("(none)", "first", "1", 0.0),
+        ("", "second", "1", 1.0),
+    ]
+
+
+def test_the_same_runs_give_the_same_bytes(two: list[Run], written: Path, tmp_path: Path) -> None:
+    again = write_report(two, tmp_path / "again").parent
+    files = sorted(path.relative_to(written) for path in written.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
+    assert {p.suffix for p in files} == {".html", ".md", ".csv", ".tex", ".svg", ".pdf"}
+    for path in files:
+        assert (written / path).read_bytes() == (again / path).read_bytes(), path
+
+
+def test_the_page_loads_nothing_and_no_id_is_there_twice(two: list[Run]) -> None:
+    queries = {"name": "scifact", "format": "beir", "sha256": "cd" * 32, "count": 300, "notes": []}
+    runs = [replace(run, manifest=replace(run.manifest, queries=queries)) for run in two]
+    page = page_of(runs)
+    assert all(address.startswith(("#", "data:,")) for _, address in page.loads), page.loads
+    assert not re.search(r"@import|url\((?!#)", page.source)
+    assert len(page.ids) == len(set(page.ids))
+    outside = [link for link in page.links if not link.startswith("#")]
+    assert set(outside) <= {figure.url for c in COLLECTIONS for figure in c.figures}
+    assert outside
+    assert "published" in page.tables
+
+
+def test_a_text_that_is_markup_stays_text() -> None:
+    query = a_query(1, ["a"], text=NASTY, intent=NASTY)
+    other = a_query(2, ["b"], intent="plain")
+    run = a_run(NASTY, [query, other], {"q1": ["a"], "q2": ["c"]}, command=f"run {NASTY}\nsecond line")
+    run = replace(run, papers={"a": PaperNote(NASTY, 2020)})
+    page = page_of([run, run], title=NASTY)
+    assert page.elements.count("script") == 2
+    assert page.elements.count("img") == 0
+    assert "window.hurt = 1</script>" not in page.source
+    data = json.loads(page.data)
+    assert data["queries"][0]["text"] == NASTY
+    assert data["papers"][0][1] == NASTY
+    assert [row[0] for row in page.tables["results-all"][1:]] == [f"{NASTY} (1)", f"{NASTY} (2)"]
+    report = build(Measured.of([run, run], DEFAULT_MEASURES), NASTY, 10)
+    prose = [line for line in to_markdown(report).splitlines() if not line.startswith("    ")]
+    assert "<script" not in "".join(prose)
+    made = {each.name: each for each in report.tables}
+    for name in ("results-all", "by-intent"):
+        lines = [line for line in to_latex(made[name]).splitlines() if "hurt" in line]
+        assert lines
+        assert not any(re.search(r"(?<!\\)[$_&%#]", line.replace(" & ", "")) for line in lines)
+        assert list(csv.reader(to_csv(made[name]).splitlines(keepends=True)))[1][0] in (f"{NASTY} (1)", NASTY)
+
+
+def test_texts_are_escaped_for_markdown_and_latex() -> None:
+    assert markdown_text("a|b_c*<d>&\n`e`$f$") == r"a\|b\_c\*&lt;d&gt;&amp; \`e\`\$f\$"
+    assert latex_text("50% of a_b & c\\d ~ {e} #1 $f^2$") == (
+        r"50\% of a\_b \& c\textbackslash{}d \textasciitilde{} \{e\} \#1 \$f\textasciicircum{}2\$"
+    )
+    made = table("t", "A & B", ["Run"], ["R@5"], [[Cell("[x]"), Cell(value=0.5)]])
+    assert "    {}[x] & 0.500 \\\\\n" in to_latex(made)
+    assert to_csv(made) == "Run,R@5\r\n[x],0.5\r\n"
+
+
+def test_a_run_that_found_nothing_is_reported_as_zero() -> None:
+    page = page_of([a_run("empty", QUERIES, {})])
+    assert [cell.split(" ")[0] for cell in page.tables["results-all"][1][2:]] == ["0.000"] * 6
+    assert "No run found any paper" in page.source
+    assert ["Queries without results", "4"] in page.tables["settings"]
+
+
+def test_answers_that_no_library_holds_have_no_recall_over_those_held() -> None:
+    queries = [a_query(1, ["gone1"]), a_query(2, ["gone2", "gone3"])]
+    report = build(Measured.of([a_run("first", queries, {"q1": ["x"]})], DEFAULT_MEASURES), None, 10)
+    page = Page(to_html(report))
+    assert page.tables["results-held"][1][1:] == ["0"] + ["–"] * 6
+    held = next(made for made in report.tables if made.name == "results-held")
+    assert to_csv(held).splitlines()[1] == "first,0,,,,,,"
+    assert page.tables["results-all"][1][2].startswith("0.000")
+
+
+def test_one_query_without_an_intent_makes_a_report() -> None:
+    page = page_of([a_run("only", [a_query(1, ["a"])], {"q1": ["a"]})])
+    assert not [name for name in page.tables if name.startswith("by-")]
+    assert page.tables["results-all"][1][2] == "1.000 [1.000, 1.000]"
+    assert "The library holds every answer" in page.source
+    assert "†" not in page.source
+
+
+def test_a_query_without_an_answer_is_left_out_and_counted() -> None:
+    queries = [*QUERIES, a_query(5, [])]
+    page = page_of([a_run("first", queries, FIRST)])
+    assert page.tables["results-all"][1][1] == "4"
+    assert "Left out: 1 query without a relevant answer." in page.source
+    assert json.loads(page.data)["queries"][4]["recall"] == [None]
+
+
+def test_every_query_is_listed_with_the_ranks_of_its_answers(two: list[Run]) -> None:
+    data = json.loads(page_of(two, drill_down=2).data)
+    ids = [paper[0] for paper in data["papers"]]
+    third = data["queries"][2]
+    assert third["recall"] == [0.5, 0.75]
+    answers = {ids[place]: ranks for place, _, _, ranks in third["answers"]}
+    assert answers == {"d": [2, 1], "e": [4, 2], "f": [0, 3], "g": [0, 0]}
+    assert [[ids[place] for place in results] for results in third["results"]] == [["z", "d"], ["d", "e"]]
+    assert [found for _, found, _, _ in data["queries"][1]["answers"]] == ["id", "absent"]
+
+
+def test_runs_that_do_not_belong_together_are_refused(two: list[Run], tmp_path: Path) -> None:
+    other = replace(two[1], manifest=replace(two[1].manifest, snapshot="1" * 32))
+    with pytest.raises(RunMismatch, match="--across-snapshots"):
+        write_report([two[0], other], tmp_path / "r")
+    asked = replace(two[1].manifest, queries=two[1].manifest.queries | {"sha256": "ef" * 32})
+    with pytest.raises(RunMismatch, match="one query set"):
+        write_report([two[0], replace(two[1], manifest=asked)], tmp_path / "r", across_snapshots=True)
+    with pytest.raises(InvalidRequest, match="No runs"):
+        write_report([], tmp_path / "r")
+    with pytest.raises(InvalidRequest, match="drill_down is -1"):
+        write_report(two, tmp_path / "r", drill_down=-1)
+    assert list(tmp_path.iterdir()) == []
+    page = write_report([two[0], other], tmp_path / "r", across_snapshots=True, measures=["R@25"])
+    assert ("1" * 32) in page.read_text()
+
+
+def test_nothing_but_a_report_is_replaced(two: list[Run], written: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes" / "mine.txt"
+    notes.parent.mkdir()
+    notes.write_text("kept")
+    with pytest.raises(RunExists, match="no report"):
+        write_report(two, notes.parent)
+    assert notes.read_text() == "kept"
+    shutil.copytree(written, tmp_path / "r")
+    (tmp_path / "r" / "tables" / "old.csv").write_text("")
+    write_report(two[:1], tmp_path / "r", title="After", measures=["R@25"])
+    assert "After" in (tmp_path / "r" / "report.html").read_text()
+    assert not (tmp_path / "r" / "tables" / "old.csv").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r"]
+
+
+def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
+    calls = (
+        Call("q1", 1, "search_papers", "search", {}, ("a", "x"), 1),
+        Call("q1", 2, "get_citations", "expand", {}, ("b", "x"), 2),
+        Call("q2", 1, "search_papers", "search", {}, ("y", "w"), 1),
+    )
+    found = {"q1": ["a", "x", "b"], "q2": ["y", "w"]}
+    agent = a_run("agent", QUERIES, found, kind="trajectory", calls=calls, search={"ranking": "observed"})
+    report = build(Measured.of([two[0], agent], ["R@All"]), None, 10)
+    page = Page(to_html(report))
+    made = next(made for made in report.tables if made.name == "efficiency")
+    efficiency = {row["Run"]: row for row in csv.DictReader(to_csv(made).splitlines())}
+    # Of four queries two made calls: three calls, one of them an expansion; 3 and 2 candidates.
+    assert float(efficiency["agent"]["Search calls"]) == 2 / 4
+    assert float(efficiency["agent"]["Expansion calls"]) == 1 / 4
+    assert float(efficiency["agent"]["Candidates"]) == 5 / 4
+    failed = [(row[0], row[1], row[3]) for row in page.tables["failed-queries"][1:]]
+    assert failed == [("first", "q4", "2"), ("agent", "q2", "2"), ("agent", "q3", "0"), ("agent", "q4", "0")]
+    assert "recall-by-call" in page.ids
+    assert next(p for p in report.plots if p.name == "recall-by-call").pdf().startswith(b"%PDF")
+
+
+def test_figures_are_beside_a_query_set_only_where_it_is_the_published_one() -> None:
+    whole = {"name": "scifact", "count": 300}
+    found = published(whole)
+    assert found is not None
+    assert found.figures[0].values == {"nDCG@10": 0.679, "R@100": 0.925}
+    assert published(whole | {"count": 299}) is None
+    assert published({"name": "autoscholar", "count": 659, "format": "scholarquest"}) is None
+    assert all(figure.source and figure.url for c in COLLECTIONS for figure in c.figures)
+
+
+def test_the_share_of_queries_that_reach_x() -> None:
+    assert at_least([0.0, 0.5, 0.5, 1.0]) == ([0.0, 0.5, 1.0], [1.0, 0.75, 0.25])
+    assert at_least([0.0, 0.0]) == ([0.0, 1.0], [1.0, 0.0])
+    assert at_least([]) == ([], [])
+
+
+def test_p_values_are_corrected_as_holm_did() -> None:
+    # By hand: 0.01 * 3, then max(0.03, 0.03 * 2), then max(0.06, 0.04).
+    assert holm([0.03, 0.01, 0.04]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_a_difference_that_is_sure_is_marked() -> None:
+    queries = [a_query(i, [f"a{i}"]) for i in range(12)]
+    good = a_run("good", queries, {q.id: [q.answers[0].paper_id] for q in queries})
+    bad = a_run("bad", queries, {q.id: ["x"] for q in queries})
+    rows = results(Measured.of([bad, good, bad], ["R@All"]), "all").rows
+    # All 12 differences are 1: of 2^12 ways to set their signs two are as far, and two runs are tested.
+    assert rows[1][2].p == pytest.approx(2 * 2 / 2**12)
+    assert [row[2].mark for row in rows] == ["", "‡", ""]
+    assert [row[2].best for row in rows] == [False, True, False]
+
+
+def test_runs_of_one_name_are_told_apart(two: list[Run]) -> None:
+    assert labels([two[0], two[1], two[0]]) == ("first (1)", "second", "first (2)")
+
+
+def test_a_plot_shows_a_run_whose_name_begins_with_an_underscore() -> None:
+    page = page_of([a_run("_x $y$ 量", QUERIES, FIRST)])
+    assert page.elements.count("svg") == 2
+    assert html.escape("_x $y$ 量") in page.source
