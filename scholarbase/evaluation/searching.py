@@ -1,0 +1,535 @@
+"""Searching for every query of a set, many at a time, into a run folder.
+
+A run that was stopped, whatever stopped it, goes on where it was when it is started again: ``partial`` keeps what
+is done. What a run holds depends on the library, the queries and the settings alone, never on the concurrency, on
+which queries were asked together, or on whether the library is here or behind a server.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from scholarbase import __version__
+from scholarbase.errors import (
+    EvaluationError,
+    InvalidRequest,
+    PaperNotFound,
+    QueryFileError,
+    RunDamaged,
+    RunExists,
+    ScholarBaseError,
+)
+from scholarbase.evaluation.partial import Found, Partial, storage_errors
+from scholarbase.evaluation.queries import QuerySet
+from scholarbase.evaluation.runs import (
+    MANIFEST,
+    JudgedQuery,
+    PaperNote,
+    RankedId,
+    Run,
+    RunManifest,
+    check_place,
+    read_manifest,
+    read_run,
+    write_run,
+)
+from scholarbase.evaluation.source import Source
+from scholarbase.indexes import query_syntax
+from scholarbase.library import Library
+from scholarbase.models import MAX_LIMIT, Engine, Filters, Mode, SearchRequest, SearchResponse, date_bounds
+from scholarbase.progress import Reporter, SilentReporter, Tracker
+
+log = logging.getLogger("scholarbase.evaluation")
+
+MAX_DEPTH: Final = 10_000
+"""Results of a query: as deep as paging goes."""
+NOTED_RESULTS: Final = 20
+"""First results of each query whose title and year a run keeps."""
+PAPERS_AT_ONCE: Final = 1000
+QUERY_DATE: Final = "query"
+"""The value of ``to`` that stands for each query's own date."""
+
+
+class Load(NamedTuple):
+    """How many threads ask, and how many queries each of them asks for in one call."""
+
+    concurrency: int
+    batch: int
+
+
+IN_PROCESS: Final = Load(1, 1)
+"""In the process a search holds the interpreter's lock, or a model that already takes every core: further threads
+only get in each other's way (50,000 papers, two cores: 80 dense queries/s with one thread, 60 with two)."""
+OVER_HTTP: Final = Load(4, 8)
+"""Over HTTP a call's own cost is shared and the server kept busy, and a batch still ends soon on a slow server
+(the same library: 22 sparse queries/s one by one, 230 with two threads of batches of 8, 340 with four)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """What every search of a run is told.
+
+    Args:
+        mode: None is the best that the library has.
+        engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
+        limit: results of each query, 1 to 10,000. Fewer come where paging ends before: a hybrid search ends at the
+            server's ``fusion_depth``.
+        exact: search dense vectors without approximation.
+        to: no paper later than this date (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``), or than each query's own
+            (``"query"``).
+        pool: search in each query's candidate pool alone.
+
+    Raises:
+        InvalidRequest: a value that cannot be right.
+    """
+
+    mode: Mode | None = None
+    engine: Engine | None = None
+    limit: int = 100
+    exact: bool = False
+    to: str | None = None
+    pool: bool = False
+
+    def __post_init__(self) -> None:
+        # The request checks mode, engine and exact, and says what is wrong with them.
+        SearchRequest("a query", mode=self.mode, engine=self.engine, exact=self.exact)
+        if (
+            isinstance(self.limit, bool)
+            or not isinstance(self.limit, int)
+            or not 1 <= self.limit <= MAX_DEPTH
+        ):
+            raise InvalidRequest(
+                f"limit is {self.limit!r}: it must be a whole number from 1 to {MAX_DEPTH}, as deep as paging goes."
+            )
+        if self.to is not None and self.to != QUERY_DATE:
+            date_bounds(self.to, "to")
+        if not isinstance(self.pool, bool):
+            raise InvalidRequest(f"pool is {self.pool!r}: it must be true or false.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as the run's manifest has them."""
+        return asdict(self)
+
+
+class _Asked(NamedTuple):
+    """A query, and the search that is made for it; None where no paper can be found."""
+
+    query_id: str
+    request: SearchRequest | None
+
+
+def default_name(queries: QuerySet, mode: Mode | None, engine: Engine | None = None) -> str:
+    """A name for a run that is fit for a file: the query set's, the mode, and the engine where one is named."""
+    parts = [queries.name, mode or "best", *([engine] if engine else [])]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).strip("-.") or "run"
+
+
+def check_modes(source: Source, modes: Sequence[Mode | None], engine: Engine | None = None) -> list[Mode]:
+    """Search once in every mode, and tell which mode each of them is: None is the best that the library has.
+
+    Raises:
+        UnsupportedMode: the library cannot be searched that way; also what else a search raises.
+    """
+    return [source.search("search", mode=mode, engine=engine, limit=1, fields=["id"]).mode for mode in modes]
+
+
+def run_searches(
+    source: Source,
+    queries: QuerySet,
+    judged: Sequence[JudgedQuery],
+    counts: Mapping[str, int],
+    settings: SearchSettings,
+    folder: Path,
+    *,
+    name: str,
+    command: str,
+    concurrency: int | None = None,
+    restart: bool = False,
+    reporter: Reporter | None = None,
+) -> Run:
+    """Search for every query and write the run folder.
+
+    What an unfinished run of the same identity has done is not done again, and a finished one is returned as it is.
+
+    Args:
+        judged: the queries with their answers resolved in the library of ``source``, in their order.
+        counts: what the manifest says of the answers.
+        folder: the run's own; made, or replaced where ``restart`` is on.
+        name: the run's, which is also the tag of its TREC file.
+        command: makes the run again.
+        concurrency: threads that search; None is what is fastest for the kind of source.
+        restart: throw away what is done, and replace another run.
+
+    Raises:
+        QueryFileError: a query lacks the date or the pool that the settings ask for.
+        InvalidRequest: a query cannot be searched for; the sentence says which.
+        RunExists: another run, or something that is none, is in the way.
+        RunDamaged: the run in the folder is not what its manifest says.
+        EvaluationError: another process makes this run, or the library changed under it.
+        StorageError: the folder cannot be written.
+        EncoderError, VectorIndexError, LibraryCorrupt, ClientError: a search failed; what is done is kept.
+    """
+    if folder.name in ("", ".."):
+        raise InvalidRequest(
+            f"A run is a folder with a name of its own, and {str(folder)!r} has none: give one."
+        )
+    _check_arguments(queries, judged, concurrency)
+    manifest = _manifest(source, queries, judged, counts, settings, name, command)
+    asked, pools = _asked(source, judged, manifest, settings)
+    if pools is not None and manifest.search is not None:
+        manifest.search["pools"] = pools
+    with Partial(folder) as partial:
+        finished = None if restart else _finished(folder, manifest, judged)
+        if finished is not None:
+            partial.clear()
+            log.info("The run at %s is finished: nothing to search for.", folder)
+            return finished
+        check_place(folder)
+        partial.open(manifest, judged, restart=restart)
+        load = IN_PROCESS if isinstance(source, Library) else OVER_HTTP
+        load = load if concurrency is None else load._replace(concurrency=concurrency)
+        _search(source, asked, manifest, partial, load, reporter or SilentReporter())
+        found = [partial.done[query.id] for query in judged]
+        notes = _notes(source, manifest, judged, found)
+        run = Run(
+            manifest,
+            tuple(judged),
+            {query_id: ranking for query_id, ranking, _ in found},
+            notes,
+            {query_id: seconds for query_id, _, seconds in found},
+        )
+        with storage_errors(folder):
+            run = write_run(folder, run)
+        partial.clear()
+    return run
+
+
+# -- what is asked ----------------------------------------------------------------------------------------
+
+
+def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurrency: int | None) -> None:
+    if concurrency is not None and (isinstance(concurrency, bool) or concurrency < 1):
+        raise InvalidRequest(f"concurrency is {concurrency!r}: it must be a whole number of 1 or more.")
+    if not judged:
+        raise QueryFileError(f"The query set {queries.name} has no queries: there is nothing to search for.")
+    if [query.id for query in judged] != [query.id for query in queries.queries]:
+        raise InvalidRequest(
+            f"The judged queries are not those of the query set {queries.name}: resolve its own answers."
+        )
+
+
+def _manifest(
+    source: Source,
+    queries: QuerySet,
+    judged: Sequence[JudgedQuery],
+    counts: Mapping[str, int],
+    settings: SearchSettings,
+    name: str,
+    command: str,
+) -> RunManifest:
+    [mode] = check_modes(source, [settings.mode], settings.engine)
+    about = source.snapshot()
+    syntax = [] if mode == "dense" or settings.engine not in (None, "fts5") else _in_syntax(judged)
+    if syntax:
+        log.warning(
+            "%d of %d queries are read as query syntax, such as %r (engine bm25 reads every query as free text).",
+            len(syntax),
+            len(judged),
+            syntax[0],
+        )
+    search = settings.to_dict() | {"mode": mode, "syntax_queries": len(syntax)}
+    if "ranking" in about:
+        search["ranking"] = about["ranking"]
+    return RunManifest(
+        name=name,
+        kind="search",
+        snapshot=about["snapshot"],
+        papers=about["manifest"]["counts"]["papers"],
+        version=__version__,
+        queries={
+            "name": queries.name,
+            "format": queries.format,
+            "sha256": queries.sha256,
+            "count": len(queries.queries),
+            "notes": list(queries.notes),
+        },
+        search=search,
+        answers=dict(counts),
+        command=command,
+    )
+
+
+def _in_syntax(judged: Sequence[JudgedQuery]) -> list[str]:
+    """The ids of the queries that a sparse search reads as query syntax.
+
+    Raises:
+        InvalidRequest: the syntax of one is malformed.
+    """
+    found = [query for query in judged if query_syntax.is_syntax(query.text)]
+    for query in found:
+        try:
+            query_syntax.compile(query.text)
+        except InvalidRequest as error:
+            raise InvalidRequest(
+                f"Query {query.id!r} is read as query syntax, and cannot be: {error} "
+                "Engine bm25 reads every query as free text."
+            ) from error
+    return [query.id for query in found]
+
+
+def _asked(
+    source: Source, judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings
+) -> tuple[list[_Asked], dict[str, int] | None]:
+    """The search of every query; where pools are searched, also how many papers they name and the library holds."""
+    assert manifest.search is not None
+    held = _pool_papers(source, judged) if settings.pool else None
+    first = SearchRequest(
+        "a query",
+        mode=manifest.search["mode"],
+        engine=settings.engine,
+        limit=min(settings.limit, MAX_LIMIT),
+        fields=("id",),
+        exact=settings.exact,
+    )
+    asked = []
+    for query in judged:
+        within = None if held is None else tuple(i for i in query.pool or () if i in held)
+        to = _last_date(query) if settings.to == QUERY_DATE else settings.to
+        try:
+            request = replace(first, q=query.text, filters=Filters(to=to, within=within))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Query {query.id!r} cannot be searched for: {error}") from error
+        asked.append(_Asked(query.id, None if within == () else request))
+    if held is None:
+        return asked, None
+    named = {paper_id for query in judged for paper_id in query.pool or ()}
+    return asked, {"papers": len(named), "held": len(held)}
+
+
+def _last_date(query: JudgedQuery) -> str:
+    if query.date is None:
+        raise QueryFileError(
+            f"Query {query.id!r} has no date, and the searches are limited to each query's own: give it one, "
+            "name one date for all, or search without."
+        )
+    return query.date
+
+
+def _pool_papers(source: Source, judged: Sequence[JudgedQuery]) -> set[str]:
+    """The papers of all pools that the library holds."""
+    without = [query.id for query in judged if query.pool is None]
+    if without:
+        which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
+        raise QueryFileError(
+            f"{which} a candidate pool, and the searches are limited to pools: search without, or add the pools."
+        )
+    named = sorted({paper_id for query in judged for paper_id in query.pool or ()})
+    return {
+        paper_id
+        for paper_id, paper in zip(named, _papers(source, named, ["id"]), strict=True)
+        if paper is not None
+    }
+
+
+def _papers(source: Source, ids: Sequence[str], fields: Sequence[str]) -> Iterator[Any]:
+    for at in range(0, len(ids), PAPERS_AT_ONCE):
+        yield from source.papers(ids[at : at + PAPERS_AT_ONCE], fields=fields)
+
+
+# -- a run that stands there already ----------------------------------------------------------------------
+
+
+def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]) -> Run | None:
+    """The finished run of this identity, None where the folder holds none.
+
+    Raises:
+        RunExists: there is another run.
+        RunDamaged: it is not what its manifest says.
+    """
+    if not (folder / MANIFEST).is_file():
+        check_place(folder)
+        return None
+    try:
+        stored = read_manifest(folder)
+        if stored.identity == manifest.identity:
+            run = read_run(folder)
+            if run.queries == tuple(judged):
+                return run if run.name == manifest.name else _renamed(folder, run, manifest)
+    except RunDamaged as error:
+        raise RunDamaged(f"{error} Give --restart to replace it.") from error
+    raise RunExists(
+        f"At {folder} stands the run of other settings, queries or another snapshot ({stored.command}): "
+        "give another name or folder, or replace it with --restart."
+    )
+
+
+def _renamed(folder: Path, run: Run, manifest: RunManifest) -> Run:
+    with storage_errors(folder):
+        return write_run(folder, replace(run, manifest=manifest))
+
+
+# -- searching --------------------------------------------------------------------------------------------
+
+
+def _search(
+    source: Source,
+    asked: Sequence[_Asked],
+    manifest: RunManifest,
+    partial: Partial,
+    load: Load,
+    reporter: Reporter,
+) -> None:
+    """Ask for what is not done, and keep every answer as it comes."""
+    left = [each for each in asked if each.query_id not in partial.done]
+    if len(left) < len(asked):
+        log.info("%s: %d of %d queries are done already.", manifest.name, len(asked) - len(left), len(asked))
+    batches = [left[at : at + load.batch] for at in range(0, len(left), load.batch)]
+    ask = _asking(source, manifest, partial.shared)
+    try:
+        with reporter.stage(f"search {manifest.name}", "queries", len(asked), len(partial.done)) as tracker:
+            _keep_all(ask, batches, partial, load.concurrency, tracker)
+    except ScholarBaseError as error:
+        raise type(error)(
+            f"{error} {len(partial.done)} of {len(asked)} queries are done and kept: the same command goes on "
+            "from there."
+        ) from error
+    except KeyboardInterrupt:
+        log.warning(
+            "Stopped: %d of %d queries are done and kept; the same command goes on from there.",
+            len(partial.done),
+            len(asked),
+        )
+        raise
+
+
+def _keep_all(
+    ask: Callable[[Sequence[_Asked]], list[Found]],
+    batches: Sequence[Sequence[_Asked]],
+    partial: Partial,
+    concurrency: int,
+    tracker: Tracker,
+) -> None:
+    def keep(found: list[Found]) -> None:
+        partial.append(found)
+        tracker.advance(len(found))
+        tracker.at(len(partial.done))
+
+    if concurrency == 1:
+        # In the caller's own thread, since a model in the process keeps its threads for each thread that calls it.
+        for batch in batches:
+            keep(ask(batch))
+        return
+    executor = ThreadPoolExecutor(concurrency, thread_name_prefix="search")
+    failed: Exception | None = None
+    waiting: set[Future[list[Found]]] = set()
+    coming = deque(batches)
+    try:
+        while True:
+            while failed is None and coming and len(waiting) < 2 * concurrency:
+                waiting.add(executor.submit(ask, coming.popleft()))
+            if not waiting:
+                break
+            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ended:
+                try:
+                    keep(future.result())
+                except Exception as error:
+                    failed = failed or error
+                    # What has not begun is not begun any more; what has is waited for, and kept.
+                    waiting = {other for other in waiting if not other.cancel()}
+    finally:
+        executor.shutdown(cancel_futures=True)
+    if failed is not None:
+        raise failed
+
+
+def _asking(
+    source: Source, manifest: RunManifest, shared: Callable[[str], str]
+) -> Callable[[Sequence[_Asked]], list[Found]]:
+    """A function that searches for a few queries. The seconds of one call are shared out among its queries."""
+    assert manifest.search is not None
+    limit: int = manifest.search["limit"]
+
+    def ask(batch: Sequence[_Asked]) -> list[Found]:
+        began = time.perf_counter()
+        requests = [each.request for each in batch if each.request is not None]
+        answers = iter(_answers(source, batch) if len(batch) > 1 else map(source.run, requests))
+        rankings: list[tuple[RankedId, ...]] = []
+        for query_id, request in batch:
+            if request is None:
+                rankings.append(())
+                continue
+            try:
+                scores = _ranking(source, request, next(answers), limit, manifest)
+            except (InvalidRequest, PaperNotFound) as error:
+                raise type(error)(f"Query {query_id!r} cannot be searched for: {error}") from error
+            rankings.append(tuple(RankedId(shared(i), score) for i, score in scores.items()))
+        seconds = (time.perf_counter() - began) / len(batch)
+        return [Found(each.query_id, ranking, seconds) for each, ranking in zip(batch, rankings, strict=True)]
+
+    return ask
+
+
+def _answers(source: Source, batch: Sequence[_Asked]) -> Iterator[SearchResponse]:
+    requests = [each.request for each in batch if each.request is not None]
+    try:
+        yield from source.search_batch(requests)
+    except (InvalidRequest, PaperNotFound):
+        # One by one, so that the error comes where the query's id is known.
+        for request in requests:
+            yield source.run(request)
+
+
+def _ranking(
+    source: Source, request: SearchRequest, answer: SearchResponse, limit: int, manifest: RunManifest
+) -> dict[str, float]:
+    """The ids and scores of a query's results, best first, over as many pages as the limit takes. Each paper comes
+    once: where vectors are searched approximately, two pages may share one."""
+    scores: dict[str, float] = {}
+    while True:
+        _check_unchanged(answer.snapshot, manifest)
+        for hit in answer.results:
+            scores.setdefault(hit.paper.id, hit.score)
+        if len(scores) >= limit or answer.next_offset is None:
+            return scores
+        size = min(MAX_LIMIT, limit - len(scores))
+        answer = source.run(replace(request, offset=answer.next_offset, limit=size))
+
+
+def _check_unchanged(snapshot: str, manifest: RunManifest) -> None:
+    if snapshot != manifest.snapshot:
+        raise EvaluationError(
+            f"The library changed under the run: it began on snapshot {manifest.snapshot}, and the answers now come "
+            f"from {snapshot}. Serve the first again, or begin again with --restart."
+        )
+
+
+# -- what a report says of papers -------------------------------------------------------------------------
+
+
+def _notes(
+    source: Source, manifest: RunManifest, judged: Sequence[JudgedQuery], found: Sequence[Found]
+) -> dict[str, PaperNote]:
+    """Title and year of each query's first results and of the answers that the library holds."""
+    ids = {result.id for each in found for result in each.ranking[:NOTED_RESULTS]}
+    ids.update(answer.paper_id for query in judged for answer in query.answers if answer.held)
+    noted = sorted(ids)
+    papers = list(_papers(source, noted, ["title", "year"]))
+    _check_unchanged(source.snapshot()["snapshot"], manifest)
+    notes = {}
+    for paper_id, paper in zip(noted, papers, strict=True):
+        if paper is None:
+            raise EvaluationError(
+                f"The library does not hold {paper_id}, which a search found or an answer names: resolve the "
+                "answers in the library that is searched."
+            )
+        notes[paper_id] = PaperNote(paper.title, paper.year)
+    return notes
