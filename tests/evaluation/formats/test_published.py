@@ -232,7 +232,7 @@ def test_litsearch_reads_from_parquet(tmp_path: Path) -> None:
 def test_a_specificity_of_another_kind_is_refused_and_not_a_crash(tmp_path: Path) -> None:
     for value in ([1], 2, True, "broad"):
         path = lines(tmp_path / "l.jsonl", LITSEARCH_LINE | {"specificity": value})
-        with pytest.raises(QueryFileError, match="line 1: specificity is .*, and must be 0 for broad or 1"):
+        with pytest.raises(QueryFileError, match=r"line 1: specificity is .*, and must be 0 for broad or 1"):
             read_queries(path)
 
 
