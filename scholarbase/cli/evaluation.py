@@ -2,9 +2,418 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
+import orjson
+
+from scholarbase.cli.options import F, open_source, where_options
+from scholarbase.errors import InvalidRequest
+from scholarbase.models import ENGINES, MODES, Engine, Mode
+from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.evaluation.answers import Judged
+    from scholarbase.evaluation.measures import Evaluation
+    from scholarbase.evaluation.queries import QuerySet
+    from scholarbase.evaluation.runs import Run
+    from scholarbase.evaluation.source import Source
+
+A_PATH = click.Path(path_type=Path)
 
 
 @click.group("eval")
 def evaluation() -> None:
     """Measure how well a library is searched, by us or by an agent."""
+
+
+def queries_options(command: F) -> F:
+    """How a query file is read, and where its runs go."""
+    for option in (
+        click.option(
+            "--metadata", type=A_PATH, help="The query set's metadata file, where it is not beside it."
+        ),
+        click.option("--skip-broken", is_flag=True, help="Leave broken lines out, and count them."),
+        click.option("--out", type=A_PATH, default="runs", show_default=True, help="The folder for runs."),
+        click.option("--restart", is_flag=True, help="Begin again, or replace a run of other settings."),
+    ):
+        command = option(command)
+    return command
+
+
+def measure_option(command: F) -> F:
+    return click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        help="A measure by ir_measures' name, such as R@100, nDCG@10, RR@10, Success@5 or R@All; may be repeated.",
+    )(command)
+
+
+def across_option(command: F) -> F:
+    return click.option(
+        "--across-snapshots", is_flag=True, help="Take runs of different snapshots all the same."
+    )(command)
+
+
+def _command() -> str:
+    """The command as it was typed, for the manifest. ``--restart`` is left out: who makes a run again begins anew."""
+    return shlex.join(["scholarbase", *(word for word in sys.argv[1:] if word != "--restart")])
+
+
+def _read(path: Path, metadata: Path | None, skip_broken: bool) -> QuerySet:
+    from scholarbase.evaluation.display import show_notes
+    from scholarbase.evaluation.formats import read_queries
+
+    queries = read_queries(path, metadata=metadata, skip_broken=skip_broken)
+    show_notes(queries.notes)
+    return queries
+
+
+def _measured(runs: Sequence[Run], measures: Sequence[str]) -> list[Evaluation]:
+    """The runs' measures: those asked for, else the usual ones for which each was searched deep enough."""
+    from scholarbase.evaluation.measures import default_measures, evaluate
+
+    return [evaluate(run, measures or default_measures(run)) for run in runs]
+
+
+def _show(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> list[Evaluation]:
+    from scholarbase.evaluation.display import figures, show_runs
+
+    evaluations = _measured(runs, measures)
+    if as_json:
+        found = {"runs": [figures(run, made) for run, made in zip(runs, evaluations, strict=True)]}
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+    else:
+        show_runs(runs, evaluations)
+    return evaluations
+
+
+def _report(runs: Sequence[Run], folder: Path | None, measures: Sequence[str], **options: Any) -> None:
+    if folder is None:
+        return
+    from scholarbase.evaluation.measures import default_measures
+    from scholarbase.evaluation.report import write_report
+
+    # Every run is measured alike: by what the shallowest of them can be.
+    common = [name for name in default_measures(runs[0]) if all(name in default_measures(r) for r in runs)]
+    page = write_report(runs, folder, measures=measures or common, **options)
+    click.echo(f"The report is at {page}.", err=True)
+
+
+# -- run ------------------------------------------------------------------------------------------------
+
+
+def _modes(text: str | None) -> list[Mode | None]:
+    if text is None:
+        return [None]
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in MODES:
+            raise InvalidRequest(f"Unknown mode {name!r} in --mode: give one or more of {', '.join(MODES)}.")
+    return list(dict.fromkeys(names))  # type: ignore[arg-type]  # they are modes, as was just seen
+
+
+@evaluation.command()
+@click.argument("queries", type=A_PATH)
+@click.option(
+    "--mode", help="How to search: one of hybrid, sparse and dense, or several with commas between."
+)
+@click.option("--engine", type=click.Choice(ENGINES), help="The sparse leg.")
+@click.option("--limit", default=100, show_default=True, help="Results of each query.")
+@click.option("--exact", is_flag=True, help="No approximation.")
+@click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
+@click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
+@click.option("--name", help="The runs' name; the query set's and the mode, when left out.")
+@click.option("--concurrency", type=int, help="Searches at once; what is fastest, when left out.")
+@click.option("--report", type=A_PATH, help="Write a report of the runs into this folder.")
+@measure_option
+@queries_options
+@where_options
+@click.pass_obj
+def run(
+    settings: Settings,
+    /,
+    queries: Path,
+    mode: str | None,
+    engine: Engine | None,
+    limit: int,
+    exact: bool,
+    to: str | None,
+    pool: bool,
+    name: str | None,
+    concurrency: int | None,
+    report: Path | None,
+    measures: Sequence[str],
+    metadata: Path | None,
+    skip_broken: bool,
+    out: Path,
+    restart: bool,
+    as_json: bool,
+    **place: Any,
+) -> None:
+    """Search for every query of QUERIES, and measure what was found.
+
+    QUERIES is a file or folder of any known form: ScholarQuest, AutoScholarQuery, RealScholarQuery, SPARBench,
+    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines. Killed or interrupted, the same command goes on.
+    """
+    from scholarbase.evaluation.answers import judge
+    from scholarbase.evaluation.measures import parse_measure
+    from scholarbase.evaluation.searching import SearchSettings, check_modes, default_name, run_searches
+    from scholarbase.progress import reporter
+
+    asked_modes = _modes(mode)
+    for measure in measures:
+        parse_measure(measure)
+    wanted = [
+        SearchSettings(m, None if m == "dense" else engine, limit, exact, to, pool) for m in asked_modes
+    ]
+    with open_source(settings, **place) as source:
+        query_set = _read(queries, metadata, skip_broken)
+        modes = [check_modes(source, [one.mode], one.engine)[0] for one in wanted]
+        judged = judge(source, query_set)
+        runs = []
+        for one, searched in zip(wanted, modes, strict=True):
+            named = name if name and len(modes) == 1 else f"{name}-{searched}" if name else None
+            named = named or default_name(query_set, searched, one.engine)
+            made = run_searches(
+                source,
+                query_set,
+                judged.queries,
+                judged.counts,
+                one,
+                out / named,
+                name=named,
+                command=_command(),
+                concurrency=concurrency,
+                restart=restart,
+                reporter=reporter(settings.progress_seconds),
+            )
+            runs.append(made)
+    _show(runs, measures, as_json)
+    click.echo(
+        f"{'The run is' if len(runs) == 1 else 'The runs are'} in {out}: "
+        f"{', '.join(made.name for made in runs)}.",
+        err=True,
+    )
+    _report(runs, report, measures)
+
+
+# -- runs made elsewhere --------------------------------------------------------------------------------
+
+
+def _outside(
+    settings: Settings,
+    make: Callable[[Source, QuerySet, Judged, Path, str], Run],
+    file: Path,
+    queries: Path,
+    options: dict[str, Any],
+) -> None:
+    """Read what another system did as a run, and show it."""
+    from scholarbase.evaluation.answers import judge
+
+    query_set = _read(queries, options["metadata"], options["skip_broken"])
+    named = options["name"] or file.name.split(".")[0]
+    place = {key: options[key] for key in ("library", "url", "encoder")}
+    place["encoder"] = place["encoder"] or "none"
+    with open_source(settings, **place) as source:
+        made = make(source, query_set, judge(source, query_set), options["out"] / named, named)
+    _show([made], options["measures"], options["as_json"])
+    click.echo(f"The run is at {options['out'] / named}.", err=True)
+
+
+@evaluation.command()
+@click.argument("calls", type=A_PATH)
+@click.argument("queries", type=A_PATH)
+@click.option(
+    "--ranking",
+    type=click.Choice(["answer", "answer-only", "observed"]),
+    default="answer",
+    show_default=True,
+    help="What the agent's ranking is: its answer and then what it saw, its answer alone, or what it saw.",
+)
+@click.option("--name", help="The run's name; the file's, when left out.")
+@measure_option
+@queries_options
+@where_options
+@click.pass_obj
+def trajectory(
+    settings: Settings, /, calls: Path, queries: Path, ranking: Any, restart: bool, **options: Any
+) -> None:
+    """Read an agent's tool CALLS as a run over QUERIES. docs/trajectories.md has the form of the file."""
+    from scholarbase.evaluation.calls import read_trajectory
+    from scholarbase.evaluation.trajectories import run_from_trajectory
+
+    read = read_trajectory(calls)
+
+    def make(source: Source, query_set: QuerySet, judged: Judged, folder: Path, name: str) -> Run:
+        return run_from_trajectory(
+            source,
+            read,
+            query_set,
+            judged.queries,
+            judged.counts,
+            folder,
+            name=name,
+            command=_command(),
+            ranking=ranking,
+            restart=restart,
+        )
+
+    _outside(settings, make, calls, queries, options)
+
+
+@evaluation.command("import")
+@click.argument("run_file", metavar="RUN", type=A_PATH)
+@click.argument("queries", type=A_PATH)
+@click.option("--name", help="The run's name; the file's, when left out.")
+@measure_option
+@queries_options
+@where_options
+@click.pass_obj
+def import_(settings: Settings, /, run_file: Path, queries: Path, restart: bool, **options: Any) -> None:
+    """Read a TREC RUN of another system over QUERIES."""
+    from scholarbase.evaluation.imports import run_from_trec
+
+    def make(source: Source, query_set: QuerySet, judged: Judged, folder: Path, name: str) -> Run:
+        return run_from_trec(
+            source,
+            run_file,
+            query_set,
+            judged.queries,
+            judged.counts,
+            folder,
+            name=name,
+            command=_command(),
+            restart=restart,
+        )
+
+    _outside(settings, make, run_file, queries, options)
+
+
+# -- runs that are there --------------------------------------------------------------------------------
+
+
+@evaluation.command()
+@click.argument("runs", nargs=-1, required=True, type=A_PATH)
+@click.option(
+    "--by", multiple=True, help="Also by groups: intent, category, year or answers; may be repeated."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@measure_option
+def show(runs: Sequence[Path], by: Sequence[str], as_json: bool, measures: Sequence[str]) -> None:
+    """Measure RUNS that are there already."""
+    from scholarbase.evaluation.display import show_groups
+    from scholarbase.evaluation.runs import read_run
+
+    if by and as_json:
+        raise InvalidRequest("--by has no JSON form: eval report writes every table as CSV.")
+    read = [read_run(path) for path in runs]
+    for made, evaluated in zip(read, _show(read, measures, as_json), strict=True):
+        for dimension in by:
+            show_groups(made, evaluated, dimension)
+
+
+@evaluation.command()
+@click.argument("a", type=A_PATH)
+@click.argument("b", type=A_PATH)
+@click.option("--query", "queries", multiple=True, help="Show both rankings of this query; may be repeated.")
+@click.option("--top", default=5, show_default=True, help="Queries shown that gained and lost most.")
+@click.option("--depth", default=10, show_default=True, help="Results shown of each ranking.")
+@measure_option
+@across_option
+def compare(
+    a: Path,
+    b: Path,
+    queries: Sequence[str],
+    top: int,
+    depth: int,
+    measures: Sequence[str],
+    across_snapshots: bool,
+) -> None:
+    """Show what run B gains and loses against run A, query by query."""
+    from scholarbase.evaluation.comparison import compare as compared
+    from scholarbase.evaluation.comparison import side_by_side
+    from scholarbase.evaluation.display import show_comparison, show_side_by_side
+    from scholarbase.evaluation.measures import default_measures
+    from scholarbase.evaluation.runs import read_run
+
+    if top < 0:
+        raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
+    first, second = read_run(a), read_run(b)
+    common = [name for name in default_measures(first) if name in default_measures(second)]
+    made = compared(first, second, list(measures) or common, across_snapshots=across_snapshots)
+    rankings = {query: side_by_side(first, second, query, depth) for query in queries}
+    show_comparison(made, top)
+    for query, rows in rankings.items():
+        show_side_by_side(first, second, query, rows)
+
+
+@evaluation.command()
+@click.argument("runs", nargs=-1, required=True, type=A_PATH)
+@click.option("--out", type=A_PATH, default="report", show_default=True, help="The report's folder.")
+@click.option("--title", help="The report's title.")
+@click.option("--drill-down", default=10, show_default=True, help="Results shown of each query of each run.")
+@measure_option
+@across_option
+def report(
+    runs: Sequence[Path],
+    out: Path,
+    title: str | None,
+    drill_down: int,
+    measures: Sequence[str],
+    across_snapshots: bool,
+) -> None:
+    """Write a report of RUNS: one page, and its tables as Markdown, CSV and LaTeX.
+
+    The first run is the one that the others are tested against.
+    """
+    from scholarbase.evaluation.runs import read_run
+
+    read = [read_run(path) for path in runs]
+    _report(read, out, measures, title=title, drill_down=drill_down, across_snapshots=across_snapshots)
+
+
+# -- where recall is lost -------------------------------------------------------------------------------
+
+
+@evaluation.command()
+@click.argument("runs", nargs=-1, required=True, type=A_PATH)
+@click.option("--first", "n", default=100, show_default=True, help="How many first results of each run.")
+@click.option(
+    "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Citation hops from them."
+)
+@where_options
+@click.pass_obj
+def oracle(
+    settings: Settings, /, runs: Sequence[Path], n: int, hops: int, as_json: bool, **place: Any
+) -> None:
+    """Show the ceilings of RUNS: perfect reranking, their union, citation expansion.
+
+    Expansion starts from the first run, and asks the library that it was made on.
+    """
+    from dataclasses import asdict
+
+    from scholarbase.evaluation.display import show_oracles
+    from scholarbase.evaluation.oracles import expansion_table, reranking_ceiling, union_ceiling
+    from scholarbase.evaluation.runs import read_run
+    from scholarbase.progress import reporter
+
+    read = [read_run(path) for path in runs]
+    cutoffs = [k for k in (10, 25, 100) if k <= n] or [n]
+    tables = [reranking_ceiling(made, n, cutoffs) for made in read]
+    if len(read) > 1:
+        tables.append(union_ceiling(read, n))
+    if hops:
+        place["encoder"] = place["encoder"] or "none"
+        with open_source(settings, **place) as source:
+            progress = reporter(settings.progress_seconds)
+            tables.append(expansion_table(source, read[0], n, hops=hops, reporter=progress))
+    if as_json:
+        click.echo(orjson.dumps([asdict(table) for table in tables], option=orjson.OPT_INDENT_2).decode())
+    else:
+        show_oracles(tables)

@@ -1,0 +1,204 @@
+"""Figures of runs in a form that a person enjoys reading in a terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from scholarbase.evaluation.breakdown import break_down, summary
+from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
+from scholarbase.evaluation.measures import Evaluation, Over
+from scholarbase.evaluation.oracles import OracleTable
+from scholarbase.evaluation.runs import Run, RunManifest
+from scholarbase.evaluation.statistics import Interval
+
+_MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
+_NOTED = 5
+
+
+def _console() -> Console:
+    # Without a terminal, rich would wrap at 80 columns; a file or a pipe is read at any width.
+    return Console(width=None if sys.stdout.isatty() else 130, highlight=False, soft_wrap=False)
+
+
+def _cell(interval: Interval) -> str:
+    if not interval.n:
+        return "–"
+    return f"{interval.mean:.3f} [dim]{interval.low:.3f}–{interval.high:.3f}[/dim]"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
+    """One row a run: each measure with its 95% interval, over all answers and over those that are held."""
+    console = _console()
+    console.print(_about(runs[0].manifest))
+    overs: list[tuple[Over, str]] = [("all", "all answers")]
+    if any(evaluation.held != evaluation.all for evaluation in evaluations):
+        overs.append(("held", "answers that the library holds"))
+    for over, what in overs:
+        names = _columns(evaluations)
+        table = Table(what, *names.values(), box=None, header_style="bold", pad_edge=False)
+        for run, evaluation in zip(runs, evaluations, strict=True):
+            values = summary(evaluation, over)
+            cells = []
+            for name, heading in names.items():
+                # R@All never goes without its depth: in the heading where the runs share it, else in the cell.
+                label = evaluation.label(name) if name in values else heading
+                depth = "" if label == heading else f" [dim](depth {evaluation.depth:,})[/dim]"
+                cells.append(_cell(values[name]) + depth if name in values else "–")
+            table.add_row(escape(run.name), *cells)
+        console.print(table)
+    console.print("[dim]Means over queries, with 95% bootstrap intervals.[/dim]")
+    for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
+        console.print(f"[dim]{escape(note)}[/dim]")
+
+
+def _columns(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    """Measure to its heading. R@All has its depth beside it where all runs share one."""
+    names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.measures))
+    labels = {name: {evaluation.label(name) for evaluation in evaluations} for name in names}
+    return {name: labels[name].pop() if len(labels[name]) == 1 else name for name in names}
+
+
+def _about(manifest: RunManifest) -> str:
+    answers = manifest.answers
+    return (
+        f"[dim]{escape(manifest.queries['name'])}: {manifest.queries['count']:,} queries; "
+        f"{answers['answers']:,} answers, of which {answers['by_id']:,} found by id, {answers['by_title']:,} by title, "
+        f"{answers['absent']:,} not in the library and {answers['duplicates']:,} named twice; "
+        f"{manifest.papers:,} papers, snapshot {manifest.snapshot}[/dim]"
+    )
+
+
+def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
+    """One row a group of a run's queries."""
+    table = Table(by, "queries", *evaluation.measures, box=None, header_style="bold", pad_edge=False)
+    for group in break_down(run, evaluation, by):
+        cells = (_cell(group.values[name]) for name in evaluation.measures)
+        table.add_row(escape(group.label), f"{group.n:,}", *cells)
+    console = _console()
+    console.print(f"\n[bold]{escape(run.name)}[/bold]")
+    console.print(table)
+
+
+def show_comparison(comparison: Comparison, top: int) -> None:
+    """What the second run gains and loses against the first."""
+    console = _console()
+    console.print(f"[bold]{escape(comparison.b)}[/bold] against [bold]{escape(comparison.a)}[/bold]")
+    for name, (a, b) in comparison.differing.items():
+        console.print(f"[dim]{escape(name)}: {escape(str(a))} → {escape(str(b))}[/dim]")
+    table = Table(
+        "measure", comparison.a, comparison.b, "difference", "p", "gained", "lost", "same",
+        box=None, header_style="bold", pad_edge=False,
+    )  # fmt: skip
+    for compared in comparison.measures:
+        test = compared.test
+        table.add_row(
+            compared.measure,
+            _number(compared.a),
+            _number(compared.b),
+            f"{test.difference:+.3f} [dim]{test.low:+.3f}–{test.high:+.3f}[/dim]",
+            "< 0.001" if test.p < 0.001 else _number(test.p),
+            *(f"{len(changes):,}" for changes in (compared.gained, compared.lost, compared.same)),
+        )
+    console.print(table)
+    console.print("[dim]p: paired randomisation test, two-sided.[/dim]")
+    for note in comparison.notes:
+        console.print(f"[dim]{escape(note)}[/dim]")
+    if comparison.measures and top:
+        first = comparison.measures[0]
+        _show_changes(console, f"gained most by {first.measure}", first.gained[:top])
+        _show_changes(console, f"lost most by {first.measure}", first.lost[:top])
+
+
+def _show_changes(console: Console, title: str, changes: Iterable[Change]) -> None:
+    table = Table("query", "", "from", "to", box=None, header_style="dim", pad_edge=False)
+    for change in changes:
+        table.add_row(escape(change.query_id), escape(change.text), _number(change.a), _number(change.b))
+    console.print(f"\n[bold]{title}[/bold]" if table.rows else f"\n[dim]No query {title}.[/dim]")
+    if table.rows:
+        console.print(table)
+
+
+def show_side_by_side(a: Run, b: Run, query_id: str, rows: Sequence[Row]) -> None:
+    """Both rankings of one query; answers are marked with a star."""
+    query = next(query for query in a.queries if query.id == query_id)
+    console = _console()
+    held = sum(answer.held for answer in query.relevant)
+    console.print(f"\n[bold]{escape(query_id)}[/bold]  {escape(query.text)}")
+    console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ an answer[/dim]")
+    table = Table("", escape(a.name), escape(b.name), box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(f"{row.rank}.", _place(row.a), _place(row.b))
+    console.print(table)
+
+
+def _place(place: Place | None) -> str:
+    if place is None:
+        return ""
+    star = "[green]★[/green] " if place.answer else ""
+    mark = f" [dim]{_MARKS[place.mark]}[/dim]" if _MARKS[place.mark] else ""
+    return f"{star}{escape(place.title or place.id)} [dim]{escape(place.id)}[/dim]{mark}"
+
+
+def show_oracles(tables: Sequence[OracleTable]) -> None:
+    """Ceilings: what recall could be at most."""
+    console = _console()
+    for made in tables:
+        table = Table(
+            "", "recall, all answers", "recall, held", "candidates", "queries",
+            title=escape(made.title), title_justify="left", box=None, header_style="bold", pad_edge=False,
+        )  # fmt: skip
+        for row in made.rows:
+            candidates = "–" if row.candidates is None else f"{row.candidates:,.0f}"
+            table.add_row(
+                escape(row.name), _number(row.recall), _number(row.held), candidates, f"{row.queries:,}"
+            )
+        console.print(table)
+        for note in made.notes:
+            console.print(f"[dim]{escape(note)}[/dim]")
+        console.print()
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """What of a query file was passed over, on standard error."""
+    for note in notes[:_NOTED]:
+        sys.stderr.write(f"note: {note}\n")
+    if len(notes) > _NOTED:
+        sys.stderr.write(f"note: and {len(notes) - _NOTED} more, in the runs' manifests\n")
+
+
+def figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:
+    """A run's figures as JSON has them."""
+    overs: tuple[Over, ...] = ("all", "held")
+    return {
+        "name": run.name,
+        "snapshot": run.manifest.snapshot,
+        "queries": run.manifest.queries,
+        "answers": run.manifest.answers,
+        "search": run.manifest.search,
+        "depth": run.depth,
+        "measures": {
+            over: {name: _json(interval) for name, interval in summary(evaluation, over).items()}
+            for over in overs
+        },
+    }
+
+
+def _json(interval: Interval) -> dict[str, float | int | None]:
+    known = bool(interval.n)
+    return {
+        "mean": interval.mean if known else None,
+        "low": interval.low if known else None,
+        "high": interval.high if known else None,
+        "n": interval.n,
+    }
