@@ -106,10 +106,12 @@ def test_a_title_that_is_only_somewhat_alike_is_no_answer(source: Source, titled
 def test_two_names_of_one_paper_count_once_with_the_better_grade(
     source: Source, titled: dict[str, str]
 ) -> None:
-    (first, title), (second, _) = list(titled.items())[:2]
+    (first, title), (second, _), (third, other) = list(titled.items())[:3]
     judged = judge(
         source,
         asked(
+            Answer(third),
+            Answer(None, other),
             Answer(None, title, 2),
             Answer(first, None, 1),
             Answer(ABSENT),
@@ -118,12 +120,13 @@ def test_two_names_of_one_paper_count_once_with_the_better_grade(
         ),
     )
     assert judged.queries[0].answers == (
+        JudgedAnswer(third, "id"),
         JudgedAnswer(first, "id", 2),
         JudgedAnswer(ABSENT, "absent"),
         JudgedAnswer(second, "id", 0),
     )
     counts = judged.counts
-    assert (counts["answers"], counts["duplicates"], counts["not_relevant"]) == (4, 2, 1)
+    assert (counts["answers"], counts["duplicates"], counts["not_relevant"]) == (6, 3, 1)
     assert counts["answers"] == sum(counts[name] for name in ("by_id", "by_title", "absent", "duplicates"))
 
 

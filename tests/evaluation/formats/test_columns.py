@@ -60,8 +60,8 @@ def test_a_table_and_json_lines_say_the_same(tmp_path: Path) -> None:
 
 def test_a_text_over_two_lines_does_not_shift_the_numbers_of_lines(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
-    path.write_text('query_id,query,answers\na,"one\ntwo",2309.06180\nb,,2309.06180\n')
-    with pytest.raises(QueryFileError, match=r"line 4: it has no query or text"):
+    path.write_text('query_id,query,answers\na,"one\ntwo",2309.06180\nb,"x\ny",\n')
+    with pytest.raises(QueryFileError, match=r"line 4: it has no answers"):
         read_queries(path)
 
 
@@ -191,6 +191,11 @@ def test_one_broken_line_alone_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "q.jsonl", GOOD | {"query": ""})
     with pytest.raises(QueryFileError, match=r"q.jsonl, line 1: query is empty"):
         read_queries(path, skip_broken=True)
+
+
+def test_the_longest_text_that_a_search_takes_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.jsonl", GOOD | {"query": " " + "x" * 10_000 + "\n"})
+    assert len(read_queries(path).queries[0].text) == 10_000
 
 
 def test_ids_with_commas_between_them_are_told_how_to_be_separated(tmp_path: Path) -> None:

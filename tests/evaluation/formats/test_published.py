@@ -28,7 +28,7 @@ SCHOLARGYM_LINE = {
         {"arxiv_id": "2009.02040", "title": "Multivariate Time-series Anomaly Detection", "year": 2020},
         {"arxiv_id": "1706.03762", "title": "Attention Is All You Need", "year": 2017},
     ],
-    "gt_label": [1, 0],
+    "gt_label": [1, 2],
     "date": "2020-09",
     "source": "PASA_AutoScholar",
     "qid": "AutoScholarQuery_test_0",
@@ -122,6 +122,16 @@ def test_a_line_of_the_metadata_that_is_broken_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         QueryFileError, match=r"query_metadata.jsonl, line 1: category is 7, and must be a text"
     ):
+        read_queries(path)
+
+
+def test_a_query_that_the_metadata_describes_twice_and_not_alike_is_refused(tmp_path: Path) -> None:
+    path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
+    once = {"query_id": "BQ_000001", "category": "scope_control", "domain": "cs.IR"}
+    lines(tmp_path / "query_metadata.jsonl", once, once)
+    assert only(read_queries(path)).intent == "scope_control"
+    lines(tmp_path / "query_metadata.jsonl", once, once | {"domain": "cs.CL"})
+    with pytest.raises(QueryFileError, match=r"line 2: the query id 'BQ_000001' is described twice"):
         read_queries(path)
 
 
