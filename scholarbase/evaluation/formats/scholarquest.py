@@ -22,6 +22,7 @@ from scholarbase.evaluation.queries import Query
 METADATA: Final = "query_metadata.jsonl"
 _COUNT: Final = "Lines whose final_answer_count is not the number of their answers"
 _MISSING: Final = "Queries that the metadata does not describe"
+_OTHERWISE: Final = "Queries that the metadata words otherwise"
 _NO_METADATA: Final = f"Queries without intent and category, as there is no {METADATA} beside the file"
 
 
@@ -30,6 +31,7 @@ class Facts(NamedTuple):
 
     intent: str | None
     category: str | None
+    text: str | None
 
 
 def metadata_beside(path: Path) -> Path | None:
@@ -50,7 +52,9 @@ def read_metadata(path: Path, skip_broken: bool) -> dict[str, Facts]:
         try:
             query_id = fields.query_id(fields.required(record.fields, "query_id"), "query_id")
             found = Facts(
-                fields.optional_text(record.fields, "category"), fields.optional_text(record.fields, "domain")
+                fields.optional_text(record.fields, "category"),
+                fields.optional_text(record.fields, "domain"),
+                fields.optional_text(record.fields, "final_query"),
             )
             if facts.setdefault(query_id, found) != found:
                 raise Broken(f"the query id {query_id!r} is described twice, and not alike.")
@@ -67,11 +71,17 @@ def with_facts(reading: Reading, facts: Mapping[str, Facts] | None) -> None:
         if named:
             reading.count(_NO_METADATA, named)
         return
-    nothing = Facts(None, None)
-    missing = sum(query.id not in facts for query in reading.queries)
-    if missing:
-        reading.count(_MISSING, missing)
-    reading.queries = [replace(query, **facts.get(query.id, nothing)._asdict()) for query in reading.queries]
+    described = []
+    for query in reading.queries:
+        found = facts.get(query.id)
+        if found is None:
+            reading.count(_MISSING)
+            described.append(query)
+            continue
+        if found.text not in (None, query.text):
+            reading.count(_OTHERWISE)
+        described.append(replace(query, intent=found.intent, category=found.category))
+    reading.queries = described
 
 
 def _recognises(names: Collection[str]) -> bool:

@@ -99,7 +99,10 @@ def test_metadata_beside_the_file_gives_intent_and_category(tmp_path: Path) -> N
         ("setting_anchor", "cs.DC"),
         (None, None),
     ]
-    assert queries.notes == ("Queries that the metadata does not describe: 1",)
+    assert queries.notes == (
+        "Queries that the metadata words otherwise: 1",
+        "Queries that the metadata does not describe: 1",
+    )
 
 
 def test_metadata_may_lie_elsewhere(tmp_path: Path) -> None:
