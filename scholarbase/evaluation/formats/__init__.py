@@ -148,7 +148,7 @@ def _read_records(path: Path, records: Iterator[Record], reading: Reading, metad
     if form is SCHOLARQUEST:
         facts = metadata or scholarquest.metadata_beside(path)
         scholarquest.with_facts(
-            reading, None if facts is None else scholarquest.read_metadata(facts, reading.skip_broken)
+            reading, None if facts is None else scholarquest.read_metadata(facts, reading)
         )
     return form.name
 

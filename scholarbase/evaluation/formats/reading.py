@@ -78,6 +78,11 @@ class Reading:
             )
         return QuerySet(name, form, tuple(self.queries), self.notes())
 
+    @property
+    def left_out(self) -> int:
+        """How many records were broken."""
+        return len(self._broken)
+
     def check(self, anything_left: bool) -> None:
         """Raises QueryFileError: records were broken, and were not to be left out or nothing else is there."""
         if self._broken and not (self.skip_broken and anything_left):

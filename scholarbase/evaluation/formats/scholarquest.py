@@ -22,6 +22,7 @@ from scholarbase.evaluation.queries import Query
 METADATA: Final = "query_metadata.jsonl"
 _COUNT: Final = "Lines whose final_answer_count is not the number of their answers"
 _MISSING: Final = "Queries that the metadata does not describe"
+_BROKEN: Final = "Broken lines of the metadata, left out"
 _OTHERWISE: Final = "Queries that the metadata words otherwise"
 _NO_METADATA: Final = f"Queries without intent and category, as there is no {METADATA} beside the file"
 
@@ -40,13 +41,13 @@ def metadata_beside(path: Path) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def read_metadata(path: Path, skip_broken: bool) -> dict[str, Facts]:
-    """Intent and category of each query id.
+def read_metadata(path: Path, queries: Reading) -> dict[str, Facts]:
+    """Intent and category of each query id. Broken lines are treated, and counted, as those of the queries are.
 
     Raises:
         QueryFileError: the file, or a line of it, cannot be read.
     """
-    reading = Reading(path, skip_broken)
+    reading = Reading(path, queries.skip_broken)
     facts: dict[str, Facts] = {}
     for record in reading.readable(json_lines(path)):
         try:
@@ -61,6 +62,8 @@ def read_metadata(path: Path, skip_broken: bool) -> dict[str, Facts]:
         except Broken as problem:
             reading.broken(record.where, str(problem))
     reading.check(bool(facts))
+    if reading.left_out:
+        queries.count(_BROKEN, reading.left_out)
     return facts
 
 
