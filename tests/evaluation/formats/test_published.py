@@ -126,6 +126,7 @@ def test_a_line_of_the_metadata_that_is_broken_is_named(tmp_path: Path) -> None:
         QueryFileError, match=r"query_metadata.jsonl, line 1: category is 7, and must be a text"
     ):
         read_queries(path)
+    assert read_queries(path, skip_broken=True).notes[0] == "Broken lines of the metadata, left out: 1"
 
 
 def test_a_query_that_the_metadata_describes_twice_and_not_alike_is_refused(tmp_path: Path) -> None:
