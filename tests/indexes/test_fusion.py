@@ -5,11 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from qdrant_client.hybrid.fusion import reciprocal_rank_fusion
 from qdrant_client.models import ScoredPoint
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.fusion import fuse
+from scholarbase.indexes.fusion import FusionTable, fuse
 from scholarbase.indexes.vectors.base import ScoredId
 
 SPARSE = [ScoredId(7, 12.5), ScoredId(3, 11.0), ScoredId(9, 2.0)]
@@ -82,3 +84,32 @@ def test_a_paper_twice_in_a_leg_is_refused() -> None:
 def test_impossible_constants_are_refused(k: float, weights: dict[str, float] | None) -> None:
     with pytest.raises(InvalidRequest):
         fuse({"dense": DENSE}, k=k, weights=weights)
+
+
+LEG = st.lists(st.integers(1, 40), unique=True, max_size=30)
+
+
+@given(
+    LEG,
+    LEG,
+    st.integers(1, 35),
+    st.integers(1, 50),
+    st.sampled_from([0, 1, 20, 60]),
+    st.sampled_from([(1.0, 1.0), (0.5, 2.0), (0.0, 1.0), (3.0, 0.0), (0.0, 0.0), (1.0, 0.1)]),
+)
+def test_a_table_gives_what_fuse_gives(
+    first: list[int], second: list[int], depth: int, limit: int, k: int, weights: tuple[float, float]
+) -> None:
+    legs = {"a": first[:depth], "b": second[:depth]}
+    fused = fuse(
+        {name: [ScoredId(paper, 1.0) for paper in leg] for name, leg in legs.items()},
+        k=k,
+        weights=dict(zip(legs, weights, strict=True)),
+    )
+    best = FusionTable(first, second, depth).best(limit, k=k, weights=weights)
+    assert best.tolist() == [paper.id for paper in fused[:limit]]
+
+
+def test_a_table_refuses_a_leg_with_a_paper_twice() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        FusionTable([1, 2, 1], [3], 10)

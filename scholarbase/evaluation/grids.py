@@ -1,0 +1,312 @@
+"""What a sweep tries: a small TOML file to the points of a grid. docs/evaluation.md has the file's form.
+
+queries = "queries.jsonl"            # beside this file
+measure = "R@100"                    # the best by this, on the tune half
+seed = 0                             # which half a query falls into
+limit = 100                          # results of each query
+[grid]                               # every combination of these is a point
+library = ["lib-minilm", "lib-bge"]  # what is built into a library: the encoder, BM25's field weights
+mode = ["hybrid"]
+engine = ["bm25", "fts5"]
+rrf_k = [20, 60, 100]
+fusion_depth = [100, 1000]
+fts5_title_weight = [1.0, 2.0, 4.0]
+[grid.weights]
+dense = [0.5, 1.0, 2.0]
+[baseline]                           # one point; what it leaves out is as the settings have it
+mode = "sparse"
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, cast, get_args
+
+from scholarbase.errors import EvaluationError, InvalidRequest
+from scholarbase.evaluation.measures import Measure, parse_measure
+from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models import Engine, Mode
+from scholarbase.settings import LEGS, PREFIX, Settings, load_settings
+
+MAX_POINTS: Final = 10_000
+MAX_LIMIT: Final = 10_000
+AXES: Final = ("library", "mode", "engine", "rrf_k", "fusion_depth", "fts5_title_weight")
+"""What a grid may vary, besides the legs' weights; points come in this order, the first axis slowest."""
+_TOP: Final = ("queries", "metadata", "measure", "seed", "limit", "to", "grid", "baseline")
+_CHOICES: Final = {"mode": get_args(Mode), "engine": get_args(Engine)}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One way to search. ``library`` is its path as the file writes it; a leg without a weight counts 1."""
+
+    library: str
+    mode: Mode
+    engine: Engine
+    rrf_k: int
+    fusion_depth: int
+    fts5_title_weight: float
+    weights: tuple[tuple[str, float], ...] = ()
+
+    def weight(self, leg: str) -> float:
+        return dict(self.weights).get(leg, 1.0)
+
+    @property
+    def effective(self) -> tuple[Any, ...]:
+        """What decides this point's rankings: two points with one of these rank alike."""
+        if self.mode == "dense":
+            return self.library, self.mode
+        title_weight = self.fts5_title_weight if self.engine == "fts5" else None
+        sparse = (self.library, self.mode, self.engine, title_weight)
+        if self.mode == "sparse":
+            return sparse
+        return *sparse, self.rrf_k, self.fusion_depth, self.weight(self.engine), self.weight("dense")
+
+    def differs_from(self, other: Point) -> int:
+        """In how many ways two points differ."""
+        mine, theirs = dict(self.weights), dict(other.weights)
+        axes = [axis for axis in AXES if getattr(self, axis) != getattr(other, axis)]
+        return len(axes) + len([leg for leg in LEGS if mine.get(leg, 1.0) != theirs.get(leg, 1.0)])
+
+    def variables(self) -> dict[str, str]:
+        """The settings of this point, as environment variables. Library, mode and engine are no settings."""
+        weights = ",".join(f"{leg}={weight:g}" for leg, weight in self.weights)
+        return {
+            f"{PREFIX}RRF_K": str(self.rrf_k),
+            f"{PREFIX}FUSION_DEPTH": str(self.fusion_depth),
+            f"{PREFIX}FTS5_TITLE_WEIGHT": f"{self.fts5_title_weight:g}",
+        } | ({f"{PREFIX}FUSION_WEIGHTS": weights} if weights else {})
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"weights": dict(self.weights)}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep, as its file describes it. ``libraries`` has the folder of each library that a point names; ``to`` is
+    a date for all queries, or ``query`` for each query's own."""
+
+    queries: Path
+    metadata: Path | None
+    measure: Measure
+    seed: int
+    limit: int
+    to: str | None
+    points: tuple[Point, ...]
+    baseline: Point
+    libraries: Mapping[str, Path]
+
+
+class _File:
+    """Reads values of a sweep file, and says in which file a wrong one stands."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def wrong(self, sentence: str) -> EvaluationError:
+        return EvaluationError(f"{self.path.name}: {sentence}")
+
+    def load(self) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise EvaluationError(
+                f"The sweep file {self.path} cannot be read: {error.strerror}. Check its path."
+            ) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise self.wrong(f"it is no TOML ({error}): see https://toml.io.") from error
+
+    def check_keys(self, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+        known = tuple(known)
+        for key in table:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                meant = f" Did you mean {near[0]}?" if near else ""
+                raise self.wrong(f"{where} has the unknown key {key!r}: known are {', '.join(known)}.{meant}")
+
+    def table(self, table: Mapping[str, Any], key: str) -> dict[str, Any]:
+        value = table.get(key, {})
+        if not isinstance(value, dict):
+            raise self.wrong(f"{key} is {value!r}: it must be a table, [{key}].")
+        return value
+
+    def text(self, table: Mapping[str, Any], key: str) -> str | None:
+        value = table.get(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise self.wrong(f"{key} is {value!r}: it must be a text.")
+        return value
+
+    def whole(self, table: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
+        value = table.get(key, default)
+        if type(value) is not int or not least <= value <= most:
+            raise self.wrong(f"{key} is {value!r}: it must be a whole number from {least} to {most:,}.")
+        return value
+
+    def axis(self, key: str, value: Any, where: str) -> Any:
+        """One value of an axis, checked as the setting of its name is."""
+        name = f"{where}{key}"
+        if key in ("library", *_CHOICES):
+            choices = _CHOICES.get(key)
+            if not isinstance(value, str) or not value or (choices and value not in choices):
+                expected = f"one of {', '.join(choices)}" if choices else "the path of a library, as a text"
+                raise self.wrong(f"{name} holds {value!r}: it must be {expected}.")
+            return value
+        whole = key in ("rrf_k", "fusion_depth")
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+            kind = "whole numbers" if whole else "numbers"
+            raise self.wrong(f"{name} holds {value!r}: it takes {kind}.")
+        try:
+            load_settings(**({"fusion_weights": {key: value}} if key in LEGS else {key: value}))
+        except InvalidRequest as error:
+            raise self.wrong(f"{name} holds {value!r}, which cannot be: {error}") from error
+        return value if whole else float(value)
+
+    def values(self, key: str, values: Any, where: str) -> list[Any]:
+        """The values of an axis."""
+        if not isinstance(values, list) or not values:
+            raise self.wrong(f"{where}{key} is {values!r}: it must be a list of one value or more.")
+        checked = [self.axis(key, value, where) for value in values]
+        twice = [value for place, value in enumerate(checked) if value in checked[:place]]
+        if twice:
+            raise self.wrong(f"{where}{key} holds {twice[0]!r} twice: each value once.")
+        return checked
+
+
+def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | None = None) -> Sweep:
+    """Read a sweep file. Paths in it are relative to it.
+
+    Args:
+        library: the library of a file that names none.
+        settings: what the baseline has where the file says nothing; None takes the environment's.
+
+    Raises:
+        EvaluationError: the file cannot be read, or cannot be right; the sentence names the key and the value.
+        InvalidRequest: the measure is none, or looks deeper than the limit.
+        LibraryNotFound, LibraryCorrupt: a library cannot be opened.
+    """
+    file = _File(path)
+    content = file.load()
+    file.check_keys(content, _TOP, "the file")
+    queries = file.text(content, "queries")
+    if queries is None:
+        raise file.wrong('it names no queries: say queries = "queries.jsonl".')
+    metadata = file.text(content, "metadata")
+    limit = file.whole(content, "limit", 100, 1, MAX_LIMIT)
+    grid = file.table(content, "grid")
+    given = file.table(content, "baseline")
+    libraries = _libraries(file, grid, given, library)
+    axes, weights = _grid(file, grid)
+    first = next(iter(libraries))
+    manifests = {label: read_manifest(folder)[0] for label, folder in libraries.items()}
+    baseline = _baseline(file, given, first, manifests, settings or load_settings())
+    points = _points(file, axes, weights, baseline)
+    for point in (*points, baseline):
+        _check_supported(file, point, manifests[point.library])
+    return Sweep(
+        queries=path.parent / queries,
+        metadata=None if metadata is None else path.parent / metadata,
+        measure=_measure(file, content, limit),
+        seed=file.whole(content, "seed", 0, 0, 2**63),
+        limit=limit,
+        to=file.text(content, "to"),
+        points=points,
+        baseline=baseline,
+        libraries=libraries,
+    )
+
+
+def _measure(file: _File, content: Mapping[str, Any], limit: int) -> Measure:
+    measure = parse_measure(file.text(content, "measure") or "R@100")
+    if measure.cutoff is not None and measure.cutoff > limit:
+        raise InvalidRequest(
+            f"{measure.name} needs the first {measure.cutoff:,} results, and {file.path.name} has a limit of "
+            f"{limit:,}: give a greater limit, or a lower cutoff."
+        )
+    return measure
+
+
+def _libraries(
+    file: _File, grid: Mapping[str, Any], baseline: Mapping[str, Any], library: Path | None
+) -> dict[str, Path]:
+    labels = file.values("library", grid["library"], "grid.") if "library" in grid else []
+    if "library" in baseline:
+        labels = list(dict.fromkeys([*labels, file.axis("library", baseline["library"], "baseline.")]))
+    if labels:
+        return {label: file.path.parent / label for label in labels}
+    if library is None:
+        raise file.wrong('no library is named: say library = ["my-library"] under [grid], or give --library.')
+    return {str(library): library}
+
+
+def _grid(file: _File, grid: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[float]]]:
+    """The values of each axis, and of each leg's weight."""
+    file.check_keys(grid, (*AXES, "weights"), "[grid]")
+    axes = {axis: file.values(axis, grid[axis], "grid.") for axis in AXES if axis in grid}
+    given = file.table(grid, "weights")
+    file.check_keys(given, LEGS, "[grid.weights]")
+    weights: dict[str, list[float]] = {
+        leg: file.values(leg, given[leg], "grid.weights.") for leg in LEGS if leg in given
+    }
+    count = math.prod(map(len, (*axes.values(), *weights.values())))
+    if count > MAX_POINTS:
+        raise file.wrong(f"the grid has {count:,} points: {MAX_POINTS:,} is the most. Leave values out.")
+    if not axes and not weights:
+        raise file.wrong(f"[grid] is empty: give lists of values for some of {', '.join(AXES)} or weights.")
+    return axes, weights
+
+
+def _baseline(
+    file: _File, given: Mapping[str, Any], first: str, manifests: Mapping[str, Manifest], settings: Settings
+) -> Point:
+    """The point that the file describes; what it leaves out is as the settings, and the library, have it."""
+    file.check_keys(given, (*AXES, "weights"), "[baseline]")
+    said = {axis: file.axis(axis, given[axis], "baseline.") for axis in AXES if axis in given}
+    weights = file.table(given, "weights")
+    file.check_keys(weights, LEGS, "[baseline.weights]")
+    legs = {leg: file.axis(leg, weights[leg], "baseline.weights.") for leg in LEGS if leg in weights}
+    label = said.get("library", first)
+    mode: Mode = "sparse" if manifests[label].encoder is None else "hybrid"
+    usual = Point(
+        library=label,
+        mode=mode,
+        engine="bm25",
+        rrf_k=settings.rrf_k,
+        fusion_depth=settings.fusion_depth,
+        fts5_title_weight=settings.fts5_title_weight,
+        weights=_weights((settings.fusion_weights or {}) | legs),
+    )
+    return replace(usual, **said)
+
+
+def _points(
+    file: _File, axes: Mapping[str, list[Any]], weights: Mapping[str, list[float]], baseline: Point
+) -> tuple[Point, ...]:
+    """Every combination; what the grid does not vary is as the baseline has it."""
+    points = []
+    for values in product(*axes.values(), *weights.values()):
+        changed = dict(zip(axes, values, strict=False))
+        legs = dict(baseline.weights) | dict(zip(weights, values[len(axes) :], strict=True))
+        points.append(replace(baseline, **changed, weights=_weights(legs)))
+    return tuple(points)
+
+
+def _weights(legs: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple((leg, legs[leg]) for leg in LEGS if leg in legs)
+
+
+def _check_supported(file: _File, point: Point, manifest: Manifest) -> None:
+    if point.mode != "sparse" and manifest.encoder is None:
+        raise file.wrong(
+            f"mode {point.mode!r} needs dense vectors, and the library {point.library} was built without them: "
+            "leave the mode out, or name another library."
+        )
+    if point.mode != "dense" and point.engine == "learned" and not cast("Any", manifest.vectors)["learned"]:
+        raise file.wrong(
+            f"engine 'learned' needs learned term weights, and the library {point.library} has none: leave it out."
+        )

@@ -1,0 +1,363 @@
+"""Sweeps: what they rank is what the library ranks, and what they tell is told of queries that had no part in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import EvaluationError, InvalidRequest, LibraryNotFound, RunExists
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.grids import MAX_POINTS
+from scholarbase.evaluation.runs import JudgedQuery
+from scholarbase.evaluation.sweeps import (
+    Point,
+    SweepResult,
+    _Rankings,
+    _Searching,
+    read_sweep,
+    run_sweep,
+    split,
+)
+from scholarbase.library import Library
+from scholarbase.progress import SilentReporter
+from scholarbase.settings import Settings
+from tests.conftest import SAMPLE, sample_rows
+
+SYNTAX = "q-syntax"
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory, dense_library: Path) -> Path:
+    """The openings of abstracts in the small library, with the paper and one that follows it as answers, and a
+    query in syntax."""
+    with Library.open(dense_library, encoder="none") as library:
+        ids = [
+            f"arXiv:{row['externalids']['ArXiv']}"
+            for _, row in zip(range(60), sample_rows("papers"), strict=False)
+        ]
+        papers = [paper for paper in library.papers(ids) if paper is not None and paper.abstract]
+    rows: list[dict[str, Any]] = [
+        {
+            "query_id": f"q{number}",
+            "query": " ".join((paper.abstract or "").split()[5:15]).replace('"', ""),
+            "answers": [paper.id, following.id],
+            "intent": "near" if number % 3 else "far",
+        }
+        for number, (paper, following) in enumerate(pairwise(papers[:10]))
+    ]
+    rows.append(
+        {"query_id": SYNTAX, "query": "title:string OR quantum", "answers": [papers[0].id], "intent": "near"}
+    )
+    path = tmp_path_factory.mktemp("sweeps") / "queries.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def sweep_file(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "sweep.toml"
+    path.write_text(text)
+    return path
+
+
+GRID = """
+queries = "{queries}"
+measure = "AP"
+limit = 20
+[grid]
+library = ["{library}"]
+mode = ["hybrid", "sparse", "dense"]
+engine = ["bm25", "fts5"]
+rrf_k = [1, 60]
+fusion_depth = [10, 1000]
+fts5_title_weight = [0.0, 2.0]
+[grid.weights]
+dense = [0.5, 1.0]
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(
+    tmp_path_factory: pytest.TempPathFactory, questions: Path, dense_library: Path
+) -> tuple[SweepResult, Path]:
+    folder = tmp_path_factory.mktemp("swept")
+    path = sweep_file(folder, GRID.format(queries=questions, library=dense_library))
+    return run_sweep(read_sweep(path), folder / "out"), folder / "out"
+
+
+def settings_of(point: Point) -> Settings:
+    return Settings(
+        rrf_k=point.rrf_k,
+        fusion_depth=point.fusion_depth,
+        fusion_weights=dict(point.weights) or None,
+        fts5_title_weight=point.fts5_title_weight,
+    )
+
+
+def found_by_the_library(library: Library, point: Point, text: str, limit: int) -> list[str]:
+    engine = None if point.mode == "dense" else point.engine
+    return [h.paper.id for h in library.search(text, mode=point.mode, engine=engine, limit=limit).results]
+
+
+def average_precision(ranking: list[str], answers: set[str]) -> float:
+    """By its definition: the mean over the answers of the precision where each is found."""
+    places = [place for place, paper in enumerate(ranking, 1) if paper in answers]
+    return sum(number / place for number, place in enumerate(places, 1)) / len(answers)
+
+
+def test_a_point_is_worth_what_the_library_finds_with_its_settings(
+    swept: tuple[SweepResult, Path],
+    questions: Path,
+    dense_library: Path,
+    minilm: SentenceTransformersEncoder,
+) -> None:
+    result, _ = swept
+    queries = {query.id: query for query in read_queries(questions).queries}
+
+    def mean(point: Point, asked: tuple[str, ...]) -> float:
+        library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
+        values = [
+            average_precision(
+                found_by_the_library(library, point, queries[i].text, 20),
+                {answer.id or "" for answer in queries[i].answers},
+            )
+            for i in asked
+        ]
+        library._vectors.close()  # not close(), which would close the model too
+        library._catalog.close()
+        return fmean(values)
+
+    assert len(result.tune) == 96
+    for place in range(0, 96, 19):
+        point = result.sweep.points[place]
+        assert result.tune[place] == pytest.approx(mean(point, result.tune_queries)), point
+    assert result.best_on_test.mean == pytest.approx(mean(result.best, result.test_queries))
+    assert result.baseline_on_test.mean == pytest.approx(mean(result.sweep.baseline, result.test_queries))
+
+
+def test_fusing_with_the_librarys_settings_gives_its_own_hybrid_rankings(
+    tmp_path: Path, questions: Path, dense_library: Path, dense: Library
+) -> None:
+    path = sweep_file(
+        tmp_path,
+        f'queries = "{questions}"\nlimit = 150\n[grid]\nlibrary = ["{dense_library}"]\nengine = ["bm25", "fts5"]\n',
+    )
+    sweep = read_sweep(path)
+    queries = read_queries(questions)
+    searching = _Searching(sweep, queries, "library", dense_library, tmp_path / "out", Settings())
+    part = searching.run(sweep.points, SilentReporter(), None)
+    asked = [query.id for query in queries.queries]
+    for point in sweep.points:
+        fused = _Rankings(part, asked, sweep.limit).of(point)
+        for query in queries.queries:
+            with dense._catalog.connection() as connection:
+                expected = [
+                    connection.execute(
+                        "SELECT id FROM papers WHERE arxiv_id = ?", (name.removeprefix("arXiv:"),)
+                    ).fetchone()[0]
+                    for name in found_by_the_library(dense, point, query.text, 150)
+                ]
+            assert list(fused[query.id]) == expected, (point.engine, query.id)
+
+
+def test_the_best_is_chosen_on_one_half_and_told_of_the_other(swept: tuple[SweepResult, Path]) -> None:
+    result, folder = swept
+    assert sorted((*result.tune_queries, *result.test_queries)) == sorted(
+        [*(f"q{n}" for n in range(9)), SYNTAX]
+    )
+    assert len(result.tune_queries) == len(result.test_queries) == 5
+    assert result.tune[result.sweep.points.index(result.best)] == max(result.tune)
+    rows = list(csv.DictReader((folder / "grid.csv").read_text().splitlines()))
+    assert list(rows[0])[-2:] == ["weight_dense", "AP on the tune half (5 queries)"]
+    assert [float(row["AP on the tune half (5 queries)"]) for row in rows] == pytest.approx(
+        result.tune, abs=1e-6
+    )
+    assert [int(row["rrf_k"]) for row in rows] == [point.rrf_k for point in result.sweep.points]
+    told = json.loads((folder / "sweep.json").read_text())
+    assert told["test"]["best"]["mean"] == result.best_on_test.mean
+    assert told["test"]["change"]["difference"] == pytest.approx(
+        told["test"]["best"]["mean"] - told["test"]["baseline"]["mean"]
+    )
+    names = {
+        f"SCHOLARBASE_{name}" for name in ("RRF_K", "FUSION_DEPTH", "FUSION_WEIGHTS", "FTS5_TITLE_WEIGHT")
+    }
+    assert set(told["settings"]) == names
+
+
+def test_the_settings_told_can_be_set(
+    swept: tuple[SweepResult, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, _ = swept
+    for name, value in result.best.variables().items():
+        monkeypatch.setenv(name, value)
+    assert Settings().ranking == settings_of(result.best).ranking
+
+
+def test_a_sweep_that_is_done_is_not_searched_again(swept: tuple[SweepResult, Path]) -> None:
+    result, folder = swept
+    before = {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")}
+    assert before
+    assert run_sweep(result.sweep, folder).to_dict() == result.to_dict()
+    assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
+
+
+def test_a_killed_sweep_goes_on(tmp_path: Path, sample_library: Path) -> None:
+    path = sweep_file(
+        tmp_path,
+        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["bm25", "fts5"]\n'
+        "fts5_title_weight = [0.5, 1.0, 2.0, 3.0]\n",
+    )
+    script = (
+        "from pathlib import Path; from scholarbase.evaluation.sweeps import read_sweep, run_sweep; "
+        f"run_sweep(read_sweep(Path({str(path)!r})), Path({str(tmp_path / 'killed')!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], env=dict(os.environ))
+    began = time.monotonic()
+    while not list((tmp_path / "killed").glob("legs/*/fts5-title1-*/manifest.json")):
+        assert process.poll() is None, "it ended before it was killed"
+        assert time.monotonic() - began < 60
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    assert not (tmp_path / "killed" / "sweep.json").exists()
+    result = run_sweep(read_sweep(path), tmp_path / "killed")
+    undisturbed = run_sweep(read_sweep(path), tmp_path / "undisturbed")
+    assert result.to_dict() == undisturbed.to_dict()
+    for name in ("sweep.json", "grid.csv"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+
+
+def test_another_sweeps_folder_is_not_overwritten(tmp_path: Path, sample_library: Path) -> None:
+    def file(values: str) -> Path:
+        return sweep_file(
+            tmp_path,
+            f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["fts5"]\n'
+            f"fts5_title_weight = {values}\n",
+        )
+
+    out = tmp_path / "out"
+    run_sweep(read_sweep(file("[1, 2]")), out)
+    other = read_sweep(file("[1, 2, 3]"))
+    with pytest.raises(RunExists, match="another grid, measure or query set"):
+        run_sweep(other, out)
+    assert len(run_sweep(other, out, restart=True).tune) == 3
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunExists, match=r"'thesis\.tex', which is no part of a sweep"):
+        run_sweep(other, tmp_path / "full", restart=True)
+
+
+def test_of_points_as_good_the_one_most_like_the_baseline_is_best(
+    tmp_path: Path, sample_library: Path
+) -> None:
+    # A sparse search is not fused, so that k and the weights change nothing.
+    path = sweep_file(
+        tmp_path,
+        f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nrrf_k = [10, 60, 70]\n'
+        "[grid.weights]\nfts5 = [3.0, 1.0]\n",
+    )
+    result = run_sweep(read_sweep(path), tmp_path / "out")
+    assert len(set(result.tune)) == 1
+    assert result.best == result.sweep.points[3]
+    assert (result.best.rrf_k, result.best.weight("fts5")) == (60, 1.0)
+    assert (result.change.difference, result.change.p) == (0, 1)
+
+
+def test_halves_depend_on_ids_and_seed_alone() -> None:
+    queries = [JudgedQuery(f"q{n}", "text", (), intent="ab"[n % 2]) for n in range(100)]
+    tune, test = split(queries, 0)
+    assert (len(tune), len(test)) == (50, 50)
+    assert set(tune) | set(test) == {query.id for query in queries}
+    for intent in "ab":
+        ids = {query.id for query in queries if query.intent == intent}
+        assert len(ids & set(tune)) == 25
+    assert {*split(queries[::-1], 0)[0]} == {*tune}
+    assert {*split(queries, 1)[0]} != {*tune}
+    assert list(tune) == [query.id for query in queries if query.id in tune]
+
+
+def test_a_file_may_say_little(tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_RRF_K", "30")
+    path = sweep_file(
+        tmp_path, 'queries = "q.jsonl"\n[grid]\nengine = ["bm25", "fts5"]\n[baseline]\nengine = "fts5"\n'
+    )
+    sweep = read_sweep(path, library=sample_library)
+    assert sweep.queries == tmp_path / "q.jsonl"
+    assert (sweep.measure.name, sweep.seed, sweep.limit) == ("R@100", 0, 100)
+    assert sweep.baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 2.0)
+    assert [point.engine for point in sweep.points] == ["bm25", "fts5"]
+    with pytest.raises(EvaluationError, match="no library is named"):
+        read_sweep(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("queries = ", "it is no TOML"),
+        ('[grid]\nengine = ["bm25"]', "names no queries"),
+        ("queries = 7", "queries is 7: it must be a text"),
+        ('queries = "q"\nmeasures = "R@10"', "unknown key 'measures': known are .* Did you mean measure?"),
+        ('queries = "q"\ngrid = 3', "it must be a table"),
+        ('queries = "q"\nlimit = 0', "from 1 to 10,000"),
+        ('queries = "q"\nlimit = true', "from 1 to 10,000"),
+        ('queries = "q"\n[grid]', "is empty"),
+        ('queries = "q"\n[grid]\nrrfk = [1]', "Did you mean rrf_k?"),
+        ('queries = "q"\n[grid]\nrrf_k = 60', "must be a list"),
+        ('queries = "q"\n[grid]\nrrf_k = []', "must be a list"),
+        ('queries = "q"\n[grid]\nrrf_k = [1.5]', "takes whole numbers"),
+        ('queries = "q"\n[grid]\nrrf_k = ["60"]', "takes whole numbers"),
+        ('queries = "q"\n[grid]\nrrf_k = [true]', "takes whole numbers"),
+        ('queries = "q"\n[grid]\nrrf_k = [0]', "holds 0, which cannot be"),
+        ('queries = "q"\n[grid]\nrrf_k = [1, 1]', "holds 1 twice"),
+        ('queries = "q"\n[grid]\nfusion_depth = [9]', "holds 9, which cannot be"),
+        ('queries = "q"\n[grid]\nengine = ["lucene"]', "one of bm25, fts5, learned"),
+        ('queries = "q"\n[grid]\nengine = ["learned"]', "has none: leave it out"),
+        ('queries = "q"\n[grid]\nmode = ["dense"]', "was built without them"),
+        ('queries = "q"\n[grid]\nlibrary = [3]', "the path of a library"),
+        ('queries = "q"\n[grid.weights]\nbm52 = [1]', "Did you mean bm25?"),
+        ('queries = "q"\n[grid.weights]\nbm25 = [-1]', "give a number of zero or more"),
+        ('queries = "q"\n[grid.weights]\nbm25 = [nan]', "give a number of zero or more"),
+        ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf = 60', "Did you mean rrf_k?"),
+        ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf_k = [60]', "takes whole numbers"),
+        (f'queries = "q"\n[grid]\nrrf_k = {list(range(1, 102))}\nfusion_depth = {list(range(10, 110))}',
+         "the grid has 10,100 points: 10,000 is the most"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_right_is_refused(
+    tmp_path: Path, sample_library: Path, text: str, part: str
+) -> None:
+    with pytest.raises(EvaluationError, match=part) as refused:
+        read_sweep(sweep_file(tmp_path, text), library=sample_library)
+    assert str(refused.value).startswith("sweep.toml: ")
+
+
+def test_what_a_file_names_must_be_there(tmp_path: Path, sample_library: Path) -> None:
+    assert MAX_POINTS == 10_000
+    with pytest.raises(EvaluationError, match="cannot be read"):
+        read_sweep(tmp_path / "none.toml")
+    with pytest.raises(LibraryNotFound):
+        read_sweep(sweep_file(tmp_path, 'queries = "q"\n[grid]\nlibrary = ["nowhere"]'))
+    for measure, part in (("R@500", "limit of 100"), ("R@", "Unknown measure")):
+        path = sweep_file(tmp_path, f'queries = "q"\nmeasure = "{measure}"\n[grid]\nengine = ["bm25"]')
+        with pytest.raises(InvalidRequest, match=part):
+            read_sweep(path, library=sample_library)
+
+
+def test_one_query_cannot_be_split(tmp_path: Path, sample_library: Path) -> None:
+    first = (SAMPLE / "queries.jsonl").read_text().splitlines()[0]
+    (tmp_path / "one.jsonl").write_text(first + "\n")
+    path = sweep_file(tmp_path, 'queries = "one.jsonl"\n[grid]\nengine = ["bm25"]')
+    with pytest.raises(EvaluationError, match="one at least for each half"):
+        run_sweep(read_sweep(path, library=sample_library), tmp_path / "out")
