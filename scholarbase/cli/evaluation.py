@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scholarbase.cli.options import F, open_source, where_options
+from scholarbase.cli.options import F, library_option, open_source, where_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.models import ENGINES, MODES, Engine, Mode
 from scholarbase.settings import Settings
@@ -417,3 +417,46 @@ def oracle(
         click.echo(orjson.dumps([asdict(table) for table in tables], option=orjson.OPT_INDENT_2).decode())
     else:
         show_oracles(tables)
+
+
+@evaluation.command()
+@click.argument("sweep_file", metavar="SWEEP", type=A_PATH)
+@library_option
+@click.option("--out", type=A_PATH, default="sweep", show_default=True, help="The folder for what is found.")
+@click.option("--concurrency", type=int, help="Searches at once; what is fastest, when left out.")
+@click.option("--restart", is_flag=True, help="Begin again, or replace another sweep.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def sweep(
+    settings: Settings,
+    sweep_file: Path,
+    library: Path | None,
+    out: Path,
+    concurrency: int | None,
+    restart: bool,
+    as_json: bool,
+) -> None:
+    """Try every combination of the settings in the TOML file SWEEP.
+
+    The best is chosen on one half of the queries and reported on the other. Killed or interrupted, the same command
+    goes on.
+    """
+    from scholarbase.evaluation.display import show_sweep
+    from scholarbase.evaluation.grids import read_sweep
+    from scholarbase.evaluation.sweeps import run_sweep
+    from scholarbase.progress import reporter
+
+    read = read_sweep(sweep_file, library=library or settings.library, settings=settings)
+    result = run_sweep(
+        read,
+        out,
+        reporter=reporter(settings.progress_seconds),
+        concurrency=concurrency,
+        restart=restart,
+        settings=settings,
+    )
+    if as_json:
+        click.echo(orjson.dumps(result.to_dict(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        show_sweep(result)
+    click.echo(f"The grid is at {out / 'grid.csv'}.", err=True)

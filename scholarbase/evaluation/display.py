@@ -13,10 +13,12 @@ from rich.table import Table
 
 from scholarbase.evaluation.breakdown import break_down, summary
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
+from scholarbase.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
 from scholarbase.evaluation.oracles import OracleTable
 from scholarbase.evaluation.runs import Run, RunManifest
 from scholarbase.evaluation.statistics import Interval
+from scholarbase.evaluation.sweeps import SweepResult
 
 _MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
 _NOTED = 5
@@ -167,6 +169,36 @@ def show_oracles(tables: Sequence[OracleTable]) -> None:
         for note in made.notes:
             console.print(f"[dim]{escape(note)}[/dim]")
         console.print()
+
+
+def show_sweep(result: SweepResult) -> None:
+    """The best point of a sweep, on the test half alone, beside the baseline."""
+    console = _console()
+    best, baseline, change = result.best_on_test, result.baseline_on_test, result.change
+    console.print(
+        f"[dim]{len(result.sweep.points):,} points, the best chosen by {escape(result.measure)} on "
+        f"{len(result.tune_queries):,} queries; below, the other {len(result.test_queries):,}[/dim]"
+    )
+    table = Table(
+        "", f"{result.measure}, test half", "settings", box=None, header_style="bold", pad_edge=False
+    )
+    table.add_row("best", _cell(best), escape(_settings(result.best)))
+    table.add_row("baseline", _cell(baseline), escape(_settings(result.sweep.baseline)))
+    console.print(table)
+    p = "p < 0.001" if change.p < 0.001 else f"p = {change.p:.3f}"
+    console.print(
+        f"Difference {change.difference:+.3f} [dim]{change.low:+.3f}–{change.high:+.3f}[/dim], {p} "
+        "[dim](paired randomisation test, two-sided)[/dim]"
+    )
+    for name, value in result.best.variables().items():
+        console.print(f"  {name}={escape(value)}")
+    for note in result.notes:
+        console.print(f"[dim]{escape(note)}[/dim]")
+
+
+def _settings(point: Point) -> str:
+    facts = {name: value for name, value in point.to_dict().items() if value != {}}
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 def show_notes(notes: Sequence[str]) -> None:
