@@ -6,7 +6,15 @@ import logging
 import sys
 from typing import Final
 
-_TALKATIVE: Final = ("httpx", "httpcore", "sentence_transformers", "FlagEmbedding", "transformers")
+_TALKATIVE: Final = (
+    "httpx",
+    "httpcore",
+    "sentence_transformers",
+    "FlagEmbedding",
+    "transformers",
+    "fontTools",
+    "matplotlib",
+)
 """Libraries that say at level info what ours says already, or what only their own developers need."""
 
 
