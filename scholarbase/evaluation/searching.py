@@ -44,7 +44,16 @@ from scholarbase.evaluation.runs import (
 from scholarbase.evaluation.source import Source
 from scholarbase.indexes import query_syntax
 from scholarbase.library import Library
-from scholarbase.models import MAX_LIMIT, Engine, Filters, Mode, SearchRequest, SearchResponse, date_bounds
+from scholarbase.models import (
+    MAX_LIMIT,
+    Engine,
+    Filters,
+    Mode,
+    Paper,
+    SearchRequest,
+    SearchResponse,
+    date_bounds,
+)
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 
 log = logging.getLogger("scholarbase.evaluation")
@@ -129,7 +138,7 @@ class _Asked(NamedTuple):
 def default_name(queries: QuerySet, mode: Mode | None, engine: Engine | None = None) -> str:
     """A name for a run that is fit for a file: the query set's, the mode, and the engine where one is named."""
     parts = [queries.name, mode or "best", *([engine] if engine else [])]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).strip("-.") or "run"
+    return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.") or "run"
 
 
 def check_modes(source: Source, modes: Sequence[Mode | None], engine: Engine | None = None) -> list[Mode]:
@@ -183,9 +192,7 @@ def run_searches(
         )
     _check_arguments(queries, judged, concurrency)
     manifest = _manifest(source, queries, judged, counts, settings, name, command)
-    asked, pools = _asked(source, judged, manifest, settings)
-    if pools is not None and manifest.search is not None:
-        manifest.search["pools"] = pools
+    asked = _asked(judged, manifest, settings)
     with Partial(folder) as partial:
         finished = None if restart else _finished(folder, manifest, judged)
         if finished is not None:
@@ -285,12 +292,10 @@ def _in_syntax(judged: Sequence[JudgedQuery]) -> list[str]:
     return [query.id for query in found]
 
 
-def _asked(
-    source: Source, judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings
-) -> tuple[list[_Asked], dict[str, int] | None]:
-    """The search of every query; where pools are searched, also how many papers they name and the library holds."""
+def _asked(judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings) -> list[_Asked]:
     assert manifest.search is not None
-    held = _pool_papers(source, judged) if settings.pool else None
+    if settings.pool:
+        _check_pools(judged)
     first = SearchRequest(
         "a query",
         mode=manifest.search["mode"],
@@ -301,17 +306,14 @@ def _asked(
     )
     asked = []
     for query in judged:
-        within = None if held is None else tuple(i for i in query.pool or () if i in held)
+        within = query.pool if settings.pool else None
         to = _last_date(query) if settings.to == QUERY_DATE else settings.to
         try:
             request = replace(first, q=query.text, filters=Filters(to=to, within=within))
         except InvalidRequest as error:
             raise InvalidRequest(f"Query {query.id!r} cannot be searched for: {error}") from error
         asked.append(_Asked(query.id, None if within == () else request))
-    if held is None:
-        return asked, None
-    named = {paper_id for query in judged for paper_id in query.pool or ()}
-    return asked, {"papers": len(named), "held": len(held)}
+    return asked
 
 
 def _last_date(query: JudgedQuery) -> str:
@@ -323,25 +325,13 @@ def _last_date(query: JudgedQuery) -> str:
     return query.date
 
 
-def _pool_papers(source: Source, judged: Sequence[JudgedQuery]) -> set[str]:
-    """The papers of all pools that the library holds."""
+def _check_pools(judged: Sequence[JudgedQuery]) -> None:
     without = [query.id for query in judged if query.pool is None]
     if without:
         which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
         raise QueryFileError(
             f"{which} a candidate pool, and the searches are limited to pools: search without, or add the pools."
         )
-    named = sorted({paper_id for query in judged for paper_id in query.pool or ()})
-    return {
-        paper_id
-        for paper_id, paper in zip(named, _papers(source, named, ["id"]), strict=True)
-        if paper is not None
-    }
-
-
-def _papers(source: Source, ids: Sequence[str], fields: Sequence[str]) -> Iterator[Any]:
-    for at in range(0, len(ids), PAPERS_AT_ONCE):
-        yield from source.papers(ids[at : at + PAPERS_AT_ONCE], fields=fields)
 
 
 # -- a run that stands there already ----------------------------------------------------------------------
@@ -522,7 +512,9 @@ def _notes(
     ids = {result.id for each in found for result in each.ranking[:NOTED_RESULTS]}
     ids.update(answer.paper_id for query in judged for answer in query.answers if answer.held)
     noted = sorted(ids)
-    papers = list(_papers(source, noted, ["title", "year"]))
+    papers: list[Paper | None] = []
+    for at in range(0, len(noted), PAPERS_AT_ONCE):
+        papers += source.papers(noted[at : at + PAPERS_AT_ONCE], fields=["title", "year"])
     _check_unchanged(source.snapshot()["snapshot"], manifest)
     notes = {}
     for paper_id, paper in zip(noted, papers, strict=True):

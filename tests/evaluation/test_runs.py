@@ -1,0 +1,268 @@
+"""Run folders: read by other tools, damaged, interrupted, and the same twice."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.errors import RunDamaged, RunExists, RunNotFound
+from scholarbase.evaluation.runs import (
+    HASHED,
+    MANIFEST,
+    PAPERS,
+    QRELS,
+    QUERIES,
+    RUN,
+    SECONDS,
+    Call,
+    JudgedAnswer,
+    JudgedQuery,
+    PaperNote,
+    RankedId,
+    Run,
+    RunManifest,
+    read_manifest,
+    read_run,
+    strictly_falling,
+    token,
+    write_run,
+)
+
+MANIFEST_OF_ALL = RunManifest(
+    name="bm25 100%",
+    kind="search",
+    snapshot="2278f2f4c557077c78aa61bffe17218f",
+    papers=3,
+    version="0.1.0",
+    queries={"name": "three", "format": "jsonl", "sha256": "0" * 64, "count": 3, "notes": []},
+    search={"mode": "sparse", "limit": 100},
+    answers={"given": 3, "by_id": 2, "by_title": 0, "absent": 1},
+    command="scholarbase eval run three.jsonl",
+)
+QUERIES_OF_ALL = (
+    JudgedQuery(
+        "q 1",
+        "graphs?",
+        (JudgedAnswer("arXiv:1706.03762", "id"), JudgedAnswer("10.1000/a b", "absent", 2)),
+        intent="survey",
+        category="cs.CL",
+        date="2023-06",
+        pool=("arXiv:1706.03762",),
+    ),
+    JudgedQuery("ü%20", "nothing found", (JudgedAnswer("CorpusId:7", "title", 0),)),
+    JudgedQuery("q3", "no answers", ()),
+)
+RUN_OF_ALL = Run(
+    MANIFEST_OF_ALL,
+    QUERIES_OF_ALL,
+    {
+        "q 1": (
+            RankedId("arXiv:1706.03762", 0.5),
+            RankedId("CorpusId:7", 0.5),
+            RankedId("10.1000/a b", 0.1),
+        ),
+        "ü%20": (),
+        "q3": (RankedId("CorpusId:7", 21.25),),
+    },
+    {"CorpusId:7": PaperNote("Seven", None), "arXiv:1706.03762": PaperNote(None, 2017)},
+    {"q 1": 0.25, "ü%20": 0.5, "q3": 0.125},
+)
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    written = write_run(tmp_path / "run", RUN_OF_ALL)
+    assert read_run(tmp_path / "run") == written
+    assert written.queries == RUN_OF_ALL.queries
+    assert written.papers == RUN_OF_ALL.papers
+    assert {q: [r.id for r in ranking] for q, ranking in written.rankings.items()} == {
+        "q 1": ["arXiv:1706.03762", "CorpusId:7", "10.1000/a b"],
+        "ü%20": [],
+        "q3": ["CorpusId:7"],
+    }
+
+
+def test_calls_of_a_trajectory_are_read_back(tmp_path: Path) -> None:
+    calls = (
+        Call("q 1", 1, "search", "search", {"q": "graphs"}, ("CorpusId:7",), 1, None, 0.5, 12),
+        Call("q 1", 2, "expand", "expand", {}, (), 2, 1, error="No paper."),
+    )
+    run = replace(RUN_OF_ALL, manifest=replace(MANIFEST_OF_ALL, kind="trajectory", search=None), calls=calls)
+    write_run(tmp_path / "run", run)
+    assert read_run(tmp_path / "run").calls == calls
+
+
+def test_a_run_written_twice_is_the_same(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", RUN_OF_ALL)
+    write_run(tmp_path / "b", replace(RUN_OF_ALL, seconds={"q 1": 9.0, "ü%20": 9.0, "q3": 9.0}))
+    names = {path.name for path in (tmp_path / "a").iterdir()}
+    assert names == {MANIFEST, RUN, QRELS, QUERIES, PAPERS, SECONDS}
+    for name in names - {SECONDS}:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_pytrec_evals_own_parsers_read_the_files_and_see_the_ranking(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    with gzip.open(tmp_path / "run" / RUN, "rt") as lines:
+        run = pytrec_eval.parse_run(lines)
+    with gzip.open(tmp_path / "run" / QRELS, "rt") as lines:
+        qrels = pytrec_eval.parse_qrel(lines)
+    assert qrels == {
+        "q%201": {"arXiv:1706.03762": 1, "10.1000/a%20b": 2},
+        "%C3%BC%2520": {"CorpusId:7": 0},
+    }
+    assert sorted(run["q%201"], key=run["q%201"].__getitem__, reverse=True) == [
+        "arXiv:1706.03762",
+        "CorpusId:7",
+        "10.1000/a%20b",
+    ]
+    # By hand: the answers stand at ranks 1 and 3, so the average precision is (1/1 + 2/3) / 2. Were the tie at the
+    # top broken by id, as trec_eval does, the first answer would come second.
+    [values] = (
+        v for q, v in pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run).items() if q == "q%201"
+    )
+    assert values["map"] == pytest.approx((1 + 2 / 3) / 2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([1.0, 1.0 + 1e-9, 0.5, 0.0, -0.0, -3.5, 1e-40, 16384.001]) | st.floats(-100, 100)
+    )
+)
+def test_scores_fall_strictly_as_32_bit_floats(given_scores: list[float]) -> None:
+    scores = sorted(given_scores, reverse=True)
+    falling = strictly_falling(scores)
+    single = np.asarray(falling, np.float32)
+    assert (np.diff(single) < 0).all()
+    assert strictly_falling(falling) == falling
+    # No further from what they were than the steps of the ties before them, each a rounding of 32 bits.
+    for at, (score, fallen) in enumerate(zip(scores, falling, strict=True)):
+        assert fallen == pytest.approx(score, rel=(at + 1) * 2**-22, abs=(at + 1) * 1e-44)
+
+
+@pytest.mark.parametrize("text", ["a b", "a\tb\n", "100%", "%41", "日本", "\u00a0", "plain:1/2", "a\u2028b"])
+def test_any_text_is_one_field_of_a_trec_file(text: str, tmp_path: Path) -> None:
+    shown = token(text)
+    assert shown.isascii()
+    assert shown.split() == [shown]
+    query = JudgedQuery(text, "a question", (JudgedAnswer(text, "absent"),))
+    run = replace(
+        RUN_OF_ALL, queries=(query,), rankings={text: (RankedId(text, 1.0),)}, papers={}, seconds={}
+    )
+    assert read_run_after(tmp_path, run).rankings == {text: (RankedId(text, 1.0),)}
+
+
+def read_run_after(folder: Path, run: Run) -> Run:
+    write_run(folder / "run", run)
+    return read_run(folder / "run")
+
+
+def test_no_run_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFound, match="scholarbase eval run"):
+        read_run(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", [RUN, QRELS, QUERIES, PAPERS])
+def test_a_changed_file_is_seen(name: str, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    path = tmp_path / "run" / name
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + b"\n"))
+    with pytest.raises(RunDamaged, match=name):
+        read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", [RUN, QRELS, QUERIES, PAPERS])
+def test_a_missing_file_is_seen(name: str, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    (tmp_path / "run" / name).unlink()
+    with pytest.raises(RunDamaged, match=f"lost its file {name}"):
+        read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": "x"}', b'{"unknown": 1}'])
+def test_a_manifest_that_is_none_is_said_so(content: bytes, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    (tmp_path / "run" / MANIFEST).write_bytes(content)
+    with pytest.raises(RunDamaged, match="no manifest of a run"):
+        read_manifest(tmp_path / "run")
+
+
+def test_a_run_needs_no_seconds(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    (tmp_path / "run" / SECONDS).unlink()
+    assert read_run(tmp_path / "run").seconds == {}
+
+
+def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
+    mine = tmp_path / "thesis"
+    mine.mkdir()
+    (mine / "chapter-1.tex").write_text("years of work")
+    with pytest.raises(RunExists, match="is no run"):
+        write_run(mine, RUN_OF_ALL)
+    assert (mine / "chapter-1.tex").read_text() == "years of work"
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(RunExists, match="is no run"):
+        write_run(tmp_path / "file", RUN_OF_ALL)
+
+
+def test_an_empty_folder_becomes_a_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    assert read_run_after(tmp_path, RUN_OF_ALL).name == "bm25 100%"
+
+
+class Killed(BaseException):
+    """Stands for the process's end: nothing in the code catches it."""
+
+
+@pytest.mark.parametrize("renames", range(3))
+def test_a_kill_between_the_renames_loses_no_run(
+    renames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    write_run(folder, RUN_OF_ALL)
+    new = replace(RUN_OF_ALL, manifest=replace(MANIFEST_OF_ALL, name="new"))
+    rename, done = os.rename, []
+
+    def until_killed(*arguments: object, **options: object) -> None:
+        if len(done) == renames:
+            raise Killed
+        done.append(arguments)
+        rename(*arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", until_killed)
+        if renames < 2:
+            with pytest.raises(Killed):
+                write_run(folder, new)
+        else:
+            write_run(folder, new)
+    assert read_run(folder).name == ("bm25 100%" if renames == 0 else "new")
+    write_run(folder, RUN_OF_ALL)
+    assert read_run(folder).name == "bm25 100%"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_identity_is_of_what_decides_the_results() -> None:
+    same = replace(MANIFEST_OF_ALL, command="another", name="another", files={RUN: "0"})
+    assert same.identity == MANIFEST_OF_ALL.identity
+    others = (
+        replace(MANIFEST_OF_ALL, snapshot="0"),
+        replace(MANIFEST_OF_ALL, search={"mode": "dense", "limit": 100}),
+        replace(MANIFEST_OF_ALL, version="0.2.0"),
+        replace(MANIFEST_OF_ALL, queries=MANIFEST_OF_ALL.queries | {"sha256": "1" * 64}),
+        replace(MANIFEST_OF_ALL, answers={"given": 4}),
+    )
+    assert len({manifest.identity for manifest in (MANIFEST_OF_ALL, *others)}) == 6
+
+
+def test_the_hashes_are_of_the_files_named() -> None:
+    assert MANIFEST not in HASHED
+    assert SECONDS not in HASHED
