@@ -414,8 +414,8 @@ def test_figures_are_beside_a_query_set_only_where_it_is_the_published_one() -> 
 
 
 def test_the_share_of_queries_that_reach_x() -> None:
-    assert at_least([0.0, 0.5, 0.5, 1.0]) == ([0.0, 0.5, 1.0], [1.0, 0.75, 0.25])
-    assert at_least([0.0, 0.0]) == ([0.0, 1.0], [1.0, 0.0])
+    assert at_least([0.0, 0.5, 0.5, 1.0]) == ([0.0, 0.5, 1.0], [0.75, 0.75, 0.25])
+    assert at_least([0.0, 0.0]) == ([0.0, 1.0], [0.0, 0.0])
     assert at_least([]) == ([], [])
 
 

@@ -363,10 +363,12 @@ def distribution_panels(measured: Measured) -> list[Panel]:
 
 
 def at_least(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """For x from 0 to 1 the share of values that are at least x, at every x where it changes."""
+    """For x from 0 to 1 the share of values that are at least x, at every x where it changes; at 0 the share of
+    those above it, since all are at least 0."""
     if not values:
         return [], []
     sample = np.sort(np.asarray(values))
     x = np.unique(np.concatenate([[0.0, 1.0], sample]))
     share = 1 - np.searchsorted(sample, x, side="left") / sample.size
+    share[0] = np.mean(sample > 0)
     return x.tolist(), share.tolist()

@@ -106,7 +106,7 @@ def recall_distribution(panels: Sequence[Panel], measure: str, by: str) -> Plot:
             figure,
             "recall-distribution",
             f"The distribution of {measure} over queries{by}: the share of queries that reach at least x. "
-            "A curve that lies higher is better; where it meets the right edge, all answers were found.",
+            "A curve that lies higher is better: at its left end any answer was found, at its right end all were.",
             "",
         )
 

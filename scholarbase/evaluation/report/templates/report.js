@@ -19,17 +19,18 @@
         heading: name[0].toUpperCase() + name.slice(1),
         key: (q) => q[name] ?? "",
         text: (q) => q[name] ?? "–",
+        class: name === "date" ? "fact date" : "fact",
       });
     }
   }
   const relevant = (q) => q.answers.filter((answer) => answer[2] > 0).length;
-  columns.push({ heading: "Answers", key: relevant, text: (q) => String(relevant(q)), numeric: true });
+  columns.push({ heading: "Answers", key: relevant, text: (q) => String(relevant(q)), class: "n" });
   data.runs.forEach((run, i) => {
     columns.push({
       heading: data.runs.length > 1 ? `${data.measure}, ${run}` : data.measure,
       key: (q) => q.recall[i] ?? -1,
       text: (q) => shown(q.recall[i]),
-      numeric: true,
+      class: "n",
     });
   });
 
@@ -55,7 +56,7 @@
   };
 
   const detailOf = (query) => {
-    const cell = make("td", { colspan: columns.length });
+    const cell = make("div", { class: "inner" });
     const facts = [query.id];
     for (const name of ["date", "intent", "category"]) {
       if (query[name] !== undefined) facts.push(`${name} ${query[name]}`);
@@ -92,14 +93,14 @@
       lists.append(make("div", {}, make("h3", {}, `First results, ${data.runs[i]}`), found));
     });
     if (data.depth > 0) cell.append(lists);
-    return make("tr", { class: "detail" }, cell);
+    return make("tr", { class: "detail" }, make("td", { colspan: columns.length }, cell));
   };
 
   const rows = data.queries.map((query) => {
     const button = make("button", { type: "button", "aria-expanded": "false" }, query.text);
     const row = make("tr", { class: "query" }, make("td", {}, button));
     for (const column of columns.slice(1)) {
-      row.append(make("td", column.numeric ? { class: "n" } : {}, column.text(query)));
+      row.append(make("td", column.class ? { class: column.class } : {}, column.text(query)));
     }
     let detail = null;
     button.addEventListener("click", () => {
@@ -138,10 +139,10 @@
   const heads = columns.map((column) => {
     const button = make("button", { type: "button" }, column.heading);
     const head = make("th", { scope: "col", "aria-sort": "none" }, button);
-    if (column.numeric) head.className = "n";
+    if (column.class) head.className = column.class;
     button.addEventListener("click", () => {
       const again = order.column === column;
-      order = { column, falling: again ? !order.falling : Boolean(column.numeric) };
+      order = { column, falling: again ? !order.falling : column.class === "n" };
       heads.forEach((other) => other.setAttribute("aria-sort", "none"));
       head.setAttribute("aria-sort", order.falling ? "descending" : "ascending");
       draw();

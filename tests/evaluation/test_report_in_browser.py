@@ -1,0 +1,169 @@
+"""The report in a real browser: no error, plots that have a size, queries opened by mouse and keyboard, and a print."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scholarbase.evaluation.report import write_report
+from scholarbase.evaluation.runs import Call
+from tests.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND, a_query, a_run
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.select import Select  # noqa: E402
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    binary = next(filter(None, map(shutil.which, NAMES)), None)
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("needs chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1280,1000",
+        f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    # The driver's place is given, so that selenium looks for none on the network.
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    yield started
+    started.quit()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report of a search and of an agent, with a query that is full of markup."""
+    queries = [*QUERIES, a_query(5, ["a"], text=NASTY, intent="scope")]
+    calls = (Call("q1", 1, "search_papers", "search", {}, ("a", "x", "b"), 1),)
+    runs = [
+        a_run("first", queries, FIRST),
+        a_run("second", queries, SECOND | {"q5": ["x", "a"]}, kind="trajectory", calls=calls, search=None),
+    ]
+    return write_report(runs, tmp_path_factory.mktemp("reports") / "report").as_uri()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Any:
+    browser.get_log("browser")
+    browser.get(address)
+    return browser
+
+
+def shown_queries(page: Any) -> list[str]:
+    return [button.text for button in page.find_elements(By.CSS_SELECTOR, "#list tr.query button")]
+
+
+def test_the_page_opens_without_an_error_and_asks_for_nothing_else(page: Any, address: str) -> None:
+    assert page.get_log("browser") == []
+    asked = page.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+    assert [name for name in asked if not name.startswith("data:")] == []
+    assert page.execute_script("return window.hurt") is None
+
+
+def test_every_plot_has_a_size_and_a_name(page: Any) -> None:
+    plots = page.find_elements(By.CSS_SELECTOR, "figure.plot svg")
+    assert len(plots) == 3
+    for plot in plots:
+        assert plot.size["width"] > 400
+        assert plot.size["height"] > 150
+        assert plot.accessible_name
+    # Nothing hangs over the right edge of the window.
+    assert page.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_query_is_found_and_opened_by_mouse(page: Any) -> None:
+    assert len(shown_queries(page)) == 5
+    page.find_element(By.ID, "filter").send_keys("q3")
+    assert shown_queries(page) == ["question 3"]
+    assert page.find_element(By.ID, "shown").text == "1 of 5"
+    page.find_element(By.CSS_SELECTOR, "#list tr.query button").click()
+    detail = page.find_element(By.CSS_SELECTOR, "#list tr.detail")
+    answers = [row.text for row in detail.find_elements(By.CSS_SELECTOR, ".inner tbody tr")]
+    assert answers[0] == "Title of d d, 2020 2 1"
+    assert answers[3].endswith("not found not found")
+    hits = [item.text.split(" d, ")[0] for item in detail.find_elements(By.CSS_SELECTOR, "li.hit")]
+    assert hits[0] == "Title of d"
+    assert len(hits) == 5
+
+
+def test_a_query_is_opened_and_closed_by_keyboard(page: Any) -> None:
+    page.find_element(By.ID, "filter").send_keys("q2")
+    button = page.find_element(By.CSS_SELECTOR, "#list tr.query button")
+    button.send_keys(Keys.ENTER)
+    assert "not in the library" in page.find_element(By.CSS_SELECTOR, "#list tr.detail").text
+    assert button.get_attribute("aria-expanded") == "true"
+    button.send_keys(Keys.SPACE)
+    assert page.find_elements(By.CSS_SELECTOR, "#list tr.detail") == []
+
+
+def test_the_list_is_sorted_and_narrowed(page: Any) -> None:
+    head = page.find_element(By.CSS_SELECTOR, "#list th:last-child button")
+    head.click()
+    assert head.find_element(By.XPATH, "..").get_attribute("aria-sort") == "descending"
+    assert shown_queries(page)[0] == "question 4"
+    head.click()
+    assert shown_queries(page)[-1] in ("question 4", NASTY)
+    kind = Select(page.find_element(By.ID, "kind"))
+    kind.select_by_visible_text("second worse than first")
+    assert shown_queries(page) == ["question 1"]
+    kind.select_by_visible_text("an answer not in the library")
+    assert shown_queries(page) == ["question 2"]
+
+
+def test_markup_in_a_query_is_shown_as_it_is(page: Any) -> None:
+    page.find_element(By.ID, "filter").send_keys("onerror")
+    assert shown_queries(page) == [NASTY]
+    page.find_element(By.CSS_SELECTOR, "#list tr.query button").click()
+    assert page.execute_script("return window.hurt") is None
+    assert page.get_log("browser") == []
+
+
+def test_a_print_has_pages_without_the_list(page: Any) -> None:
+    pdf = base64.b64decode(page.print_page())
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page>") + pdf.count(b"/Type /Page ") >= 2
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert not page.find_element(By.ID, "queries").is_displayed()
+        assert page.find_element(By.CSS_SELECTOR, "figure.plot svg").is_displayed()
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_without_a_script_the_tables_and_plots_are_there(page: Any, address: str) -> None:
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.get(address)
+        assert page.find_element(By.CSS_SELECTOR, "#table-results-all td").is_displayed()
+        assert page.find_element(By.CSS_SELECTOR, "figure.plot svg").is_displayed()
+        assert "needs JavaScript" in page.find_element(By.ID, "queries").text
+    finally:
+        page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_phone_scrolls_tables_and_not_the_page(page: Any) -> None:
+    metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
