@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Self, get_args
 import orjson
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.imports import text_lines
+from scholarbase.evaluation.lines import text_lines
 from scholarbase.identifiers import parse
 
 CallKind = Literal["search", "expand", "inspect", "answer"]

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from scholarbase import __version__
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.formats.streams import opened
+from scholarbase.evaluation.lines import text_lines
 from scholarbase.evaluation.measures import rank_ties
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import (
@@ -185,21 +185,6 @@ def _speaks_of_documents(queries: QuerySet) -> bool:
 
 
 # -- what runs made elsewhere have in common ------------------------------------------------------------
-
-
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, packed by gzip or xz or not at all, numbered from 1, with their ends.
-
-    Raises:
-        QueryFileError: the file is missing, cut off, or no UTF-8 text.
-    """
-    with opened(path) as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                raise QueryFileError(f"{path}, line {number} is no UTF-8 text: {error}.") from error
-            yield number, text
 
 
 def resolve(source: Source, ids: Iterable[str]) -> dict[str, str]:

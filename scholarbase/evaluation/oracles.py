@@ -17,12 +17,14 @@ from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
 from scholarbase.evaluation.imports import resolve
 from scholarbase.evaluation.runs import JudgedQuery, Run
 from scholarbase.evaluation.source import Source
+from scholarbase.library import Library
 from scholarbase.models import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.progress import Reporter, SilentReporter
 
 CUTOFFS: Final = (25, 100)
-CONCURRENCY: Final = 4
-"""Queries whose neighbours are asked for at once."""
+OVER_HTTP: Final = 4
+"""Queries whose neighbours are asked of a server at once. In the process a walk holds the interpreter's lock most of
+the time: there it is one after the other, and four at once were no faster."""
 _TOO_LARGE: Final = "walks more than"
 """What an expansion says that is refused for its size, and no other refusal does."""
 
@@ -143,7 +145,7 @@ def expansion_ceiling(
     *,
     hops: int = 1,
     direction: Direction = "both",
-    concurrency: int = CONCURRENCY,
+    concurrency: int | None = None,
     reporter: Reporter | None = None,
 ) -> OracleRow:
     """Recall of the first ``n`` and of everything within so many hops of them along citations.
@@ -163,7 +165,7 @@ def expansion_table(
     n: int,
     *,
     hops: int = 2,
-    concurrency: int = CONCURRENCY,
+    concurrency: int | None = None,
     reporter: Reporter | None = None,
 ) -> OracleTable:
     """The first ``n`` alone; with their citations, their references and both; and, where ``hops`` is 2, with
@@ -195,13 +197,15 @@ def _expansions(
     run: Run,
     n: int,
     steps: Sequence[tuple[int, Direction]],
-    concurrency: int,
+    concurrency: int | None,
     reporter: Reporter | None,
 ) -> dict[str, dict[str, _Reach]]:
     """What each step reaches of each query, by the step's name and the query's id."""
     _check_depth(run, n)
     if n > MAX_IDS:
         raise InvalidRequest(f"n is {n}: an expansion starts from {MAX_IDS} papers at most.")
+    if concurrency is None:
+        concurrency = 1 if isinstance(source, Library) else OVER_HTTP
     if concurrency < 1:
         raise InvalidRequest(f"concurrency is {concurrency}: it must be 1 or more.")
     snapshot = source.snapshot()["snapshot"]

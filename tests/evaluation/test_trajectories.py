@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,16 +14,18 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.calls import TOOLS, TrajectoryWriter, read_trajectory
+from scholarbase.evaluation.calls import KEYS, TOOLS, TrajectoryWriter, read_trajectory
 from scholarbase.evaluation.efficiency import efficiency, recall_by_call
 from scholarbase.evaluation.queries import Answer, Query, QuerySet
 from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, Run, RunManifest, read_run
 from scholarbase.evaluation.source import Source
 from scholarbase.evaluation.trajectories import run_from_trajectory
 from scholarbase.library import Library
+from tests.conftest import ROOT
 
 HELD = ["arXiv:1706.03762", "arXiv:2204.02311", "arXiv:2205.01068", "arXiv:2211.05100", "arXiv:2302.13971"]
 ABSENT = "arXiv:2401.99999"
+PAGE = ROOT / "docs" / "trajectories.md"
 
 Lines = Sequence[dict[str, Any]]
 
@@ -454,3 +457,53 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
     assert len(calls) == 60
     for query_id in ("q0", "q1", "q2"):
         assert [c.call for c in calls if c.query_id == query_id] == list(range(1, 21))
+
+
+# -- the page -------------------------------------------------------------------------------------------
+
+
+def block(language: str) -> str:
+    """The only block of that language in docs/trajectories.md."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+    return str(found)
+
+
+def test_the_page_describes_every_key_and_tool() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    keys = re.search(r"^\| key \| what \|$(.*?)^$", page, re.S | re.M)
+    tools = re.search(r"^\| tool \| kind \|.*?$(.*?)^$", page, re.S | re.M)
+    assert keys is not None
+    assert tools is not None
+    assert sorted(re.findall(r"^\| `(\w+)` \|", keys[1], re.M)) == sorted(KEYS)
+    rows = re.findall(r"^\| (`.*?`) \| `(\w+)` \|", tools[1], re.M)
+    assert {name: kind for names, kind in rows for name in re.findall(r"\w+", names)} == TOOLS
+
+
+def test_the_page_describes_what_is_counted(sample: Library, tmp_path: Path) -> None:
+    run = run_of(sample, tmp_path, [call("q1", "answer", HELD)], [HELD])
+    assert run.manifest.search is not None
+    page = PAGE.read_text(encoding="utf-8")
+    counted = page[page.index("`manifest.search` of the run") : page.index("## Efficiency")]
+    described = {
+        name for row in re.findall(r"^\| (`.*?) \|", counted, re.M) for name in re.findall(r"\w+", row)
+    }
+    assert described == set(run.manifest.search)
+
+
+def test_the_example_of_the_page_is_what_the_sample_answers(sample: Library, tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text(block("jsonl"))
+    search, expand, answer = read_trajectory(path)
+    arguments = search.arguments
+    hits = sample.search(arguments["q"], limit=arguments["limit"]).results
+    assert search.ids == tuple(hit.paper.id for hit in hits)
+    assert search.query == arguments["q"]
+    neighbours = sample.expand(expand.arguments["seeds"], direction=expand.arguments["direction"]).results
+    assert expand.ids == tuple(neighbour.paper.id for neighbour in neighbours)
+    assert answer.ids == search.ids[:3]
+
+
+def test_the_recording_of_the_page_runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(block("python").replace("http://127.0.0.1:8000", server), {})
+    assert [c.kind for c in read_trajectory(tmp_path / "calls.jsonl")] == ["search", "expand", "answer"]
