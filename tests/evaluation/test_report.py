@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest, RunExists, RunMismatch
-from scholarbase.evaluation.measures import DEFAULT_MEASURES
+from scholarbase.evaluation.measures import DEFAULT_MEASURES, Over
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.contents import OVER, Measured, at_least, labels, results
 from scholarbase.evaluation.report.page import build, to_html, to_markdown
@@ -175,7 +175,7 @@ def csv_rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize(("over", "by_hand"), [("all", R_ALL), ("held", R_HELD)])
 def test_every_form_has_the_numbers_counted_by_hand(
-    written: Path, over: str, by_hand: dict[str, list[float]]
+    written: Path, over: Over, by_hand: dict[str, list[float]]
 ) -> None:
     page = Page((written / "report.html").read_text())
     markdown = (written / "report.md").read_text().partition(f"over {OVER[over]}")[2]
@@ -197,7 +197,9 @@ def test_every_form_has_the_numbers_counted_by_hand(
             == (f"**{mean:.3f}**" if best else f"{mean:.3f}") + f" {interval}"
         )
         in_latex = rf"\textbf{{{mean:.3f}}}" if best else f"{mean:.3f}"
-        assert rf"{in_latex} {{\footnotesize {interval}}}" in latex
+        row_in_latex, below = latex.split(f"    {name} & ")[1].splitlines()[:2]
+        assert row_in_latex.removesuffix(r" \\").split(" & ")[column - 1] == in_latex
+        assert below.removesuffix(r" \\[2pt]").split("& ")[column] == rf"{{\scriptsize {interval}}} "
 
 
 def test_every_table_is_the_same_on_the_page_and_in_its_file(written: Path) -> None:
@@ -398,7 +400,9 @@ def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
     assert float(efficiency["agent"]["Expansion calls"]) == 1 / 4
     assert float(efficiency["agent"]["Candidates"]) == 5 / 4
     failed = [(row[0], row[1], row[3]) for row in page.tables["failed-queries"][1:]]
-    assert failed == [("first", "q4", "2"), ("agent", "q2", "2"), ("agent", "q3", "0"), ("agent", "q4", "0")]
+    assert failed == [("agent", "q2", "2"), ("agent", "q3", "0"), ("agent", "q4", "0")]
+    # The plain search found none of q4's answers.
+    assert [row[1] for row in page.tables["failures"][1:]] == ["1", "3"]
     assert "recall-by-call" in page.ids
     assert next(p for p in report.plots if p.name == "recall-by-call").pdf().startswith(b"%PDF")
 

@@ -65,8 +65,9 @@ def write_report(
         _write(report, building)
         _replace(building, folder)
     except OSError as error:
-        shutil.rmtree(building, ignore_errors=True)
         raise StorageError(f"The report cannot be written to {folder}: {error}.") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
     return folder / PAGE
 
 

@@ -19,9 +19,9 @@ FIGURES: Final = {
     "candidates": ("Candidates", 1),
     "recall_100": ("R@100", 3),
     "recall": ("R@All", 3),
-    "recall_100_per_100": ("R@100 per 100 candidates", 3),
     "seconds": ("Seconds", 2),
     "tokens": ("Tokens", 0),
+    "recall_100_per_100": ("R@100 per 100 candidates", 3),
 }
 """Figures of :class:`Efficiency` to their headings and the digits shown."""
 
@@ -35,18 +35,23 @@ def agent_tables(measured: Measured) -> list[Table]:
     """The efficiency of every run, plain searches among them, and the questions of which agents found nothing."""
     found = [efficiency(run) for run in measured.runs]
     tables = [_efficiency(measured, found), _failures(measured, found)]
-    if any(each.failures for each in found):
-        tables.append(_failed_queries(measured, found))
-    return tables
+    failed = _failed_queries(measured, found)
+    return [*tables, failed] if failed.rows else tables
 
 
 def _efficiency(measured: Measured, found: list[Efficiency]) -> Table:
-    shown = [name for name in FIGURES if any(each.means[name] is not None for each in found)]
+    # A column that is nothing for every run would only make a wide table wider.
+    rare = ("inspect_calls", "failed_calls")
+    shown = [
+        name
+        for name in FIGURES
+        if any(each.means[name] if name in rare else each.means[name] is not None for each in found)
+    ]
     return table(
         "efficiency",
         "What the calls cost and what they found, mean over queries",
         ["Run"],
-        [FIGURES[name][0] for name in shown] + ["R@100 per 100 candidates, pooled"],
+        [FIGURES[name][0] for name in shown] + ["The same, pooled"],
         [
             [
                 Cell(label),
@@ -58,7 +63,8 @@ def _efficiency(measured: Measured, found: list[Efficiency]) -> Table:
         [
             "A plain search counts as one search call a query. Candidates: distinct papers that search and expansion "
             "calls found. R@100 per 100 candidates is a mean over the queries that saw any; pooled, it is the mean "
-            "R@100 divided by the mean hundreds of candidates."
+            "R@100 divided by the mean hundreds of candidates. Inspections and failed calls have a column where there "
+            "were any."
         ],
     )
 
@@ -100,12 +106,13 @@ def _failed_queries(measured: Measured, found: list[Efficiency]) -> Table:
                 for count in (failure.candidates, failure.calls, failure.answers, failure.held)
             ),
         ]
-        for label, each in zip(measured.labels, found, strict=True)
+        for label, run, each in zip(measured.labels, measured.runs, found, strict=True)
+        if run.manifest.kind == "trajectory"
         for failure in each.failures
     ]
     return table(
         "failed-queries",
-        "Queries of which no answer was found, one by one",
+        "Queries of which an agent found no answer",
         ["Run", "Id", "Query"],
         ["Candidates seen", "Calls", "Answers", "Answers held"],
         rows,

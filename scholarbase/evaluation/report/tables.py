@@ -222,7 +222,7 @@ def to_latex(made: Table) -> str:
         r"    \toprule",
         "    " + " & ".join(latex_text(column.heading) for column in made.columns) + r" \\",
         r"    \midrule",
-        *("    " + " & ".join(map(_latex_cell, row)) + r" \\" for row in made.rows),
+        *(line for row in made.rows for line in _latex_row(row)),
         r"    \bottomrule",
         r"  \end{tabular}",
         *(f"  \\par\\smallskip\\footnotesize {latex_text(note)}" for note in made.notes),
@@ -231,12 +231,19 @@ def to_latex(made: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _latex_row(row: Sequence[Cell]) -> list[str]:
+    """The row, and where it has intervals a line of them below: side by side they are too wide for a page."""
+    lines = ["    " + " & ".join(map(_latex_cell, row)) + r" \\"]
+    if any(cell.interval for cell in row):
+        below = (f"{{\\scriptsize {cell.interval}}}" if cell.interval else "" for cell in row)
+        lines.append("    " + " & ".join(below).strip() + r" \\[2pt]")
+    return lines
+
+
 def _latex_cell(cell: Cell) -> str:
     shown = latex_text(cell.shown)
     shown = f"\\textbf{{{shown}}}" if cell.best else shown
     if cell.mark:
         shown += f"\\textsuperscript{{{latex_text(cell.mark)}}}"
     # A bracket at the start of a row would be read as the option of the line break before it.
-    if cell.interval:
-        shown += f" {{\\footnotesize {cell.interval}}}"
     return f"{{}}{shown}" if shown.startswith("[") else shown
