@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -261,6 +262,13 @@ def test_an_expansion_refused_as_too_large_is_counted_and_said(
     assert whole.rows[4].recall is not None
     assert near.recall <= far.recall <= whole.rows[4].recall
     assert f"for {far.refused} of 6 queries the expansion was refused as too large" in table.notes[0]
+    gained = 0.0
+    for query in searched.queries:
+        alone, _, _, near, far = expansion_table(sample, replace(searched, queries=(query,)), 5).rows
+        if far.refused:
+            assert (far.recall, far.held, far.candidates) == (near.recall, near.held, near.candidates)
+            gained += (near.recall or 0.0) - (alone.recall or 0.0)
+    assert gained > 0
     monkeypatch.setattr(citations, "MAX_STEPS", 0)
     row = expansion_ceiling(sample, searched, 5)
     assert (row.recall, row.candidates, row.refused) == (whole.rows[0].recall, whole.rows[0].candidates, 5)
