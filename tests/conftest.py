@@ -103,7 +103,7 @@ def sample_rows(dataset: str) -> Iterator[dict[str, Any]]:
 
 
 def run_cli(
-    *arguments: str | Path, timeout: float = 120, **environment: str
+    *arguments: str | Path, timeout: float = 120, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """The real command line in a process of its own."""
     return subprocess.run(
@@ -111,6 +111,7 @@ def run_cli(
         capture_output=True,
         text=True,
         timeout=timeout,
+        cwd=cwd,
         env=os.environ | environment,
         check=False,
     )

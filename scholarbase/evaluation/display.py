@@ -32,7 +32,8 @@ def _console() -> Console:
 def _cell(interval: Interval) -> str:
     if not interval.n:
         return "–"
-    return f"{interval.mean:.3f} [dim]{interval.low:.3f}–{interval.high:.3f}[/dim]"
+    # On two lines: a terminal of 80 columns has room for six of them beside each other.
+    return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}–{interval.high:.3f}[/dim]"
 
 
 def _number(value: float | None) -> str:
@@ -55,7 +56,7 @@ def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
             for name, heading in names.items():
                 # R@All never goes without its depth: in the heading where the runs share it, else in the cell.
                 label = evaluation.label(name) if name in values else heading
-                depth = "" if label == heading else f" [dim](depth {evaluation.depth:,})[/dim]"
+                depth = "" if label == heading else f"\n[dim]depth {evaluation.depth:,}[/dim]"
                 cells.append(_cell(values[name]) + depth if name in values else "–")
             table.add_row(escape(run.name), *cells)
         console.print(table)
@@ -83,7 +84,8 @@ def _about(manifest: RunManifest) -> str:
 
 def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
     """One row a group of a run's queries."""
-    table = Table(by, "queries", *evaluation.measures, box=None, header_style="bold", pad_edge=False)
+    headings = [evaluation.label(name) for name in evaluation.measures]
+    table = Table(by, "queries", *headings, box=None, header_style="bold", pad_edge=False)
     for group in break_down(run, evaluation, by):
         cells = (_cell(group.values[name]) for name in evaluation.measures)
         table.add_row(escape(group.label), f"{group.n:,}", *cells)

@@ -1,0 +1,235 @@
+"""``scholarbase eval`` as a user meets it: real commands over the sample and its 40 questions."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import pytrec_eval
+
+from scholarbase.evaluation.runs import read_run
+from scholarbase.ingest.job import ingest
+from tests.conftest import SAMPLE, run_cli
+
+QUERIES = SAMPLE / "queries.jsonl"
+
+
+def evaluate(*arguments: str | Path, cwd: Path, status: int = 0) -> CompletedProcess[str]:
+    done = run_cli("eval", *arguments, cwd=cwd)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> Path:
+    """A folder with two runs of the sample's questions: BM25 and FTS5."""
+    folder = tmp_path_factory.mktemp("evaluation")
+    for engine in ("bm25", "fts5"):
+        where = ["--library", sample_library, "--mode", "sparse", "--engine", engine]
+        evaluate("run", QUERIES, *where, "--name", engine, cwd=folder)
+    return folder
+
+
+def mean_by_trec_eval(run: Path, measure: str) -> float:
+    """What trec_eval makes of the run's own two files."""
+    with gzip.open(run / "run.trec.gz", "rt") as lines:
+        ranking = pytrec_eval.parse_run(lines)
+    with gzip.open(run / "qrels.trec.gz", "rt") as lines:
+        qrels = pytrec_eval.parse_qrel(lines)
+    values = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(ranking)
+    name = measure.replace(".", "_")
+    return sum(values[query][name] if query in values else 0.0 for query in qrels) / len(qrels)
+
+
+def test_one_command_searches_measures_and_reports(tmp_path: Path, sample_library: Path) -> None:
+    done = evaluate(
+        "run",
+        QUERIES,
+        "--library",
+        sample_library,
+        "--mode",
+        "sparse",
+        "--report",
+        "report",
+        "--json",
+        cwd=tmp_path,
+    )
+    [run] = json.loads(done.stdout)["runs"]
+    found = run["measures"]["all"]["R@100"]["mean"]
+    assert found == pytest.approx(mean_by_trec_eval(tmp_path / "runs" / "sample-sparse", "recall.100"))
+    assert run["answers"]["by_id"] == run["answers"]["answers"] == 229
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert f"{found:.3f}" in page
+
+
+def test_the_same_command_again_searches_nothing(work: Path, sample_library: Path) -> None:
+    manifest = (work / "runs" / "bm25" / "manifest.json").read_bytes()
+    where = ["--library", sample_library, "--mode", "sparse", "--engine", "bm25"]
+    done = evaluate("run", QUERIES, *where, "--name", "bm25", cwd=work)
+    assert "nothing to search for" in done.stderr
+    assert (work / "runs" / "bm25" / "manifest.json").read_bytes() == manifest
+
+
+def test_over_http_the_files_are_the_same(work: Path, server: str) -> None:
+    where = ["--url", server, "--mode", "sparse", "--engine", "bm25", "--out", "over-http"]
+    evaluate("run", QUERIES, *where, "--name", "bm25", cwd=work)
+    here, there = (read_run(work / folder / "bm25").manifest for folder in ("runs", "over-http"))
+    assert here.files == there.files
+    assert here.identity == there.identity
+
+
+def test_show_prints_what_trec_eval_finds(work: Path) -> None:
+    done = evaluate("show", "runs/bm25", "runs/fts5", "--measure", "nDCG@10", "--by", "year", cwd=work)
+    for name in ("bm25", "fts5"):
+        value = mean_by_trec_eval(work / "runs" / name, "ndcg_cut.10")
+        assert re.search(rf"^{name} +{value:.3f}", done.stdout, re.M), done.stdout
+    years = re.findall(r"^(20\d\d) +(\d+) ", done.stdout, re.M)
+    dates = [json.loads(line)["date"][:4] for line in QUERIES.read_text().splitlines()]
+    assert dict(years) == {year: str(dates.count(year)) for year in dates}
+
+
+def test_compare_sets_two_rankings_side_by_side(work: Path) -> None:
+    query = json.loads(QUERIES.read_text().splitlines()[0])
+    done = evaluate(
+        "compare", "runs/bm25", "runs/fts5", "--query", query["query_id"], "--depth", "3", cwd=work
+    )
+    assert "engine: bm25 → fts5" in done.stdout
+    assert query["final_query"][:40] in done.stdout
+    assert "★" in done.stdout
+    gained, lost, same = map(int, re.findall(r"^R@100 .* (\d+) +(\d+) +(\d+) *$", done.stdout, re.M)[0])
+    assert gained + lost + same == 40
+
+
+def test_report_writes_every_form(work: Path) -> None:
+    evaluate("report", "runs/bm25", "runs/fts5", "--out", "both", "--title", "Two engines", cwd=work)
+    names = {path.relative_to(work / "both").as_posix() for path in (work / "both").rglob("*.*")}
+    assert {"report.html", "report.md", "tables/results-all.csv", "tables/results-all.tex"} <= names
+    assert "Two engines" in (work / "both" / "report.md").read_text()
+
+
+def test_oracle_shows_ceilings_that_are_no_lower_than_the_runs(work: Path, sample_library: Path) -> None:
+    done = evaluate(
+        "oracle", "runs/bm25", "runs/fts5", "--library", sample_library, "--hops", "1", "--json", cwd=work
+    )
+    *_, union, expansion = json.loads(done.stdout)
+    rows = {row["name"]: row["recall"] for row in union["rows"]}
+    assert rows["bm25"] == pytest.approx(mean_by_trec_eval(work / "runs" / "bm25", "recall.100"))
+    assert rows["bm25 + fts5"] >= max(rows["bm25"], rows["fts5"])
+    alone, *further = [row["recall"] for row in expansion["rows"]]
+    assert alone == rows["bm25"]
+    assert all(recall >= alone for recall in further)
+
+
+def test_a_run_that_is_imported_measures_as_it_did(work: Path, sample_library: Path) -> None:
+    shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
+    done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
+    [run] = json.loads(done.stdout)["runs"]
+    assert run["name"] == "theirs"
+    assert run["measures"]["all"]["R@25"]["mean"] == pytest.approx(
+        mean_by_trec_eval(work / "runs" / "bm25", "recall.25")
+    )
+
+
+def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
+    query = json.loads(QUERIES.read_text().splitlines()[0])
+    found, answered = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
+    calls = [
+        {"query_id": query["query_id"], "tool": "search_papers", "arguments": {"q": "llm"}, "ids": found},
+        {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answered},
+    ]
+    (work / "agent.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
+    options = ["--library", sample_library, "--json", "--measure", "R@100"]
+    for ranking, count in (("answer", 2), ("answer-only", 1)):
+        done = evaluate(
+            "trajectory", "agent.jsonl", QUERIES, *options, "--ranking", ranking, "--name", ranking, cwd=work
+        )
+        [run] = json.loads(done.stdout)["runs"]
+        share = count / len(query["answer_arxiv_ids"]) / 40
+        assert run["measures"]["all"]["R@100"]["mean"] == pytest.approx(share)
+
+
+def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> None:
+    shutil.copy(QUERIES, work / "queries.jsonl")
+    (work / "sweep.toml").write_text(
+        'queries = "queries.jsonl"\nmeasure = "R@25"\n[grid]\nmode = ["sparse"]\nengine = ["fts5"]\n'
+        "fts5_title_weight = [1.0, 4.0]\n"
+    )
+    done = evaluate("sweep", "sweep.toml", "--library", sample_library, cwd=work)
+    assert "SCHOLARBASE_FTS5_TITLE_WEIGHT=" in done.stdout
+    result = json.loads((work / "sweep" / "sweep.json").read_text())
+    assert not set(result["tune_queries"]) & set(result["test_queries"])
+    assert len(result["tune_queries"]) + len(result["test_queries"]) == 40
+    with (work / "sweep" / "grid.csv").open() as lines:
+        rows = [line for line in csv.reader(lines) if line and not line[0].startswith("#")]
+    assert len(rows) == 1 + 2
+
+
+BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"], "final_answer_count": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(BAD + '{"query_id": "b", "final\n', r"line 2", id="a broken line"),
+        pytest.param("id,query,answrs\n1,x,1706.03762\n", r"'?answrs'?.*answers", id="an unknown column"),
+        pytest.param(BAD + BAD, r"'?a'?.*line 1", id="duplicate ids"),
+        pytest.param(BAD.replace('["1706.03762"]', "[]"), r"line 1.*without an answer", id="no answers"),
+        pytest.param(BAD.replace('"x"', '" "'), r"line 1", id="an empty query"),
+        pytest.param(
+            BAD.replace("1706.03762", "2401.99999"), r"2401\.99999|not in this library", id="another world"
+        ),
+        pytest.param(BAD.replace("1706.03762", "W2741809807"), r"W2741809807", id="an id of no form"),
+        pytest.param("", r"empty", id="an empty file"),
+    ],
+)
+def test_a_bad_query_file_is_one_clear_sentence(
+    content: str, said: str, tmp_path: Path, sample_library: Path
+) -> None:
+    (tmp_path / "bad.jsonl").write_text(content)
+    done = evaluate("run", "bad.jsonl", "--library", sample_library, cwd=tmp_path, status=13)
+    sentence = done.stderr.splitlines()[-1]
+    assert sentence.startswith("scholarbase: ")
+    assert re.search(said, sentence), sentence
+    assert not (tmp_path / "runs").exists(), "nothing was searched, and nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["show", "nowhere"], 12, "No run at nowhere"),
+        (["show", "runs/bm25", "--measure", "R@1000"], 2, "--limit"),
+        (["show", "runs/bm25", "--measure", "Recal@10"], 2, "Recal@10"),
+        (["show", "runs/bm25", "--by", "colour"], 2, "colour"),
+        (["compare", "runs/bm25", "runs/fts5", "--query", "no-such"], 2, "no-such"),
+        (["run", str(QUERIES), "--mode", "sparse,sparce"], 2, "sparce"),
+        (["run", "nowhere.jsonl"], 13, "nowhere.jsonl"),
+        (["run", str(QUERIES), "--mode", "dense"], 2, "dense"),
+        (["run", str(QUERIES), "--name", "bm25", "--mode", "sparse", "--limit", "7"], 12, "--restart"),
+        (["run", str(QUERIES), "--pool"], 13, "pool"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
+)
+def test_a_mistake_is_one_clear_sentence(
+    arguments: list[str], status: int, said: str, work: Path, sample_library: Path
+) -> None:
+    where = ["--library", sample_library] if arguments[0] == "run" else []
+    done = evaluate(*arguments, *where, cwd=work, status=status)
+    assert said in done.stderr.splitlines()[-1]
+
+
+def test_runs_of_two_snapshots_are_not_compared_unless_told(work: Path, tmp_path: Path) -> None:
+    ingest([SAMPLE / "arxiv"], tmp_path / "library")
+    where = ["--library", tmp_path / "library", "--mode", "sparse", "--out", tmp_path]
+    evaluate("run", QUERIES, *where, "--name", "arxiv-alone", cwd=work)
+    for command in (["compare"], ["report", "--out", tmp_path / "report"]):
+        runs = ["runs/bm25", tmp_path / "arxiv-alone"]
+        refused = evaluate(*command, *runs, cwd=work, status=12)
+        assert "--across-snapshots" in refused.stderr
+        evaluate(*command, *runs, "--across-snapshots", cwd=work)
