@@ -409,11 +409,14 @@ def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
 
 def test_figures_are_beside_a_query_set_only_where_it_is_the_published_one() -> None:
     whole = {"name": "scifact", "count": 300}
-    found = published(whole)
+    found = published(whole, "1")
     assert found is not None
     assert found.figures[0].values == {"nDCG@10": 0.679, "R@100": 0.925}
-    assert published(whole | {"count": 299}) is None
-    assert published({"name": "autoscholar", "count": 659, "format": "scholarquest"}) is None
+    assert published(whole | {"count": 299}, "1") is None
+    assert published({"name": "autoscholar", "count": 659, "format": "scholarquest"}, "q") is None
+    agents = published({"name": "test", "count": 1111}, "BQ_000002")
+    assert agents is not None
+    assert agents.shown == "ScholarQuest"
     assert all(figure.source and figure.url for c in COLLECTIONS for figure in c.figures)
 
 

@@ -55,7 +55,7 @@ def write_report(
         StorageError: the folder cannot be written.
     """
     _check(runs, drill_down, across_snapshots)
-    folder = Path(folder)
+    folder = Path(folder).absolute()
     _check_place(folder)
     report = build(Measured.of(runs, measures), title, drill_down)
     building = folder.with_name(f".{folder.name}.writing")

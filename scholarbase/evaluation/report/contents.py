@@ -250,7 +250,7 @@ def timing(measured: Measured) -> Table | None:
 
 def beside_published(measured: Measured) -> Table | None:
     """Our figures beside published ones, each with its source; None where the query set has none."""
-    collection = published(measured.runs[0].manifest.queries)
+    collection = published(measured.runs[0].manifest.queries, measured.runs[0].queries[0].id)
     if collection is None:
         return None
     measures = [m for m in measured.measures if any(m in figure.values for figure in collection.figures)]

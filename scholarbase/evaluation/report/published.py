@@ -23,10 +23,12 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A query set that has published figures: told by a word of its name and by how many queries it has, so that
-    a part of it, or another set in its file format, is not held beside figures of the whole."""
+    """A query set that has published figures: told by a word of its name, or by how its query ids begin, and by how
+    many queries it has, so that a part of it, or another set in its file format, is not held beside figures of the
+    whole."""
 
     word: str
+    prefix: str
     queries: int
     shown: str
     figures: tuple[Published, ...]
@@ -48,12 +50,19 @@ _LEADERBOARD: Final = (
 COLLECTIONS: Final = (
     Collection(
         "scifact",
+        "",
         300,
         "BEIR SciFact, test",
         (
             Published("Lucene BM25, one field", {"nDCG@10": 0.679, "R@100": 0.925}, *_PYSERINI),
             Published("Lucene BM25, title and text apart", {"nDCG@10": 0.665, "R@100": 0.908}, *_PYSERINI),
-            Published("BGE-M3 dense", {"nDCG@10": 0.644, "R@100": 0.904}, *_PYSERINI),
+            Published(
+                "BGE-M3 dense",
+                {"nDCG@10": 0.644, "R@100": 0.904},
+                "MTEB's results (Muennighoff et al. 2023, arXiv:2210.07316)",
+                "https://github.com/embeddings-benchmark/results/blob/main/results/BAAI__bge-m3/"
+                "5617a9f61b028005a4858fdac845db406aefb181/SciFact.json",
+            ),
             Published("BGE-base-en-v1.5", {"nDCG@10": 0.741, "R@100": 0.967}, *_PYSERINI),
             Published(
                 "SPLADE-distil CoCodenser Medium",
@@ -67,6 +76,7 @@ COLLECTIONS: Final = (
     ),
     Collection(
         "scholarquest",
+        "BQ_",
         1111,
         "ScholarQuest",
         (
@@ -83,10 +93,12 @@ COLLECTIONS: Final = (
 )
 
 
-def published(queries: Mapping[str, Any]) -> Collection | None:
-    """The collection that a run's query set (``manifest.queries``) is, where it has published figures."""
+def published(queries: Mapping[str, Any], first_id: str) -> Collection | None:
+    """The collection that a run's query set (``manifest.queries``, and the id of its first query) is, where it has
+    published figures."""
     name = str(queries.get("name", "")).casefold()
-    return next(
-        (c for c in COLLECTIONS if c.word in name and queries.get("count") == c.queries),
-        None,
-    )
+    for collection in COLLECTIONS:
+        known = collection.word in name or (collection.prefix and first_id.startswith(collection.prefix))
+        if known and queries.get("count") == collection.queries:
+            return collection
+    return None

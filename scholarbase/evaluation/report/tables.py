@@ -128,7 +128,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 # -- Markdown -------------------------------------------------------------------------------------------
 
-_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|$~^-])")
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]|$~]|^[#+-]|(?<=\d)\.(?= ))")
 _MARKDOWN_HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
