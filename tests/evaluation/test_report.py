@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, RunExists, RunMismatch
+from scholarbase.errors import InvalidRequest, RunExists, RunMismatch, StorageError
 from scholarbase.evaluation.measures import DEFAULT_MEASURES, Over
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.contents import OVER, Measured, at_least, labels, results
@@ -381,6 +381,13 @@ def test_nothing_but_a_report_is_replaced(two: list[Run], written: Path, tmp_pat
     assert "After" in (tmp_path / "r" / "report.html").read_text()
     assert not (tmp_path / "r" / "tables" / "old.csv").exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["notes", "r"]
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_report(two[:1], tmp_path / "file" / "r", measures=["R@25"])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
