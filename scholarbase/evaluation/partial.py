@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
@@ -53,6 +53,14 @@ def judged_sha256(queries: Sequence[JudgedQuery]) -> str:
     for query in queries:
         digest.update(orjson.dumps(asdict(query), option=orjson.OPT_APPEND_NEWLINE))
     return digest.hexdigest()
+
+
+def _facts(manifest: RunManifest, queries: Sequence[JudgedQuery]) -> dict[str, str]:
+    return {"identity": manifest.identity, "judged": judged_sha256(queries)}
+
+
+def _same(stored: dict[str, Any], manifest: RunManifest, queries: Sequence[JudgedQuery]) -> bool:
+    return all(stored[name] == value for name, value in _facts(manifest, queries).items())
 
 
 class Partial:
@@ -121,38 +129,59 @@ class Partial:
             RunDamaged: what is done cannot be read.
             StorageError: the folder cannot be written.
         """
-        facts = {"identity": manifest.identity, "judged": judged_sha256(queries)}
         about = self.path / MANIFEST
         if restart:
             self.clear()
-        if about.is_file():
-            self._check(about, facts)
+        if (stored := self._stored()) is not None:
+            if not _same(stored, manifest, queries):
+                raise RunExists(
+                    f"At {self.folder} stands the unfinished run of other settings, queries or another snapshot "
+                    f"({stored['manifest']['command']}): finish that one, give another name or folder, or begin "
+                    "again with --restart."
+                )
             self._read({query.id for query in queries})
         else:
             self.clear()
             with storage_errors(about):
                 unfinished = about.with_suffix(".new")
-                unfinished.write_bytes(orjson.dumps(facts | {"manifest": asdict(manifest)}))
+                unfinished.write_bytes(
+                    orjson.dumps(
+                        _facts(manifest, queries) | {"replace": restart, "manifest": asdict(manifest)}
+                    )
+                )
                 unfinished.rename(about)
         with storage_errors(self.path / RESULTS):
             self._results = os.open(
                 self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
             )
 
-    def _check(self, about: Path, facts: dict[str, str]) -> None:
+    def holds(
+        self, manifest: RunManifest, queries: Sequence[JudgedQuery], *, replacing: bool = False
+    ) -> bool:
+        """Whether the unfinished run of this identity stands here; ``replacing``: and was begun to replace another.
+
+        Raises:
+            RunDamaged: what stands here cannot be read.
+        """
+        stored = self._stored()
+        return (
+            stored is not None and _same(stored, manifest, queries) and (stored["replace"] or not replacing)
+        )
+
+    def _stored(self) -> dict[str, Any] | None:
+        """What the unfinished run began with, None where there is none."""
+        about = self.path / MANIFEST
         try:
             stored = orjson.loads(about.read_bytes())
-            same = all(stored[name] == value for name, value in facts.items())
-            command = stored["manifest"]["command"]
+            _ = stored["identity"], stored["judged"], stored["replace"], stored["manifest"]["command"]
+        except FileNotFoundError:
+            return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunDamaged(
                 f"{about} is not what an unfinished run begins with ({error}): begin again with --restart."
             ) from error
-        if not same:
-            raise RunExists(
-                f"At {self.folder} stands the unfinished run of other settings, queries or another snapshot "
-                f"({command}): finish that one, give another name or folder, or begin again with --restart."
-            )
+        else:
+            return dict(stored)
 
     def _read(self, known: set[str]) -> None:
         path = self.path / RESULTS

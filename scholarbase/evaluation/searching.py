@@ -8,16 +8,14 @@ which queries were asked together, or on whether the library is here or behind a
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from scholarbase import __version__
 from scholarbase.errors import (
     EvaluationError,
     InvalidRequest,
@@ -26,6 +24,14 @@ from scholarbase.errors import (
     RunDamaged,
     RunExists,
     ScholarBaseError,
+)
+from scholarbase.evaluation.asking import (
+    Asked,
+    SearchSettings,
+    check_modes,
+    default_name,
+    manifest_of,
+    searches,
 )
 from scholarbase.evaluation.partial import Found, Partial, storage_errors
 from scholarbase.evaluation.queries import QuerySet
@@ -42,29 +48,17 @@ from scholarbase.evaluation.runs import (
     write_run,
 )
 from scholarbase.evaluation.source import Source
-from scholarbase.indexes import query_syntax
 from scholarbase.library import Library
-from scholarbase.models import (
-    MAX_LIMIT,
-    Engine,
-    Filters,
-    Mode,
-    Paper,
-    SearchRequest,
-    SearchResponse,
-    date_bounds,
-)
+from scholarbase.models import MAX_LIMIT, Paper, SearchRequest, SearchResponse
 from scholarbase.progress import Reporter, SilentReporter, Tracker
+
+__all__ = ["SearchSettings", "check_modes", "default_name", "run_searches"]
 
 log = logging.getLogger("scholarbase.evaluation")
 
-MAX_DEPTH: Final = 10_000
-"""Results of a query: as deep as paging goes."""
 NOTED_RESULTS: Final = 20
 """First results of each query whose title and year a run keeps."""
 PAPERS_AT_ONCE: Final = 1000
-QUERY_DATE: Final = "query"
-"""The value of ``to`` that stands for each query's own date."""
 
 
 class Load(NamedTuple):
@@ -80,74 +74,6 @@ only get in each other's way (50,000 papers, two cores: 80 dense queries/s with 
 OVER_HTTP: Final = Load(4, 8)
 """Over HTTP a call's own cost is shared and the server kept busy, and a batch still ends soon on a slow server
 (the same library: 22 sparse queries/s one by one, 230 with two threads of batches of 8, 340 with four)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSettings:
-    """What every search of a run is told.
-
-    Args:
-        mode: None is the best that the library has.
-        engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
-        limit: results of each query, 1 to 10,000. Fewer come where paging ends before: a hybrid search ends at the
-            server's ``fusion_depth``.
-        exact: search dense vectors without approximation.
-        to: no paper later than this date (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``), or than each query's own
-            (``"query"``).
-        pool: search in each query's candidate pool alone.
-
-    Raises:
-        InvalidRequest: a value that cannot be right.
-    """
-
-    mode: Mode | None = None
-    engine: Engine | None = None
-    limit: int = 100
-    exact: bool = False
-    to: str | None = None
-    pool: bool = False
-
-    def __post_init__(self) -> None:
-        # The request checks mode, engine and exact, and says what is wrong with them.
-        SearchRequest("a query", mode=self.mode, engine=self.engine, exact=self.exact)
-        if (
-            isinstance(self.limit, bool)
-            or not isinstance(self.limit, int)
-            or not 1 <= self.limit <= MAX_DEPTH
-        ):
-            raise InvalidRequest(
-                f"limit is {self.limit!r}: it must be a whole number from 1 to {MAX_DEPTH}, as deep as paging goes."
-            )
-        if self.to is not None and self.to != QUERY_DATE:
-            date_bounds(self.to, "to")
-        if not isinstance(self.pool, bool):
-            raise InvalidRequest(f"pool is {self.pool!r}: it must be true or false.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as the run's manifest has them."""
-        return asdict(self)
-
-
-class _Asked(NamedTuple):
-    """A query, and the search that is made for it; None where no paper can be found."""
-
-    query_id: str
-    request: SearchRequest | None
-
-
-def default_name(queries: QuerySet, mode: Mode | None, engine: Engine | None = None) -> str:
-    """A name for a run that is fit for a file: the query set's, the mode, and the engine where one is named."""
-    parts = [queries.name, mode or "best", *([engine] if engine else [])]
-    return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.") or "run"
-
-
-def check_modes(source: Source, modes: Sequence[Mode | None], engine: Engine | None = None) -> list[Mode]:
-    """Search once in every mode, and tell which mode each of them is: None is the best that the library has.
-
-    Raises:
-        UnsupportedMode: the library cannot be searched that way; also what else a search raises.
-    """
-    return [source.search("search", mode=mode, engine=engine, limit=1, fields=["id"]).mode for mode in modes]
 
 
 def run_searches(
@@ -191,19 +117,28 @@ def run_searches(
             f"A run is a folder with a name of its own, and {str(folder)!r} has none: give one."
         )
     _check_arguments(queries, judged, concurrency)
-    manifest = _manifest(source, queries, judged, counts, settings, name, command)
-    asked = _asked(judged, manifest, settings)
+    manifest = manifest_of(source, queries, judged, counts, settings, name, command)
+    asked = searches(judged, manifest, settings)
     with Partial(folder) as partial:
-        finished = None if restart else _finished(folder, manifest, judged)
+        # A run that was begun to replace another goes on to do so.
+        replacing = restart or partial.holds(manifest, judged, replacing=True)
+        finished = None if replacing else _finished(folder, manifest, judged)
         if finished is not None:
-            partial.clear()
+            if partial.holds(manifest, judged):
+                partial.clear()
             log.info("The run at %s is finished: nothing to search for.", folder)
             return finished
         check_place(folder)
         partial.open(manifest, judged, restart=restart)
         load = IN_PROCESS if isinstance(source, Library) else OVER_HTTP
         load = load if concurrency is None else load._replace(concurrency=concurrency)
-        _search(source, asked, manifest, partial, load, reporter or SilentReporter())
+        try:
+            _search(source, asked, manifest, partial, load, reporter or SilentReporter())
+        except ScholarBaseError as error:
+            raise type(error)(f"{error} {_kept(partial, asked, restart)}") from error
+        except KeyboardInterrupt:
+            log.warning("Stopped: %s", _kept(partial, asked, restart))
+            raise
         found = [partial.done[query.id] for query in judged]
         notes = _notes(source, manifest, judged, found)
         run = Run(
@@ -230,107 +165,6 @@ def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurren
     if [query.id for query in judged] != [query.id for query in queries.queries]:
         raise InvalidRequest(
             f"The judged queries are not those of the query set {queries.name}: resolve its own answers."
-        )
-
-
-def _manifest(
-    source: Source,
-    queries: QuerySet,
-    judged: Sequence[JudgedQuery],
-    counts: Mapping[str, int],
-    settings: SearchSettings,
-    name: str,
-    command: str,
-) -> RunManifest:
-    [mode] = check_modes(source, [settings.mode], settings.engine)
-    about = source.snapshot()
-    syntax = [] if mode == "dense" or settings.engine not in (None, "fts5") else _in_syntax(judged)
-    if syntax:
-        log.warning(
-            "%d of %d queries are read as query syntax, such as %r (engine bm25 reads every query as free text).",
-            len(syntax),
-            len(judged),
-            syntax[0],
-        )
-    search = settings.to_dict() | {"mode": mode, "syntax_queries": len(syntax)}
-    if "ranking" in about:
-        search["ranking"] = about["ranking"]
-    return RunManifest(
-        name=name,
-        kind="search",
-        snapshot=about["snapshot"],
-        papers=about["manifest"]["counts"]["papers"],
-        version=__version__,
-        queries={
-            "name": queries.name,
-            "format": queries.format,
-            "sha256": queries.sha256,
-            "count": len(queries.queries),
-            "notes": list(queries.notes),
-        },
-        search=search,
-        answers=dict(counts),
-        command=command,
-    )
-
-
-def _in_syntax(judged: Sequence[JudgedQuery]) -> list[str]:
-    """The ids of the queries that a sparse search reads as query syntax.
-
-    Raises:
-        InvalidRequest: the syntax of one is malformed.
-    """
-    found = [query for query in judged if query_syntax.is_syntax(query.text)]
-    for query in found:
-        try:
-            query_syntax.compile(query.text)
-        except InvalidRequest as error:
-            raise InvalidRequest(
-                f"Query {query.id!r} is read as query syntax, and cannot be: {error} "
-                "Engine bm25 reads every query as free text."
-            ) from error
-    return [query.id for query in found]
-
-
-def _asked(judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings) -> list[_Asked]:
-    assert manifest.search is not None
-    if settings.pool:
-        _check_pools(judged)
-    first = SearchRequest(
-        "a query",
-        mode=manifest.search["mode"],
-        engine=settings.engine,
-        limit=min(settings.limit, MAX_LIMIT),
-        fields=("id",),
-        exact=settings.exact,
-    )
-    asked = []
-    for query in judged:
-        within = query.pool if settings.pool else None
-        to = _last_date(query) if settings.to == QUERY_DATE else settings.to
-        try:
-            request = replace(first, q=query.text, filters=Filters(to=to, within=within))
-        except InvalidRequest as error:
-            raise InvalidRequest(f"Query {query.id!r} cannot be searched for: {error}") from error
-        asked.append(_Asked(query.id, None if within == () else request))
-    return asked
-
-
-def _last_date(query: JudgedQuery) -> str:
-    if query.date is None:
-        raise QueryFileError(
-            f"Query {query.id!r} has no date, and the searches are limited to each query's own: give it one, "
-            "name one date for all, or search without."
-        )
-    return query.date
-
-
-def _check_pools(judged: Sequence[JudgedQuery]) -> None:
-    without = [query.id for query in judged if query.pool is None]
-    if without:
-        which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
-        raise QueryFileError(
-            f"{which} a candidate pool, and the searches are limited to pools: search without, or add the pools."
         )
 
 
@@ -371,7 +205,7 @@ def _renamed(folder: Path, run: Run, manifest: RunManifest) -> Run:
 
 def _search(
     source: Source,
-    asked: Sequence[_Asked],
+    asked: Sequence[Asked],
     manifest: RunManifest,
     partial: Partial,
     load: Load,
@@ -383,26 +217,20 @@ def _search(
         log.info("%s: %d of %d queries are done already.", manifest.name, len(asked) - len(left), len(asked))
     batches = [left[at : at + load.batch] for at in range(0, len(left), load.batch)]
     ask = _asking(source, manifest, partial.shared)
-    try:
-        with reporter.stage(f"search {manifest.name}", "queries", len(asked), len(partial.done)) as tracker:
-            _keep_all(ask, batches, partial, load.concurrency, tracker)
-    except ScholarBaseError as error:
-        raise type(error)(
-            f"{error} {len(partial.done)} of {len(asked)} queries are done and kept: the same command goes on "
-            "from there."
-        ) from error
-    except KeyboardInterrupt:
-        log.warning(
-            "Stopped: %d of %d queries are done and kept; the same command goes on from there.",
-            len(partial.done),
-            len(asked),
-        )
-        raise
+    with reporter.stage(f"search {manifest.name}", "queries", len(asked), len(partial.done)) as tracker:
+        _keep_all(ask, batches, partial, load.concurrency, tracker)
+
+
+def _kept(partial: Partial, asked: Sequence[Asked], restart: bool) -> str:
+    return (
+        f"{len(partial.done)} of {len(asked)} queries are done and kept: the same command"
+        f"{' without --restart' if restart else ''} goes on from there."
+    )
 
 
 def _keep_all(
-    ask: Callable[[Sequence[_Asked]], list[Found]],
-    batches: Sequence[Sequence[_Asked]],
+    ask: Callable[[Sequence[Asked]], list[Found]],
+    batches: Sequence[Sequence[Asked]],
     partial: Partial,
     concurrency: int,
     tracker: Tracker,
@@ -443,12 +271,12 @@ def _keep_all(
 
 def _asking(
     source: Source, manifest: RunManifest, shared: Callable[[str], str]
-) -> Callable[[Sequence[_Asked]], list[Found]]:
+) -> Callable[[Sequence[Asked]], list[Found]]:
     """A function that searches for a few queries. The seconds of one call are shared out among its queries."""
     assert manifest.search is not None
     limit: int = manifest.search["limit"]
 
-    def ask(batch: Sequence[_Asked]) -> list[Found]:
+    def ask(batch: Sequence[Asked]) -> list[Found]:
         began = time.perf_counter()
         requests = [each.request for each in batch if each.request is not None]
         answers = iter(_answers(source, batch) if len(batch) > 1 else map(source.run, requests))
@@ -468,7 +296,7 @@ def _asking(
     return ask
 
 
-def _answers(source: Source, batch: Sequence[_Asked]) -> Iterator[SearchResponse]:
+def _answers(source: Source, batch: Sequence[Asked]) -> Iterator[SearchResponse]:
     requests = [each.request for each in batch if each.request is not None]
     try:
         yield from source.search_batch(requests)

@@ -445,6 +445,30 @@ def test_an_unfinished_run_of_other_settings_is_in_the_way(sample: Library, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+def test_a_run_begun_to_replace_another_goes_on_without_saying_so_again(
+    sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = search(sample, tmp_path / "run")
+    other = SearchSettings(mode="sparse", limit=10)
+    results = interrupted(sample, tmp_path / "run", settings=other, restart=True)
+    assert "the same command without --restart goes on from there" in caplog.text
+    kept = {row["id"]: row["seconds"] for row in rows(results)}
+    # The first run still stands, and asking for it again loses nothing of the second.
+    assert search(sample, tmp_path / "run") == first
+    run = search(sample, tmp_path / "run", other)
+    assert kept.items() <= run.seconds.items()
+    assert read_run(tmp_path / "run").depth == 10
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_an_unfinished_run_began_with_may_be_damaged(sample: Library, tmp_path: Path) -> None:
+    about = interrupted(sample, tmp_path / "run").with_name("manifest.json")
+    about.write_bytes(b"{")
+    with pytest.raises(RunDamaged, match="not what an unfinished run begins with"):
+        search(sample, tmp_path / "run")
+    assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
+
+
 def test_a_damaged_run_is_said_so_and_can_be_made_again(sample: Library, tmp_path: Path) -> None:
     search(sample, tmp_path / "run")
     (tmp_path / "run" / "run.trec.gz").write_bytes(b"")
