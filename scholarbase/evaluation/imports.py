@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -131,7 +132,8 @@ def _read_trec(path: Path, known: set[str], documents: bool) -> _TrecFile:
                 forms[written] = _forms(written, documents)
             except InvalidRequest as error:
                 raise QueryFileError(f"{where}: {error}") from error
-        results.setdefault(query_id, []).append(RankedId(written, _score(score, where)))
+        # One text for an id that many queries found.
+        results.setdefault(query_id, []).append(RankedId(sys.intern(written), _score(score, where)))
     if not results:
         raise QueryFileError(f"{path} holds no result: a TREC run has lines of six fields, {_FIELDS}.")
     return _TrecFile(results, forms, digest.hexdigest())
