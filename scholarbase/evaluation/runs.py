@@ -100,7 +100,7 @@ class PaperNote:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call of an agent; docs/evaluation.md has the JSON form. ``ids`` are canonical, best first.
+    """One tool call of an agent; docs/trajectories.md has the JSON form. ``ids`` are canonical, best first.
 
     ``kind`` is what the call did: search, expand, inspect, or answer (the agent's own final ranking).
     """
