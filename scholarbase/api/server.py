@@ -77,7 +77,9 @@ def _listen(host: str, port: int) -> socket.socket:
         raise AddressError(
             f"{host!r} is no address of this machine ({error.strerror}): give another --host."
         ) from error
-    listener = socket.socket(found[0][0], socket.SOCK_STREAM)
+    # Named as TCP: asyncio sends small segments at once (TCP_NODELAY) on no other socket, and every answer would
+    # wait some 40 ms for the acknowledgement of its first segment.
+    listener = socket.socket(found[0][0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(found[0][4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from scholarbase.api.server import _listen
 from scholarbase.library import Library
 from tests.conftest import run_cli, serving
 
@@ -152,3 +154,23 @@ def test_servers_over_one_library_neither_disturb_nor_change_it(sample_library: 
             assert search(one) == expected
     assert fingerprint(sample_library) == before
     assert "vectors/edge_config.json" in before
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_first_segment() -> None:
+    """Without TCP_NODELAY, Nagle's algorithm and delayed acknowledgements cost every call some 40 ms."""
+    options: list[int] = []
+
+    async def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def connect() -> None:
+        listener = _listen("127.0.0.1", 0)
+        async with await asyncio.start_server(connected, sock=listener):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(connect())
+    assert options == [1]

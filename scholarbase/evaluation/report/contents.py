@@ -189,7 +189,9 @@ def settings(measured: Measured) -> Table:
     for key in dict.fromkeys(key for m in manifests for key in m.search or {}):
         rows[f"search: {key}"] = [(m.search or {}).get(key, MISSING) for m in manifests]
     for key in dict.fromkeys(key for m in manifests for key in m.answers):
-        rows[f"answers: {key}"] = [m.answers.get(key, MISSING) for m in manifests]
+        # What no set of answers has is left out: pools, or papers judged not relevant. What is absent never is.
+        if key == "absent" or any(m.answers.get(key) for m in manifests):
+            rows[f"answers: {key}"] = [m.answers.get(key, MISSING) for m in manifests]
     rows["Deepest ranking"] = [run.depth for run in measured.runs]
     rows["Queries without results"] = [
         sum(not run.rankings.get(query.id) for query in run.queries) for run in measured.runs
@@ -211,7 +213,7 @@ def _fact(value: Any) -> Cell:
     if isinstance(value, int):
         return Cell(f"{value:,}")
     if isinstance(value, Mapping):
-        return Cell(", ".join(f"{key} {_fact(v).shown}" for key, v in value.items()) or MISSING)
+        return Cell(", ".join(f"{key} {_fact(v).shown}" for key, v in sorted(value.items())) or MISSING)
     if isinstance(value, list | tuple):
         return Cell(", ".join(_fact(v).shown for v in value) or MISSING)
     return Cell(str(value))
