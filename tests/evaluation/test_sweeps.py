@@ -144,6 +144,7 @@ def test_a_point_is_worth_what_the_library_finds_with_its_settings(
         point = result.sweep.points[place]
         assert result.tune[place] == pytest.approx(mean(point, result.tune_queries)), point
     assert result.best_on_test.mean == pytest.approx(mean(result.best, result.test_queries))
+    assert result.baseline_on_tune == pytest.approx(mean(result.sweep.baseline, result.tune_queries))
     assert result.baseline_on_test.mean == pytest.approx(mean(result.sweep.baseline, result.test_queries))
 
 
