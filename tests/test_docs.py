@@ -160,7 +160,7 @@ def test_every_setting_has_its_row() -> None:
 def test_no_page_names_a_setting_that_does_not_exist() -> None:
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     for path in PAGES:
-        for name in re.findall(r"SCHOLARBASE_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8")):
+        for name in re.findall(r"SCHOLARBASE_[A-Z0-9_]+[A-Z0-9]", path.read_text(encoding="utf-8")):
             assert name in known, f"{path.name} names {name}"
 
 
