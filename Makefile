@@ -5,6 +5,8 @@
 #   make check          lint, types and tests
 #   make bench          how fast it is, beside its floors
 #   make bench-quality  how well it finds, on SciFact (needs the data folder: make bench-quality DATA=...)
+#   make bench-evaluation  what bulk evaluation costs beside its searches (needs the data folder)
+#   make report-scifact report-autoscholar  the reports in docs/reports (need the data folder)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,7 +14,7 @@ DATA ?= ../shared/data
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types check bench bench-quality snapshots clean
+.PHONY: demo test lint types check bench bench-quality bench-evaluation report-scifact report-autoscholar snapshots clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -34,6 +36,15 @@ bench: $(VENV)/.dev
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py --data $(DATA)
+
+bench-evaluation: $(VENV)/.dev
+	$(BIN)/python benchmarks/evaluation.py --data $(DATA)
+
+report-scifact: $(VENV)/.dev
+	$(BIN)/python benchmarks/quality.py --data $(DATA) --report docs/reports/scifact
+
+report-autoscholar: $(VENV)/.dev
+	$(BIN)/python benchmarks/evaluation.py --data $(DATA) --rounds 1 --report docs/reports/autoscholar
 
 snapshots: $(VENV)/.dev
 	$(BIN)/python -m tests.refresh_snapshots

@@ -4,6 +4,8 @@ SciFact (5,183 abstracts, 300 claims as queries; Wadden et al., arXiv:2004.14974
 searched in every mode. Prints a table beside published figures and exits with status 1 when a target is missed.
 
     python benchmarks/quality.py --data ../shared/data
+
+`make report-scifact` runs it too, for the report in docs/reports/.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.queries import QuerySet
+from scholarbase.evaluation.report import write_report
+from scholarbase.evaluation.report.published import published
+from scholarbase.evaluation.runs import Run
 from scholarbase.evaluation.searching import SearchSettings, default_name, run_searches
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.library import Library
@@ -47,11 +52,6 @@ ROWS = (
     Row("hybrid, FTS5 and MiniLM", {"mode": "hybrid", "engine": "fts5"}, 0.0, 0.0),
 )
 
-PUBLISHED = (
-    ("Lucene BM25 (BEIR, Thakur et al. 2021, arXiv:2104.08663; Pyserini's figures)", 0.679, 0.925),
-    ("BGE-M3 dense (Pyserini's regression figures)", 0.644, 0.904),
-)
-
 
 def build(scifact: Path, library: Path, model: str) -> None:
     """Ingest the collection as it is published. A library that is complete already stays."""
@@ -69,10 +69,8 @@ def build(scifact: Path, library: Path, model: str) -> None:
         encoder.close()
 
 
-def measure(
-    library: Library, queries: QuerySet, judged: Judged, row: Row, folder: Path
-) -> tuple[float, float]:
-    """nDCG@10 and R@100 over the test queries; the run stays in ``folder``."""
+def search(library: Library, queries: QuerySet, judged: Judged, row: Row, folder: Path) -> Run:
+    """The run of the test queries, which stays in ``folder``."""
     run = run_searches(
         library,
         queries,
@@ -81,11 +79,10 @@ def measure(
         SearchSettings(limit=100, **row.arguments),  # type: ignore[arg-type]
         folder,
         name=folder.name,
-        command="python benchmarks/quality.py",
+        command="make report-scifact",
         restart=True,  # what an earlier version found is not to be measured again
     )
-    found = evaluate(run, [NDCG, RECALL])
-    return found.mean(NDCG), found.mean(RECALL)
+    return run
 
 
 def main() -> int:
@@ -95,6 +92,7 @@ def main() -> int:
     parser.add_argument(
         "--work", type=Path, default=Path("benchmarks/work"), help="where the library is built"
     )
+    parser.add_argument("--report", type=Path, help="write a report of the runs into this folder")
     options = parser.parse_args()
     scifact = options.data / "scifact"
     if not (scifact / "corpus.jsonl.gz").is_file():
@@ -110,20 +108,28 @@ def main() -> int:
         f"SciFact, {len(queries.queries)} queries", "nDCG@10", "R@100", "must reach", "", title_justify="left"
     )
     short = False
+    runs: list[Run] = []
     with Library.open(path) as library:
         judged = judge(library, queries)
         for row in ROWS:
             name = default_name(queries, row.arguments["mode"], row.arguments.get("engine"))  # type: ignore[arg-type]
-            ndcg, recall = measure(library, queries, judged, row, options.work / "scifact-runs" / name)
+            runs.append(search(library, queries, judged, row, options.work / "scifact-runs" / name))
+            found = evaluate(runs[-1], [NDCG, RECALL])
+            ndcg, recall = found.mean(NDCG), found.mean(RECALL)
             reached = ndcg >= row.ndcg and recall >= row.recall
             short |= not reached
             target = f"{row.ndcg:.3f} / {row.recall:.2f}" if row.ndcg else ""
             verdict = "" if not row.ndcg else "reached" if reached else "[red]short"
             table.add_row(row.name, f"{ndcg:.4f}", f"{recall:.4f}", target, verdict)
     table.add_section()
-    for name, ndcg, recall in PUBLISHED:
-        table.add_row(f"published: {name}", f"{ndcg:.3f}", f"{recall:.3f}", "", "")
+    known = published(runs[0].manifest.queries, queries.queries[0].id)
+    for other in known.figures if known else ():
+        figures = [f"{other.values[name]:.3f}" if name in other.values else "" for name in (NDCG, RECALL)]
+        table.add_row(f"published: {other.system} ({other.source})", *figures, "", "")
     Console(width=None if sys.stdout.isatty() else 150).print(table)
+    if options.report:
+        measures = [NDCG, "R@25", RECALL, "RR@10"]
+        write_report(runs, options.report, title="SciFact", measures=measures, drill_down=5)
     return 1 if short else 0
 
 
