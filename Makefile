@@ -44,7 +44,7 @@ report-scifact: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py --data $(DATA) --report docs/reports/scifact
 
 report-autoscholar: $(VENV)/.dev
-	$(BIN)/python benchmarks/evaluation.py --data $(DATA) --rounds 1 --report docs/reports/autoscholar
+	$(BIN)/python benchmarks/evaluation.py --data $(DATA) --report docs/reports/autoscholar
 
 snapshots: $(VENV)/.dev
 	$(BIN)/python -m tests.refresh_snapshots

@@ -7,7 +7,7 @@ status 1 when the whole evaluation has less than 0.8 of the loop's.
 
     python benchmarks/evaluation.py --data ../shared/data
 
-`make report-autoscholar` runs it too, for the report in docs/reports/.
+`make report-autoscholar` searches once, for the report in docs/reports/.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from rich.console import Console
 from rich.table import Table
 
 from scholarbase.encoders import open_encoder
-from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.report import write_report
-from scholarbase.evaluation.runs import read_run
+from scholarbase.evaluation.runs import Run
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 from scholarbase.ingest.job import ingest
@@ -93,6 +94,29 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def search(library: Library, queries: QuerySet, judged: Judged, mode: Mode, work: Path) -> Run:
+    """The run in one mode, which stays in the work folder."""
+    return run_searches(
+        library,
+        queries,
+        judged.queries,
+        judged.counts,
+        SearchSettings(mode=mode, limit=LIMIT),
+        work / RUNS / mode,
+        name=mode,
+        command="make report-autoscholar",
+        restart=True,
+    )
+
+
+def report(library: Library, queries: Path, work: Path, folder: Path) -> None:
+    """Write the report of one run a mode."""
+    asked = read_queries(queries)
+    judged = judge(library, asked)
+    runs = [search(library, asked, judged, mode, work) for mode in MODES]
+    write_report(runs, folder, title=TITLE, drill_down=5)
+
+
 def measure(library: Library, queries: Path, work: Path, rounds: int) -> tuple[int, dict[str, list[float]]]:
     """How many queries there are, and the seconds of each part in every round, the parts taking turns."""
     texts = [query.text for query in read_queries(queries).queries]
@@ -106,18 +130,7 @@ def measure(library: Library, queries: Path, work: Path, rounds: int) -> tuple[i
             library.search(text, mode=mode, limit=LIMIT, fields=["id"])  # what the evaluation asks for too
 
     def whole(mode: Mode) -> None:
-        run = run_searches(
-            library,
-            asked,
-            judged.queries,
-            judged.counts,
-            SearchSettings(mode=mode, limit=LIMIT),
-            work / RUNS / mode,
-            name=mode,
-            command="make report-autoscholar",
-            restart=True,
-        )
-        evaluate(run)
+        evaluate(search(library, asked, judged, mode, work))
 
     for mode in MODES:  # what is loaded at its first use is nobody's cost
         library.search(texts[0], mode=mode, limit=LIMIT)
@@ -175,7 +188,7 @@ def main() -> int:
         "--work", type=Path, default=Path("benchmarks/work"), help="where library and runs are built"
     )
     parser.add_argument("--library", type=Path, help="a library built already of the same papers")
-    parser.add_argument("--report", type=Path, help="write a report of the runs into this folder")
+    parser.add_argument("--report", type=Path, help="search once, and write a report into this folder")
     parser.add_argument("--rounds", type=int, default=2, help="rounds, of which the best counts")
     options = parser.parse_args()
     missing = [name for name in (ARXIV, VECTORS, QUERIES) if not (options.data / name).exists()]
@@ -185,12 +198,11 @@ def main() -> int:
         return 2
     path = options.library or build(options.data, options.work, options.model)
     with Library.open(path) as library:
+        if options.report:
+            report(library, options.data / QUERIES, options.work, options.report)
+            return 0
         count, taken = measure(library, options.data / QUERIES, options.work, options.rounds)
-    reached = show(count, taken) >= TARGET
-    if options.report:
-        runs = [read_run(options.work / RUNS / mode) for mode in MODES]
-        write_report(runs, options.report, title=TITLE, drill_down=5)
-    return 0 if reached else 1
+    return 0 if show(count, taken) >= TARGET else 1
 
 
 if __name__ == "__main__":

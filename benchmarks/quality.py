@@ -71,7 +71,7 @@ def build(scifact: Path, library: Path, model: str) -> None:
 
 def search(library: Library, queries: QuerySet, judged: Judged, row: Row, folder: Path) -> Run:
     """The run of the test queries, which stays in ``folder``."""
-    run = run_searches(
+    return run_searches(
         library,
         queries,
         judged.queries,
@@ -82,7 +82,6 @@ def search(library: Library, queries: QuerySet, judged: Judged, row: Row, folder
         command="make report-scifact",
         restart=True,  # what an earlier version found is not to be measured again
     )
-    return run
 
 
 def main() -> int:
