@@ -18,8 +18,8 @@
     ├── VectorIndexError      the vector index fails, or cannot be reached
     ├── AddressError          the port is taken, or the address is not ours
     ├── VerificationFailed    `scholarbase verify` found a difference
+    ├── QueryFileError        a query file, or a line of it, that cannot be read
     ├── EvaluationError       an evaluation that cannot go on
-    │   ├── QueryFileError    a query file, or a line of it, that cannot be read
     │   ├── RunNotFound       no run there
     │   ├── RunExists         a run, or something else, is in the way
     │   ├── RunDamaged        it is not what its manifest says
@@ -191,7 +191,7 @@ class EvaluationError(ScholarBaseError):
     title = "Evaluation failed"
 
 
-class QueryFileError(EvaluationError):
+class QueryFileError(ScholarBaseError):
     """A query file, a qrels file or a trajectory that cannot be read, or a line of one that cannot be right."""
 
     exit_code = 13
