@@ -216,7 +216,7 @@ class Partial:
         return self._ids.setdefault(paper_id, paper_id)
 
     def append(self, answered: Sequence[Found]) -> None:
-        """Keep what was found. Raises StorageError: it cannot be written."""
+        """Keep what was found. Raises StorageError: it cannot be written; what was kept before still is."""
         assert self._results is not None, "open comes first"
         lines = b"".join(
             orjson.dumps(
@@ -231,8 +231,14 @@ class Partial:
             for found in answered
         )
         with storage_errors(self.path / RESULTS):
-            while lines:
-                lines = lines[os.write(self._results, lines) :]
+            whole = os.fstat(self._results).st_size
+            try:
+                while lines:
+                    lines = lines[os.write(self._results, lines) :]
+            except OSError:
+                # The disk took a part of a line: what is kept after it must not be glued to it.
+                os.ftruncate(self._results, whole)
+                raise
         self.done |= {found.query_id: found for found in answered}
 
     def clear(self) -> None:

@@ -44,6 +44,8 @@ SECONDS: Final = "seconds.json"
 LEVEL: Final = 6
 """Of gzip. The best, 9, takes 2.4 times as long to make a run 5% smaller."""
 HASHED: Final = (RUN, QRELS, QUERIES, PAPERS, CALLS)
+FILES: Final = frozenset({MANIFEST, SECONDS, *HASHED})
+"""All that a run folder holds."""
 
 Kind = Literal["search", "trajectory", "import"]
 Found = Literal["id", "title", "absent"]
@@ -221,19 +223,26 @@ def write_run(folder: Path, run: Run) -> Run:
     if run.manifest.kind == "trajectory":
         files[CALLS] = (orjson.dumps(asdict(call)) for call in run.calls)
     hashes = {name: _write_lines(building / name, lines) for name, lines in files.items()}
-    (building / SECONDS).write_bytes(orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
+    _write(building / SECONDS, orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
     manifest = replace(run.manifest, files=hashes)
-    (building / MANIFEST).write_bytes(manifest.to_bytes())
+    _write(building / MANIFEST, manifest.to_bytes())
     _replace(building, folder)
     return replace(run, manifest=manifest)
 
 
 def check_place(folder: Path) -> None:
-    """Raises RunExists: a run cannot stand at ``folder``, since something stands there that is none."""
-    if folder.is_dir() and ((folder / MANIFEST).is_file() or not any(folder.iterdir())):
+    """Raises RunExists: a run cannot stand at ``folder``, since something stands there that is none, or in the run
+    that is there. A library has a ``manifest.json`` too."""
+    if not folder.exists() and not folder.is_symlink():
         return
-    if folder.exists() or folder.is_symlink():
-        raise RunExists(f"{folder} is there already, and is no run: give another folder, or move it away.")
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
+    if names <= FILES and (MANIFEST in names or not names):
+        return
+    if MANIFEST in names:
+        raise RunExists(
+            f"{folder} holds {min(names - FILES)}, which is no part of a run: give another folder, or move it away."
+        )
+    raise RunExists(f"{folder} is there already, and is no run: give another folder, or move it away.")
 
 
 def mend(folder: Path) -> None:
@@ -243,16 +252,24 @@ def mend(folder: Path) -> None:
     if old.is_dir() and not folder.exists():
         with suppress(OSError):  # another process does it, or nobody may
             (new if (new / MANIFEST).is_file() else old).rename(folder)
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(old)
 
 
 def _beside(folder: Path, what: str) -> Path:
-    return folder.with_name(f".{folder.name}.{what}")
+    place = folder if folder.name not in ("", "..") else folder.resolve()
+    return place.parent / f".{place.name}.{what}"
+
+
+def _remove(folder: Path) -> None:
+    """Of a run that was a link to a folder elsewhere, the link: what it led to is left."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _replace(new: Path, folder: Path) -> None:
     old = _beside(folder, "old")
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
     if folder.exists():
         folder.rename(old)
     try:
@@ -260,7 +277,7 @@ def _replace(new: Path, folder: Path) -> None:
     except FileNotFoundError:
         if not (folder / MANIFEST).is_file():  # else who reads it has mended it just now
             raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
 def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
@@ -276,6 +293,13 @@ def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
         file.flush()
         os.fsync(file.fileno())
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:

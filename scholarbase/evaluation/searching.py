@@ -175,7 +175,7 @@ def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]
     """The finished run of this identity, None where the folder holds none.
 
     Raises:
-        RunExists: there is another run.
+        RunExists: there is another run, or something that is none.
         RunDamaged: it is not what its manifest says.
     """
     if not (folder / MANIFEST).is_file():
@@ -188,6 +188,7 @@ def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]
             if run.queries == tuple(judged):
                 return run if run.name == manifest.name else _renamed(folder, run, manifest)
     except RunDamaged as error:
+        check_place(folder)
         raise RunDamaged(f"{error} Give --restart to replace it.") from error
     raise RunExists(
         f"At {folder} stands the run of other settings, queries or another snapshot ({stored.command}): "

@@ -213,6 +213,45 @@ def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
         write_run(tmp_path / "file", RUN_OF_ALL)
 
 
+def test_a_library_whose_manifest_was_taken_for_a_runs_is_never_replaced(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    for name in (MANIFEST, "catalog.sqlite"):
+        (library / name).write_text("hours of work")
+    with pytest.raises(RunExists, match=r"holds catalog\.sqlite, which is no part of a run"):
+        write_run(library, RUN_OF_ALL)
+    assert {path.name for path in library.iterdir()} == {MANIFEST, "catalog.sqlite"}
+
+
+def test_a_report_that_was_written_into_a_run_is_not_lost_with_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    (tmp_path / "run" / "report").mkdir()
+    with pytest.raises(RunExists, match="holds report"):
+        write_run(tmp_path / "run", RUN_OF_ALL)
+    assert read_run(tmp_path / "run").name == "bm25 100%"
+    assert (tmp_path / "run" / "report").is_dir()
+
+
+def test_the_folder_one_stands_in_is_a_run_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    monkeypatch.chdir(tmp_path / "run")
+    assert read_run(Path()).name == "bm25 100%"
+    with pytest.raises(RunNotFound):
+        read_run(Path("/"))
+
+
+def test_a_run_that_is_a_link_is_replaced_as_often_as_one_likes(tmp_path: Path) -> None:
+    write_run(tmp_path / "elsewhere" / "run", RUN_OF_ALL)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "run").symlink_to(tmp_path / "elsewhere" / "run")
+    for _ in range(2):
+        write_run(tmp_path / "runs" / "run", RUN_OF_ALL)
+        assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
+    assert read_run(tmp_path / "runs" / "run") == read_run(tmp_path / "elsewhere" / "run")
+
+
 def test_an_empty_folder_becomes_a_run(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     assert read_run_after(tmp_path, RUN_OF_ALL).name == "bm25 100%"

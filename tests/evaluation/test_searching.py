@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +29,7 @@ from scholarbase.errors import (
     RunDamaged,
     RunExists,
     ServerUnreachable,
+    StorageError,
     UnsupportedMode,
 )
 from scholarbase.evaluation.partial import RESULTS, Partial
@@ -486,6 +490,38 @@ def test_a_folder_that_is_no_run_is_left_alone(sample: Library, tmp_path: Path) 
             search(sample, tmp_path / "run", restart=restart)
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_library_in_the_way_is_never_offered_for_replacement(
+    sample: Library, sample_library: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(sample_library, tmp_path / "run")
+    before = sorted(path.name for path in (tmp_path / "run").iterdir())
+    for restart in (False, True):
+        with pytest.raises(RunExists, match="no part of a run") as said:
+            search(sample, tmp_path / "run", restart=restart)
+        assert "--restart" not in str(said.value)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
+
+
+def test_a_line_that_a_full_disk_took_in_part_spoils_none_after_it(
+    sample: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(sample, tmp_path / "undisturbed")
+    write, calls = os.write, []
+
+    def in_part(file: int, content: bytes) -> int:
+        calls.append(file)
+        if len(calls) == 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, content[:20] if len(calls) == 5 else content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", in_part)
+        with pytest.raises(StorageError, match="No space left"):
+            search(sample, tmp_path / "run", concurrency=3)
+    assert len(search(sample, tmp_path / "run").rankings) == 40
+    assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
 
 
 def test_two_processes_do_not_make_one_run(sample: Library, tmp_path: Path) -> None:
