@@ -225,9 +225,11 @@ def write_run(folder: Path, run: Run) -> Run:
     hashes = {name: _write_lines(building / name, lines) for name, lines in files.items()}
     _write(building / SECONDS, orjson.dumps(run.seconds, option=orjson.OPT_SORT_KEYS))
     manifest = replace(run.manifest, files=hashes)
-    _write(building / MANIFEST, manifest.to_bytes())
+    written = manifest.to_bytes()
+    _write(building / MANIFEST, written)
     _replace(building, folder)
-    return replace(run, manifest=manifest)
+    # The facts in the order in which they are read back: a report lists them as they come.
+    return replace(run, manifest=RunManifest(**orjson.loads(written)))
 
 
 def check_place(folder: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         "ü%20": [],
         "q3": ["CorpusId:7"],
     }
+
+
+def test_a_report_of_a_new_run_listed_its_facts_in_another_order_than_of_the_run_read_back(
+    tmp_path: Path,
+) -> None:
+    search = {"mode": "sparse", "engine": None, "ranking": {"rrf_k": 60, "fusion_depth": 1000}}
+    run = replace(
+        RUN_OF_ALL, manifest=replace(MANIFEST_OF_ALL, search=search, answers={"queries": 3, "absent": 0})
+    )
+    written, read = write_run(tmp_path / "run", run).manifest, read_run(tmp_path / "run").manifest
+    assert written.search == search
+    assert json.dumps(asdict(written)) == json.dumps(asdict(read))
 
 
 def test_calls_of_a_trajectory_are_read_back(tmp_path: Path) -> None:
