@@ -66,7 +66,11 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     }
     papers = _Papers(by_id, _match(source, titles, min_title_score))
     judged = tuple(_judged(query, papers, canonical) for query in queries.queries)
-    counts = _counts(queries.queries, judged)
+    pool_absent = sum(
+        len({canonical[name] for name in query.pool or () if by_id[name] is None})
+        for query in queries.queries
+    )
+    counts = _counts(queries.queries, judged, pool_absent)
     if counts["answers"] and not counts["by_id"] + counts["by_title"]:
         raise _another_world(source, queries, judged, counts["answers"])
     return Judged(judged, counts)
@@ -145,11 +149,10 @@ def _resolved(answer: Answer, papers: _Papers, canonical: Mapping[str, str]) -> 
     return JudgedAnswer(f"title:{title[:12]}", "absent", answer.grade)
 
 
-def _counts(given: Sequence[Query], judged: Sequence[JudgedQuery]) -> dict[str, int]:
+def _counts(given: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent: int) -> dict[str, int]:
     answers = sum(answer.grade > 0 for query in given for answer in query.answers)
     relevant = [answer for query in judged for answer in query.relevant]
     found = [answer.found for answer in relevant]
-    pool_given = sum(len(set(query.pool or ())) for query in given)
     pool_held = sum(len(query.pool or ()) for query in judged)
     return {
         "queries": len(judged),
@@ -160,7 +163,7 @@ def _counts(given: Sequence[Query], judged: Sequence[JudgedQuery]) -> dict[str, 
         "duplicates": answers - len(relevant),
         "not_relevant": sum(len(query.answers) for query in judged) - len(relevant),
         "pool_papers": pool_held,
-        "pool_absent": pool_given - pool_held,
+        "pool_absent": pool_absent,
         "queries_without_held_answers": sum(
             not any(answer.held for answer in query.relevant) for query in judged
         ),

@@ -139,6 +139,15 @@ def test_a_pool_keeps_what_the_library_holds(source: Source, titled: dict[str, s
     assert judge(source, asked(Answer(first))).queries[0].pool is None
 
 
+def test_a_second_name_of_a_paper_in_a_pool_was_counted_as_absent(
+    source: Source, titled: dict[str, str]
+) -> None:
+    first, second = list(titled)[:2]
+    pool = (first, first + "v1", second, ABSENT, ABSENT + "v2")
+    counts = judge(source, asked(Answer(first), pool=pool)).counts
+    assert (counts["pool_papers"], counts["pool_absent"]) == (2, 1)
+
+
 def test_queries_without_a_held_answer_are_counted(source: Source, titled: dict[str, str]) -> None:
     first, second = list(titled)[:2]
     queries = (
