@@ -178,13 +178,18 @@ def expansion_table(
     found = _expansions(source, run, n, steps, concurrency, reporter)
     rows = [_row(f"first {n} alone", run, _first([run], n))]
     rows += [_row(name, run, reaches) for name, reaches in found.items()]
-    notes = tuple(
+    notes = [
         f"{row.name}: for {row.refused} of {row.queries} queries the expansion was refused as too large; they count "
         "with what is reached without it, so that the true ceiling is higher."
         for row in rows
         if row.refused
-    )
-    return OracleTable(f"Citation expansion from the first {n} of {run.name}", tuple(rows), notes)
+    ]
+    if not source.snapshot()["manifest"]["counts"]["edges"]:
+        notes.append(
+            "The library has no citation edge, so that nothing can be reached along citations: this says nothing of "
+            "what expansion could find. Ingest the citations too, search that library, and ask again."
+        )
+    return OracleTable(f"Citation expansion from the first {n} of {run.name}", tuple(rows), tuple(notes))
 
 
 def _step_name(hops: int, direction: Direction) -> str:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,9 @@ from scholarbase.evaluation.oracles import (
 )
 from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 from scholarbase.indexes import citations
+from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
-from tests.conftest import sample_edges
+from tests.conftest import SAMPLE, sample_edges
 
 ABSENT = "arXiv:2401.99999"
 TEXTS = (
@@ -272,6 +274,18 @@ def test_an_expansion_refused_as_too_large_is_counted_and_said(
     monkeypatch.setattr(citations, "MAX_STEPS", 0)
     row = expansion_ceiling(sample, searched, 5)
     assert (row.recall, row.candidates, row.refused) == (whole.rows[0].recall, whole.rows[0].candidates, 5)
+
+
+def test_a_library_without_citations_was_told_of_as_if_expansion_found_nothing(
+    sample: Library, searched: Run, tmp_path: Path
+) -> None:
+    assert expansion_table(sample, searched, 5, hops=1).notes == ()
+    ingest([SAMPLE / "arxiv"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        [hit] = library.search("neutrino", limit=1).results
+        run = run_of({"q": [hit.paper.id]}, {"q": [hit.paper.id]}, snapshot=library.snapshot_id)
+        [note] = expansion_table(library, run, 1).notes
+    assert note.startswith("The library has no citation edge")
 
 
 def test_an_error_that_is_not_about_size_is_no_refusal(sample: Library, searched: Run) -> None:
