@@ -227,7 +227,7 @@ def title(
     as_json: bool,
 ) -> None:
     """Find the paper with TITLE, or with titles like it."""
-    with open_source(settings, library, url, encoder or "none") as source:
+    with open_source(settings, library, url, encoder, default_encoder="none") as source:
         _print(source.match_title(title, limit=limit), as_json, _shown("show_titles"))
 
 
@@ -244,7 +244,7 @@ def paper(
     as_json: bool,
 ) -> None:
     """Show the paper that PAPER_ID names: an arXiv id, DOI, CorpusId, link, ..."""
-    with open_source(settings, library, url, encoder or "none") as source:
+    with open_source(settings, library, url, encoder, default_encoder="none") as source:
         _print(source.paper(paper_id), as_json, _shown("show_paper"))
 
 
@@ -267,8 +267,7 @@ def _edges(direction: str) -> None:
     def command(settings: Settings, /, paper_id: str, **options: Any) -> None:
         as_json = options.pop("as_json")
         place = {name: options.pop(name) for name in ("library", "url", "encoder")}
-        place["encoder"] = place["encoder"] or "none"
-        with open_source(settings, **place) as source:
+        with open_source(settings, **place, default_encoder="none") as source:
             _print(getattr(source, direction)(paper_id, **options), as_json, _shown("show_citations"))
 
 

@@ -54,6 +54,18 @@ def measure_option(command: F) -> F:
     )(command)
 
 
+def _one_folder(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    if name is not None and (name in ("", ".", "..") or "/" in name):
+        raise InvalidRequest(
+            f"--name is {name!r}: it is the name of a folder in --out, so give one without a slash."
+        )
+    return name
+
+
+def name_option(default: str) -> Callable[[F], F]:
+    return click.option("--name", callback=_one_folder, help=f"{default}, when left out.")
+
+
 def across_option(command: F) -> F:
     return click.option(
         "--across-snapshots", is_flag=True, help="Take runs of different snapshots all the same."
@@ -128,7 +140,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 @click.option("--exact", is_flag=True, help="No approximation.")
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
 @click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
-@click.option("--name", help="The runs' name; the query set's and the mode, when left out.")
+@name_option("The runs' name; the query set's and the mode")
 @click.option("--concurrency", type=int, help="Searches at once; what is fastest, when left out.")
 @click.option("--report", type=A_PATH, help="Write a report of the runs into this folder.")
 @measure_option
@@ -167,10 +179,17 @@ def run(
     from scholarbase.progress import reporter
 
     asked_modes = _modes(mode)
-    for measure in measures:
-        parse_measure(measure)
+    for measure in map(parse_measure, measures):
+        if measure.cutoff is not None and measure.cutoff > limit:
+            raise InvalidRequest(
+                f"{measure.name} needs the first {measure.cutoff:,} results, and --limit is {limit:,}: give --limit "
+                f"{measure.cutoff}, or a lower cutoff."
+            )
+    # The engine is for those of several modes that have a sparse leg.
+    engines = [None if m == "dense" and len(asked_modes) > 1 else engine for m in asked_modes]
     wanted = [
-        SearchSettings(m, None if m == "dense" else engine, limit, exact, to, pool) for m in asked_modes
+        SearchSettings(m, sparse, limit, exact, to, pool)
+        for m, sparse in zip(asked_modes, engines, strict=True)
     ]
     with open_source(settings, **place) as source:
         query_set = _read(queries, metadata, skip_broken)
@@ -217,10 +236,9 @@ def _outside(
     from scholarbase.evaluation.answers import judge
 
     query_set = _read(queries, options["metadata"], options["skip_broken"])
-    named = options["name"] or file.name.split(".")[0]
+    named = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
     place = {key: options[key] for key in ("library", "url", "encoder")}
-    place["encoder"] = place["encoder"] or "none"
-    with open_source(settings, **place) as source:
+    with open_source(settings, **place, default_encoder="none") as source:
         made = make(source, query_set, judge(source, query_set), options["out"] / named, named)
     _show([made], options["measures"], options["as_json"])
     click.echo(f"The run is at {options['out'] / named}.", err=True)
@@ -236,7 +254,7 @@ def _outside(
     show_default=True,
     help="What the agent's ranking is: its answer and then what it saw, its answer alone, or what it saw.",
 )
-@click.option("--name", help="The run's name; the file's, when left out.")
+@name_option("The run's name; the file's")
 @measure_option
 @queries_options
 @where_options
@@ -270,7 +288,7 @@ def trajectory(
 @evaluation.command("import")
 @click.argument("run_file", metavar="RUN", type=A_PATH)
 @click.argument("queries", type=A_PATH)
-@click.option("--name", help="The run's name; the file's, when left out.")
+@name_option("The run's name; the file's")
 @measure_option
 @queries_options
 @where_options
@@ -409,8 +427,7 @@ def oracle(
     if len(read) > 1:
         tables.append(union_ceiling(read, n))
     if hops:
-        place["encoder"] = place["encoder"] or "none"
-        with open_source(settings, **place) as source:
+        with open_source(settings, **place, default_encoder="none") as source:
             progress = reporter(settings.progress_seconds)
             tables.append(expansion_table(source, read[0], n, hops=hops, reporter=progress))
     if as_json:

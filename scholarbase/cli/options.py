@@ -50,14 +50,27 @@ def need_library(given: Path | None, settings: Settings) -> Path:
 
 
 def open_source(
-    settings: Settings, library: Path | None, url: str | None, encoder: str | None
+    settings: Settings,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    *,
+    default_encoder: str | None = None,
 ) -> Library | Client:
+    """The library or the server that is named, else that of the settings. ``default_encoder`` is opened with a library
+    where no encoder is named: ``none`` for what does not search."""
     if url is not None and library is not None:
         raise InvalidRequest("Give --library or --url, not both: one is a folder here, the other a server.")
     if url is None and (library or settings.library):
         from scholarbase.library import Library
 
-        return Library.open(need_library(library, settings), encoder=encoder, settings=settings)
+        path = need_library(library, settings)
+        return Library.open(path, encoder=encoder or default_encoder, settings=settings)
+    if encoder is not None:
+        raise InvalidRequest(
+            f"--encoder {encoder} is for a library here, and the server at {url or settings.url} has its own: leave "
+            "it out, or give --library."
+        )
     from scholarbase.client import Client
 
     return Client(url or settings.url)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from scholarbase.errors import QueryFileError
+from scholarbase.evaluation.making import resolve
 from scholarbase.evaluation.queries import Answer, Query, QuerySet
 from scholarbase.evaluation.runs import Found, JudgedAnswer, JudgedQuery
 from scholarbase.evaluation.source import Source
 from scholarbase.identifiers import parse
-from scholarbase.models import MAX_IDS, check_title_match
+from scholarbase.models import check_title_match
 
 MIN_SCORE: Final = 0.95
 """How alike the titles of an answer and of a paper must be: one or two characters of a usual title may differ."""
 _TITLES: Final = 100
 """Titles in one call: one that no paper has takes 24 ms among 330,000 papers, and a server must answer in time."""
 _SHOWN: Final = 3
-
-T = TypeVar("T")
 
 
 class Judged(NamedTuple):
@@ -56,8 +54,8 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     """
     check_title_match(1, min_title_score)
     canonical = _canonical(queries.queries)
-    by_id = _lookup(source, sorted(set(canonical.values())))
-    by_id = {given: by_id[name] for given, name in canonical.items()}
+    held = resolve(source, set(canonical.values()))
+    by_id = {given: held.get(name) for given, name in canonical.items()}
     titles = {
         _folded(answer.title): answer.title
         for query in queries.queries
@@ -83,33 +81,18 @@ def _canonical(queries: Iterable[Query]) -> dict[str, str]:
     return {name: str(parse(name)) for name in given}
 
 
-def _lookup(source: Source, ids: Sequence[str]) -> dict[str, str | None]:
-    """Each id to that of the library's paper, None where it holds none."""
-    found: dict[str, str | None] = {}
-    for batch in _batches(ids, MAX_IDS):
-        papers = source.papers(batch, fields=["id"])
-        found.update(
-            (name, None if paper is None else paper.id) for name, paper in zip(batch, papers, strict=True)
-        )
-    return found
-
-
 def _match(source: Source, titles: Mapping[str, str], min_score: float) -> dict[str, str | None]:
     """Each casefolded title to the id of the paper whose title is most like it, None where none is."""
     found: dict[str, str | None] = {}
-    for batch in _batches(sorted(titles), _TITLES):
+    wanted = sorted(titles)
+    for first in range(0, len(wanted), _TITLES):
+        batch = wanted[first : first + _TITLES]
         answers = source.match_titles(
             [titles[folded] for folded in batch], limit=1, min_score=min_score, fields=["id"]
         )
         for folded, answer in zip(batch, answers, strict=True):
             found[folded] = answer.results[0].paper.id if answer.results else None
     return found
-
-
-def _batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
 
 
 def _folded(title: str) -> str:

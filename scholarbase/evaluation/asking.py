@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from scholarbase import __version__
 from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase.evaluation import making
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import JudgedQuery, RunManifest
 from scholarbase.evaluation.source import Source
@@ -119,23 +119,7 @@ def manifest_of(
     search = settings.to_dict() | {"mode": mode, "syntax_queries": len(syntax)}
     if "ranking" in about:
         search["ranking"] = about["ranking"]
-    return RunManifest(
-        name=name,
-        kind="search",
-        snapshot=about["snapshot"],
-        papers=about["manifest"]["counts"]["papers"],
-        version=__version__,
-        queries={
-            "name": queries.name,
-            "format": queries.format,
-            "sha256": queries.sha256,
-            "count": len(queries.queries),
-            "notes": list(queries.notes),
-        },
-        search=search,
-        answers=dict(counts),
-        command=command,
-    )
+    return making.manifest_of(about, queries, counts, "search", name, command, search)
 
 
 def _in_syntax(judged: Sequence[JudgedQuery]) -> list[str]:

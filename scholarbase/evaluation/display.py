@@ -43,7 +43,11 @@ def _number(value: float | None) -> str:
 def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
     """One row a run: each measure with its 95% interval, over all answers and over those that are held."""
     console = _console()
-    console.print(_about(runs[0].manifest))
+    about: dict[str, list[str]] = {}
+    for run in runs:
+        about.setdefault(_about(run.manifest), []).append(run.name)
+    for line, names_of in about.items():
+        console.print(line if len(about) == 1 else f"[dim]{escape(', '.join(names_of))}:[/dim] {line}")
     overs: list[tuple[Over, str]] = [("all", "all answers")]
     if any(evaluation.held != evaluation.all for evaluation in evaluations):
         overs.append(("held", "answers that the library holds"))

@@ -2,8 +2,7 @@
 
 Six fields a line, parted by white space: ``query_id Q0 paper_id rank score tag``. The order is trec_eval's
 (https://github.com/usnistgov/trec_eval): scores falling, read as 32-bit floats, ties by id falling; the rank column
-says nothing. :mod:`scholarbase.evaluation.trajectories` shares how ids are found in the library and how the run is
-written.
+says nothing. :mod:`scholarbase.evaluation.trajectories` shares how the run is written.
 """
 
 from __future__ import annotations
@@ -12,22 +11,21 @@ import hashlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from scholarbase import __version__
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.evaluation.lines import text_lines
+from scholarbase.evaluation.making import manifest_of, noted, paper_notes, resolve
 from scholarbase.evaluation.measures import rank_ties
+from scholarbase.evaluation.partial import Partial, storage_errors
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import (
     MANIFEST,
     Call,
     JudgedQuery,
-    Kind,
-    PaperNote,
     RankedId,
     Run,
     RunManifest,
@@ -38,10 +36,7 @@ from scholarbase.evaluation.runs import (
 )
 from scholarbase.evaluation.source import Source
 from scholarbase.identifiers import parse
-from scholarbase.models import MAX_IDS
 
-NOTED: Final = 20
-"""Results of each query whose titles a run keeps."""
 _GREATEST: Final = 3.4028234663852886e38
 """The greatest 32-bit float."""
 _FIELDS: Final = "query_id Q0 paper_id rank score tag"
@@ -103,7 +98,7 @@ def run_from_trec(
         )
     facts.update(papers=len(seen), papers_absent=len(seen.difference(found.values())))
     search = {"file": path.name, "sha256": file.sha256, **facts}
-    manifest = manifest_of(source, "import", name, command, queries, counts, search)
+    manifest = manifest_of(source.snapshot(), queries, counts, "import", name, command, search)
     return write_outside_run(source, folder, manifest, judged, rankings, restart=restart)
 
 
@@ -186,46 +181,7 @@ def _speaks_of_documents(queries: QuerySet) -> bool:
     return bool(ids) and all(paper_id.lower().startswith("doc:") for paper_id in ids)
 
 
-# -- what runs made elsewhere have in common ------------------------------------------------------------
-
-
-def resolve(source: Source, ids: Iterable[str]) -> dict[str, str]:
-    """Ids in canonical form to the ids of the library's papers, without those that it does not hold."""
-    found: dict[str, str] = {}
-    for some in _batches(sorted(ids)):
-        papers = source.papers(some, fields=["id"])
-        found.update({i: paper.id for i, paper in zip(some, papers, strict=True) if paper is not None})
-    return found
-
-
-def manifest_of(
-    source: Source,
-    kind: Kind,
-    name: str,
-    command: str,
-    queries: QuerySet,
-    counts: Mapping[str, int],
-    search: dict[str, Any],
-) -> RunManifest:
-    """The manifest of a run that was made elsewhere; ``search`` has what is known of its file."""
-    about = source.snapshot()
-    return RunManifest(
-        name=name,
-        kind=kind,
-        snapshot=about["snapshot"],
-        papers=about["manifest"]["counts"]["papers"],
-        version=__version__,
-        queries={
-            "name": queries.name,
-            "format": queries.format,
-            "sha256": queries.sha256,
-            "count": len(queries.queries),
-            "notes": list(queries.notes),
-        },
-        search=search,
-        answers=dict(counts),
-        command=command,
-    )
+# -- how runs made elsewhere are written ----------------------------------------------------------------
 
 
 def write_outside_run(
@@ -244,11 +200,15 @@ def write_outside_run(
     Raises:
         RunExists: another run stands at ``folder``, and ``restart`` is off; or something that is no run.
         RunDamaged: a run stands there that cannot be read, and ``restart`` is off.
+        EvaluationError: another process makes this run.
+        StorageError: the folder cannot be written.
     """
-    mend(folder)
-    _check_free(folder, manifest, restart)
-    notes = _paper_notes(source, judged, rankings)
-    return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
+    # Held as by one who searches: two that write one folder at a time would be in each other's way.
+    with Partial(folder), storage_errors(folder):
+        mend(folder)
+        _check_free(folder, manifest, restart)
+        notes = paper_notes(source, noted(judged, rankings))
+        return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
 
 
 def _check_free(folder: Path, manifest: RunManifest, restart: bool) -> None:
@@ -262,21 +222,3 @@ def _check_free(folder: Path, manifest: RunManifest, restart: bool) -> None:
             f"Another run, {there.name!r} of kind {there.kind}, stands at {folder}: name another folder, or give "
             "--restart to replace it."
         )
-
-
-def _paper_notes(
-    source: Source, judged: Sequence[JudgedQuery], rankings: Mapping[str, tuple[RankedId, ...]]
-) -> dict[str, PaperNote]:
-    """Title and year of the first results and of the answers, of those that the library holds."""
-    wanted = {result.id for ranking in rankings.values() for result in ranking[:NOTED]}
-    wanted.update(answer.paper_id for query in judged for answer in query.answers if answer.held)
-    notes: dict[str, PaperNote] = {}
-    for some in _batches(sorted(wanted)):
-        papers = source.papers(some, fields=["title", "year"])
-        notes.update({p.id: PaperNote(p.title, p.year) for p in papers if p is not None})
-    return notes
-
-
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """As many ids as one call takes."""
-    yield from (ids[first : first + MAX_IDS] for first in range(0, len(ids), MAX_IDS))

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
-from scholarbase.evaluation.imports import resolve
+from scholarbase.evaluation.making import resolve
 from scholarbase.evaluation.runs import JudgedQuery, Run
 from scholarbase.evaluation.source import Source
 from scholarbase.library import Library

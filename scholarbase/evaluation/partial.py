@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from scholarbase.errors import EvaluationError, RunDamaged, RunExists, StorageError
+from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists, StorageError
 from scholarbase.evaluation.runs import MANIFEST, JudgedQuery, RankedId, RunManifest
 
 RESULTS: Final = "results.jsonl"
@@ -73,9 +73,14 @@ class Partial:
         """Take hold of the unfinished run, or of the place for one.
 
         Raises:
+            InvalidRequest: the folder has no name.
             EvaluationError: another process holds it.
             StorageError: the folder cannot be made.
         """
+        if folder.name in ("", ".."):
+            raise InvalidRequest(
+                f"A run is a folder with a name of its own, and {str(folder)!r} has none: give one."
+            )
         self.folder = folder
         self.path: Final = folder.with_name(f".{folder.name}.partial")
         self.done: dict[str, Found] = {}

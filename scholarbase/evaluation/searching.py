@@ -33,6 +33,7 @@ from scholarbase.evaluation.asking import (
     manifest_of,
     searches,
 )
+from scholarbase.evaluation.making import noted, paper_notes
 from scholarbase.evaluation.partial import Found, Partial, storage_errors
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import (
@@ -49,16 +50,12 @@ from scholarbase.evaluation.runs import (
 )
 from scholarbase.evaluation.source import Source
 from scholarbase.library import Library
-from scholarbase.models import MAX_LIMIT, Paper, SearchRequest, SearchResponse
+from scholarbase.models import MAX_LIMIT, SearchRequest, SearchResponse
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 
 __all__ = ["SearchSettings", "check_modes", "default_name", "run_searches"]
 
 log = logging.getLogger("scholarbase.evaluation")
-
-NOTED_RESULTS: Final = 20
-"""First results of each query whose title and year a run keeps."""
-PAPERS_AT_ONCE: Final = 1000
 
 
 class Load(NamedTuple):
@@ -112,10 +109,6 @@ def run_searches(
         StorageError: the folder cannot be written.
         EncoderError, VectorIndexError, LibraryCorrupt, ClientError: a search failed; what is done is kept.
     """
-    if folder.name in ("", ".."):
-        raise InvalidRequest(
-            f"A run is a folder with a name of its own, and {str(folder)!r} has none: give one."
-        )
     _check_arguments(queries, judged, concurrency)
     manifest = manifest_of(source, queries, judged, counts, settings, name, command)
     asked = searches(judged, manifest, settings)
@@ -140,14 +133,10 @@ def run_searches(
             log.warning("Stopped: %s", _kept(partial, asked, restart))
             raise
         found = [partial.done[query.id] for query in judged]
-        notes = _notes(source, manifest, judged, found)
-        run = Run(
-            manifest,
-            tuple(judged),
-            {query_id: ranking for query_id, ranking, _ in found},
-            notes,
-            {query_id: seconds for query_id, _, seconds in found},
-        )
+        rankings = {query_id: ranking for query_id, ranking, _ in found}
+        notes = _notes(source, manifest, judged, rankings)
+        seconds = {query_id: taken for query_id, _, taken in found}
+        run = Run(manifest, tuple(judged), rankings, notes, seconds)
         with storage_errors(folder):
             run = write_run(folder, run)
         partial.clear()
@@ -335,22 +324,18 @@ def _check_unchanged(snapshot: str, manifest: RunManifest) -> None:
 
 
 def _notes(
-    source: Source, manifest: RunManifest, judged: Sequence[JudgedQuery], found: Sequence[Found]
+    source: Source,
+    manifest: RunManifest,
+    judged: Sequence[JudgedQuery],
+    rankings: Mapping[str, tuple[RankedId, ...]],
 ) -> dict[str, PaperNote]:
     """Title and year of each query's first results and of the answers that the library holds."""
-    ids = {result.id for each in found for result in each.ranking[:NOTED_RESULTS]}
-    ids.update(answer.paper_id for query in judged for answer in query.answers if answer.held)
-    noted = sorted(ids)
-    papers: list[Paper | None] = []
-    for at in range(0, len(noted), PAPERS_AT_ONCE):
-        papers += source.papers(noted[at : at + PAPERS_AT_ONCE], fields=["title", "year"])
+    ids = noted(judged, rankings)
+    notes = paper_notes(source, ids)
     _check_unchanged(source.snapshot()["snapshot"], manifest)
-    notes = {}
-    for paper_id, paper in zip(noted, papers, strict=True):
-        if paper is None:
-            raise EvaluationError(
-                f"The library does not hold {paper_id}, which a search found or an answer names: resolve the "
-                "answers in the library that is searched."
-            )
-        notes[paper_id] = PaperNote(paper.title, paper.year)
+    if missing := ids - notes.keys():
+        raise EvaluationError(
+            f"The library does not hold {min(missing)}, which a search found or an answer names: resolve the answers "
+            "in the library that is searched."
+        )
     return notes

@@ -18,7 +18,8 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.evaluation.calls import RawCall, TrajectoryWriter, read_trajectory
-from scholarbase.evaluation.imports import manifest_of, resolve, write_outside_run
+from scholarbase.evaluation.imports import write_outside_run
+from scholarbase.evaluation.making import manifest_of, resolve
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import Call, JudgedQuery, RankedId, Run
 from scholarbase.evaluation.source import Source
@@ -73,7 +74,8 @@ def run_from_trajectory(
                 "have: give the query file that the agent worked on."
             )
         by_query[call.query_id].append(call)
-    _check_snapshot(calls, source.snapshot()["snapshot"])
+    about = source.snapshot()
+    _check_snapshot(calls, about["snapshot"])
     listed = {paper_id for call in calls for paper_id in call.ids}
     held = resolve(source, listed)
     facts = _facts(calls, by_query, {query.id: query.text for query in queries.queries})
@@ -89,9 +91,10 @@ def run_from_trajectory(
         if times:
             seconds[query_id] = sum(times)
     digest = hashlib.sha256(b"\n".join(orjson.dumps(asdict(call)) for call in resolved)).hexdigest()
-    answered = any(call.kind == "answer" for call in resolved)
-    search = {"ranking": ranking if answered else "observed", "calls_sha256": digest, **facts}
-    manifest = manifest_of(source, "trajectory", name, command, queries, counts, search)
+    # An agent that never answers is ranked by what it saw, unless its answers alone were asked for.
+    observed = ranking == "answer" and not facts["answered_queries"]
+    search = {"ranking": "observed" if observed else ranking, "calls_sha256": digest, **facts}
+    manifest = manifest_of(about, queries, counts, "trajectory", name, command, search)
     return write_outside_run(
         source, folder, manifest, judged, rankings, calls=resolved, seconds=seconds, restart=restart
     )

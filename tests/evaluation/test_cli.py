@@ -213,15 +213,63 @@ def test_a_bad_query_file_is_one_clear_sentence(
         (["run", str(QUERIES), "--mode", "dense"], 2, "dense"),
         (["run", str(QUERIES), "--name", "bm25", "--mode", "sparse", "--limit", "7"], 12, "--restart"),
         (["run", str(QUERIES), "--pool"], 13, "pool"),
+        (["run", str(QUERIES), "--mode", "dense", "--engine", "fts5"], 2, "names a sparse leg"),
+        (["run", str(QUERIES), "--name", "../mine"], 2, "without a slash"),
+        (["run", str(QUERIES), "--name", ""], 2, "without a slash"),
+        (["import", "runs/bm25/run.trec.gz", str(QUERIES), "--name", "."], 2, "without a slash"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
 )
 def test_a_mistake_is_one_clear_sentence(
     arguments: list[str], status: int, said: str, work: Path, sample_library: Path
 ) -> None:
-    where = ["--library", sample_library] if arguments[0] == "run" else []
+    where = ["--library", sample_library] if arguments[0] in ("run", "import") else []
     done = evaluate(*arguments, *where, cwd=work, status=status)
     assert said in done.stderr.splitlines()[-1]
+
+
+def test_a_cutoff_below_the_limit_was_refused_only_after_all_searches(
+    tmp_path: Path, sample_library: Path
+) -> None:
+    where = ["--library", sample_library, "--limit", "5", "--measure", "R@6"]
+    done = evaluate("run", QUERIES, *where, cwd=tmp_path, status=2)
+    assert "give --limit 6" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_encoder_beside_a_server_was_passed_over(tmp_path: Path, server: str) -> None:
+    for command in (["eval", "run", QUERIES], ["search", "neutrinos"], ["paper", "arXiv:1706.03762"]):
+        done = run_cli(*command, "--url", server, "--encoder", "BAAI/bge-m3", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "the server at" in done.stderr
+
+
+def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
+    work: Path, tmp_path: Path, sample_library: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    where = ["--library", sample_library, "--out", "file"]
+    calls = tmp_path / "calls.jsonl"
+    calls.write_text('{"query_id": "AutoScholarQuery_dev_110", "tool": "answer", "ids": ["1706.03762"]}\n')
+    for command in (
+        ["run", QUERIES, "--mode", "sparse"],
+        ["import", work / "runs" / "bm25" / "run.trec.gz", QUERIES],
+        ["trajectory", calls, QUERIES],
+    ):
+        done = evaluate(*command, *where, cwd=tmp_path, status=6)
+        assert "Not a directory" in done.stderr.splitlines()[-1]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_runs_of_two_query_sets_were_told_of_as_if_they_were_of_the_first(
+    work: Path, tmp_path: Path, sample_library: Path
+) -> None:
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(QUERIES.read_text().splitlines(keepends=True)[:3]))
+    evaluate("run", few, "--library", sample_library, "--mode", "sparse", cwd=tmp_path)
+    done = evaluate("show", work / "runs" / "bm25", tmp_path / "runs" / "few-sparse", cwd=tmp_path)
+    assert "bm25: sample: 40 queries" in done.stdout
+    assert "few-sparse: few: 3 queries" in done.stdout
 
 
 def test_runs_of_two_snapshots_are_not_compared_unless_told(work: Path, tmp_path: Path) -> None:
@@ -233,3 +281,34 @@ def test_runs_of_two_snapshots_are_not_compared_unless_told(work: Path, tmp_path
         refused = evaluate(*command, *runs, cwd=work, status=12)
         assert "--across-snapshots" in refused.stderr
         evaluate(*command, *runs, "--across-snapshots", cwd=work)
+
+
+def test_a_missing_extra_is_told_before_anything_is_searched_for(
+    tmp_path: Path, sample_library: Path
+) -> None:
+    """Without ir_measures every query was searched for, and only then did the command fail."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Hide:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in {'ir_measures', 'scipy', 'matplotlib', 'jinja2'}:\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Hide())\n"
+    )
+    (tmp_path / "sweep.toml").write_text(f"queries = {str(QUERIES)!r}\n[grid]\nrrf_k = [20, 60]\n")
+    where = ("--library", sample_library)
+    for command in (
+        ("run", QUERIES, *where),
+        ("import", "run.trec", QUERIES, *where),
+        ("sweep", "sweep.toml", *where),
+    ):
+        done = run_cli("eval", *command, cwd=tmp_path, PYTHONPATH=f"{hidden}:{SAMPLE.parent}")
+        assert done.returncode == 12
+        assert (
+            done.stderr
+            == 'scholarbase: The evaluation needs ir_measures: pip install "scholarbase[evaluation]".\n'
+        )
+    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "sweep").exists()

@@ -12,8 +12,9 @@ import pytest
 import pytrec_eval
 
 from scholarbase.client import Client
-from scholarbase.errors import QueryFileError, RunExists
+from scholarbase.errors import EvaluationError, QueryFileError, RunExists
 from scholarbase.evaluation.imports import run_from_trec
+from scholarbase.evaluation.partial import Partial
 from scholarbase.evaluation.queries import Answer, Query, QuerySet
 from scholarbase.evaluation.runs import RUN, JudgedAnswer, JudgedQuery, Run, read_run
 from scholarbase.evaluation.source import Source
@@ -196,3 +197,13 @@ def test_another_run_is_not_overwritten(sample: Library, tmp_path: Path, papers:
     assert read_run(tmp_path / "run") == first
     second = imported(sample, tmp_path, f"q1 Q0 {papers[1]} 1 1.0 tag\n", restart=True)
     assert read_run(tmp_path / "run") == second != first
+
+
+def test_two_processes_do_not_write_one_run(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    with (
+        Partial(tmp_path / "run"),
+        pytest.raises(EvaluationError, match="Another process is making the run"),
+    ):
+        imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")
+    imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []

@@ -229,6 +229,26 @@ def test_without_an_answer_the_ranking_is_what_was_seen_and_says_so(
     assert run.manifest.search["queries_without_calls"] == 1
 
 
+def test_answers_alone_of_an_agent_without_any_were_called_what_it_saw(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    lines = [call("q1", "search_papers", papers[:2])]
+    only = run_of(sample, tmp_path, lines, [papers[:1]], ranking="answer-only")
+    assert ranked(only, "q1") == []
+    assert only.manifest.search is not None
+    assert only.manifest.search["ranking"] == "answer-only"
+
+
+def test_an_answer_that_failed_is_none_in_the_manifest_either(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    lines = [call("q1", "search_papers", papers[:2]), call("q1", "answer", [], error="Out of time.")]
+    run = run_of(sample, tmp_path, lines, [papers[:1]])
+    assert ranked(run, "q1") == papers[:2]
+    assert run.manifest.search is not None
+    assert run.manifest.search["ranking"] == "observed"
+
+
 def test_a_run_is_read_back_as_it_was_written(sample: Library, tmp_path: Path, papers: list[str]) -> None:
     lines = [call("q1", "search_papers", papers, seconds=0.25, tokens=9, arguments={"q": "x"}, round=1)]
     run = run_of(sample, tmp_path, lines, [papers[:2]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
@@ -15,6 +16,8 @@ from scholarbase.models import MAX_QUERY_LENGTH, date_bounds
 BY_TITLE: Final = "Answers whose id has no known form, to be found by their title"
 MENDED: Final = "arXiv ids that had become numbers, with their zeros put back"
 
+MAX_GRADE: Final = 1_000_000
+"""trec_eval makes room for every grade up to the greatest, and takes one beyond 64 bits for another number."""
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})", re.ASCII)
 
 
@@ -152,15 +155,16 @@ def some(answers: Sequence[Answer], name: str) -> tuple[Answer, ...]:
 
 
 def grade(value: Any, name: str) -> int:
-    """A whole number, also as a text. Raises Broken: another value."""
+    """A whole number, also as a text. Raises Broken: another value, or one beyond a million."""
+    found = value
     if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            pass
-    if isinstance(value, bool) or not isinstance(value, int):
+        with suppress(ValueError):
+            found = int(value)
+    if isinstance(found, bool) or not isinstance(found, int):
         raise Broken(f"{name} holds {shown(value)}, and must hold whole numbers.")
-    return value
+    if abs(found) > MAX_GRADE:
+        raise Broken(f"{name} holds {shown(value)}: a grade is from -{MAX_GRADE:,} to {MAX_GRADE:,}.")
+    return found
 
 
 def shown(value: Any) -> str:

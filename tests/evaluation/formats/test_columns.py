@@ -86,6 +86,7 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("answers of a wrong type", GOOD | {"query_id": "b", "answers": "2309.06180"}, "answers is '2309.06180', and"),
     ("answer of a wrong type", GOOD | {"query_id": "b", "answers": [7]}, "line 2: answers holds 7, and must hold"),
     ("titles too few", GOOD | {"query_id": "b", "titles": ["1", "2"]}, "titles holds 2 and there are 1 answers"),
+    ("a grade that trec_eval took for 0", GOOD | {"query_id": "b", "grades": [2**63 - 1]}, "a grade is from"),
     ("grades of a wrong type", GOOD | {"query_id": "b", "grades": ["x"]}, "grades holds 'x', and must hold whole"),
     ("no date", GOOD | {"query_id": "b", "date": "2023-13"}, "date is '2023-13', and must be a date: YYYY"),
     ("date of a wrong type", GOOD | {"query_id": "b", "date": True}, "date is True, and must be a date"),
