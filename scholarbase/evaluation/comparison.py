@@ -58,6 +58,13 @@ class Comparison:
     evaluations: tuple[Evaluation, Evaluation]
     notes: tuple[str, ...] = ()
 
+    def label(self, measure: str) -> str:
+        """The measure's name as a table shows it: that of R@All says how deep each of the two runs went."""
+        labels = dict.fromkeys(evaluation.label(measure) for evaluation in self.evaluations)
+        if len(labels) == 1:
+            return next(iter(labels))
+        return f"{measure} (depths {' and '.join(f'{each.depth:,}' for each in self.evaluations)})"
+
     def of(self, measure: str) -> MeasureComparison:
         """Raises InvalidRequest: the measure was not compared."""
         for compared in self.measures:

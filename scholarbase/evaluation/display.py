@@ -17,7 +17,7 @@ from scholarbase.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
 from scholarbase.evaluation.oracles import OracleTable
 from scholarbase.evaluation.runs import Run, RunManifest
-from scholarbase.evaluation.statistics import Interval
+from scholarbase.evaluation.statistics import Interval, PairedTest
 from scholarbase.evaluation.sweeps import SweepResult
 
 _MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
@@ -38,6 +38,12 @@ def _cell(interval: Interval) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+def _difference(test: PairedTest) -> str:
+    if not test.n:
+        return "–"
+    return f"{test.difference:+.3f} [dim]{test.low:+.3f} to {test.high:+.3f}[/dim]"
 
 
 def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
@@ -105,16 +111,16 @@ def show_comparison(comparison: Comparison, top: int) -> None:
     for name, (a, b) in comparison.differing.items():
         console.print(f"[dim]{escape(name)}: {escape(str(a))} → {escape(str(b))}[/dim]")
     table = Table(
-        "measure", comparison.a, comparison.b, "difference", "p", "gained", "lost", "same",
+        "measure", escape(comparison.a), escape(comparison.b), "difference", "p", "gained", "lost", "same",
         box=None, header_style="bold", pad_edge=False,
     )  # fmt: skip
     for compared in comparison.measures:
         test = compared.test
         table.add_row(
-            compared.measure,
+            comparison.label(compared.measure),
             _number(compared.a),
             _number(compared.b),
-            f"{test.difference:+.3f} [dim]{test.low:+.3f}–{test.high:+.3f}[/dim]",
+            _difference(test),
             "< 0.001" if test.p < 0.001 else _number(test.p),
             *(f"{len(changes):,}" for changes in (compared.gained, compared.lost, compared.same)),
         )
@@ -124,8 +130,9 @@ def show_comparison(comparison: Comparison, top: int) -> None:
         console.print(f"[dim]{escape(note)}[/dim]")
     if comparison.measures and top:
         first = comparison.measures[0]
-        _show_changes(console, f"gained most by {first.measure}", first.gained[:top])
-        _show_changes(console, f"lost most by {first.measure}", first.lost[:top])
+        label = comparison.label(first.measure)
+        _show_changes(console, f"gained most by {label}", first.gained[:top])
+        _show_changes(console, f"lost most by {label}", first.lost[:top])
 
 
 def _show_changes(console: Console, title: str, changes: Iterable[Change]) -> None:
@@ -192,10 +199,7 @@ def show_sweep(result: SweepResult) -> None:
     table.add_row("baseline", _cell(baseline), escape(_settings(result.sweep.baseline)))
     console.print(table)
     p = "p < 0.001" if change.p < 0.001 else f"p = {change.p:.3f}"
-    console.print(
-        f"Difference {change.difference:+.3f} [dim]{change.low:+.3f}–{change.high:+.3f}[/dim], {p} "
-        "[dim](paired randomisation test, two-sided)[/dim]"
-    )
+    console.print(f"Difference {_difference(change)}, {p} [dim](paired randomisation test, two-sided)[/dim]")
     for name, value in result.best.variables().items():
         console.print(f"  {name}={escape(value)}")
     for note in result.notes:

@@ -10,6 +10,7 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.evaluation.comparison import check_comparable, compare, side_by_side
+from scholarbase.evaluation.display import show_comparison
 from scholarbase.evaluation.runs import (
     JudgedAnswer,
     JudgedQuery,
@@ -179,3 +180,31 @@ def test_a_query_of_neither_run_is_refused() -> None:
         side_by_side(A, B, "q9")
     with pytest.raises(InvalidRequest, match="depth is 0"):
         side_by_side(A, B, "q1", depth=0)
+
+
+def test_recall_of_all_is_compared_with_its_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    show_comparison(compare(A, B, ["R@All"]), top=1)
+    shown = capsys.readouterr().out
+    assert "R@All (depth 3)" in shown
+    assert "R@All " not in shown.replace("R@All (depth 3)", "")
+    deeper = made("deeper", {"q1": "abcxy"})
+    show_comparison(compare(A, deeper, ["R@All"]), top=0)
+    assert "R@All (depths 3 and 5)" in capsys.readouterr().out
+
+
+def test_a_runs_name_is_no_markup_when_it_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run named ``b[bold]`` stood in the table's head as ``b``."""
+    show_comparison(compare(made("a[/]", {"q1": "x"}), made("b[bold]", {"q1": "y"}), ["R@5"]), top=0)
+    _, *rows = capsys.readouterr().out.splitlines()
+    head = next(row for row in rows if row.startswith("measure"))
+    assert "a[/]" in head
+    assert "b[bold]" in head
+
+
+def test_a_difference_of_no_query_is_shown_as_none(capsys: pytest.CaptureFixture[str]) -> None:
+    absent = tuple(
+        replace(q, answers=tuple(replace(a, found="absent") for a in q.answers)) for q in A.queries
+    )
+    unheld = replace(A, queries=absent)
+    show_comparison(compare(unheld, unheld, ["R@5"], over="held"), top=0)
+    assert "nan" not in capsys.readouterr().out
