@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -85,14 +85,23 @@ def _members(run: Run, by: str) -> Mapping[str, list[JudgedQuery]]:
     members: dict[str, list[JudgedQuery]] = {}
     for query in run.queries:
         members.setdefault(group_label(query, by), []).append(query)
-    by_size = by in ("intent", "category")
+    if by in ("intent", "category"):
+        largest = sorted(members, key=lambda name: (name == NONE, -len(members[name]), name))
+        return {name: members[name] for name in largest}
+    return {name: members[name] for name in group_order(by, members)}
 
-    def place(name: str) -> tuple[bool, int, str]:
-        size = -len(members[name]) if by_size else 0
-        first = int(name.rstrip("+").partition("-")[0]) if by == "answers" and name != NONE else 0
-        return name == NONE, size or first, name
 
-    return {name: members[name] for name in sorted(members, key=place)}
+def group_order(by: str, labels: Iterable[str]) -> list[str]:
+    """The labels of groups in the order in which they are shown: by year, and by number of answers, from the least;
+    those of intents and categories, which stand by their size, as they come. ``(none)`` is the last."""
+
+    def place(label: str) -> tuple[bool, int, str]:
+        first = int(label.rstrip("+").partition("-")[0]) if by == "answers" and label != NONE else 0
+        return label == NONE, first, label
+
+    if by in ("intent", "category"):
+        return sorted(labels, key=lambda label: label == NONE)
+    return sorted(labels, key=place)
 
 
 def _bucket(query: JudgedQuery) -> str | None:

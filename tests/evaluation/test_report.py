@@ -459,3 +459,51 @@ def test_a_plot_shows_a_run_whose_name_begins_with_an_underscore() -> None:
     page = page_of([a_run("_x $y$ 量", QUERIES, FIRST)])
     assert page.elements.count("svg") == 2
     assert html.escape("_x $y$ 量") in page.source
+
+
+def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone(tmp_path: Path) -> None:
+    """Where one library takes two names for one paper, a query has fewer answers there: the report of runs across
+    snapshots then failed with a KeyError, or left the group out."""
+    five = a_query(1, ["a", "b", "c", "d", "e"])
+    four = a_query(1, ["a", "b", "c", "d"])
+    runs = [
+        a_run("merged", [four], {"q1": ["a"]}),
+        a_run("apart", [five], {"q1": ["a", "b"]}, snapshot="1" * 32),
+        a_run("too", [five, a_query(2, ["x"])], {"q1": ["b"]}, snapshot="2" * 32),
+    ]
+    runs[0] = a_run("merged", [four, a_query(2, ["x"])], {"q1": ["a"]})
+    runs[1] = a_run("apart", [five, a_query(2, ["x"])], {"q1": ["a", "b"]}, snapshot="1" * 32)
+    folder = write_report(runs, tmp_path / "report", across_snapshots=True).parent
+    rows = csv_rows(folder, "by-answers")
+    assert [
+        (r["Run"], r["Queries"], r["R@All (depth 2)"] if "R@All (depth 2)" in r else r["R@All"]) for r in rows
+    ] == [
+        ("merged", "2", "0.125"),
+        ("apart", "1", "0.0"),
+        ("too", "1", "0.0"),
+        ("merged", "0", ""),
+        ("apart", "1", "0.4"),
+        ("too", "1", "0.2"),
+    ]
+
+
+def test_recall_of_all_stands_with_its_depth_in_every_table() -> None:
+    runs = [
+        a_run("first", QUERIES, FIRST),
+        a_run("second", QUERIES, SECOND, kind="trajectory"),
+    ]
+    with_r_all = [
+        made
+        for made in build(Measured.of(runs, DEFAULT_MEASURES), None, 0).tables
+        if any("R@All" in column.heading for column in made.columns)
+    ]
+    assert {made.name for made in with_r_all} >= {"results-all", "by-intent", "efficiency"}
+    for made in with_r_all:
+        headings = [c.heading for c in made.columns if "R@All" in c.heading]
+        said = any("the longest of each run: first 4, second 3" in note for note in made.notes)
+        assert said or all("depth" in heading for heading in headings), made.name
+
+
+def test_a_quotation_mark_needs_no_other_font_encoding_in_latex() -> None:
+    """``\\textquotedbl`` is an error in LaTeX's own encoding, OT1."""
+    assert latex_text('say "a"') == r"say \char34{}a\char34{}"

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Final
 
 from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
-from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.report.contents import Measured, depths
 from scholarbase.evaluation.report.plots import Curve
 from scholarbase.evaluation.report.tables import Cell, Table, table
 
@@ -64,7 +64,8 @@ def _efficiency(measured: Measured, found: list[Efficiency]) -> Table:
             "A plain search counts as one search call a query. Candidates: distinct papers that search and expansion "
             "calls found. R@100 per 100 candidates is a mean over the queries that saw any; pooled, it is the mean "
             "R@100 divided by the mean hundreds of candidates. Inspections and failed calls have a column where there "
-            "were any."
+            "were any.",
+            depths(measured),
         ],
     )
 

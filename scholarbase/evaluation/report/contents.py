@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from scholarbase.evaluation.breakdown import break_down, dimensions
+from scholarbase.evaluation.breakdown import break_down, dimensions, group_order
 from scholarbase.evaluation.measures import Evaluation, Over, evaluate, recall_curve
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
 from scholarbase.evaluation.report.published import published
@@ -136,10 +136,16 @@ def _p(first: Mapping[str, float], other: Mapping[str, float]) -> float | None:
 
 
 def _depths(measured: Measured) -> list[str]:
+    """How deep R@All is, where its heading does not say so."""
     if "R@All" not in measured.measures or measured.heading("R@All") != "R@All":
         return []
-    depths = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
-    return [f"R@All counts whole rankings; the longest of each run: {', '.join(depths)}."]
+    return [depths(measured)]
+
+
+def depths(measured: Measured) -> str:
+    """How deep the R@All of each run is."""
+    each = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
+    return f"R@All counts whole rankings; the longest of each run: {', '.join(each)}."
 
 
 def _left_out(measured: Measured, over: Over) -> list[str]:
@@ -282,7 +288,8 @@ def beside_published(measured: Measured) -> Table | None:
         rows,
         [
             "Published figures come from other indexes, of other corpora where a snapshot differs: "
-            f"they show the range, not a ranking. {MISSING}: the source does not say."
+            f"they show the range, not a ranking. {MISSING}: the source does not say.",
+            *([depths(measured)] if "R@All" in measures else []),
         ],
     )
     columns = (*made.columns[:-1], type(made.columns[-1])("Source", numeric=False))
@@ -294,7 +301,7 @@ def beside_published(measured: Measured) -> Table | None:
 
 def by_group(measured: Measured) -> list[Table]:
     """A table for each property of the queries by which they fall into several groups."""
-    shown = dimensions(measured.runs[0])
+    shown = {by for run in measured.runs for by in dimensions(run)}
     return [_grouped(measured, by) for by in DIMENSIONS if by in shown]
 
 
@@ -304,13 +311,18 @@ def _grouped(measured: Measured, by: str) -> Table:
         for run, evaluation in zip(measured.runs, measured.evaluations, strict=True)
     ]
     rows = []
-    for group in broken[0]:
+    # In another library a query may have fewer answers, where two names are one paper: a group of one run may be
+    # none of another's.
+    for group in group_order(by, dict.fromkeys(group for groups in broken for group in groups)):
         cells = with_best(
-            [{m: cell(groups[group].values[m]) for m in measured.measures} for groups in broken]
+            [
+                {m: cell(groups[group].values[m]) if group in groups else Cell() for m in measured.measures}
+                for groups in broken
+            ]
         )
         for i, (label, row) in enumerate(zip(measured.labels, cells, strict=True)):
             first = Cell(group if i == 0 or len(measured.runs) == 1 else "")
-            count = Cell(value=broken[i][group].n, digits=0)
+            count = Cell(value=broken[i][group].n if group in broken[i] else 0, digits=0)
             rows.append([first, Cell(label), count, *(row[m] for m in measured.measures)])
     return table(
         f"by-{by}",
@@ -318,7 +330,11 @@ def _grouped(measured: Measured, by: str) -> Table:
         [DIMENSIONS[by].capitalize(), "Run"],
         ["Queries", *measured.headings()],
         rows,
-        [NOTE_INTERVAL, *(["Bold: the best run of each group."] if len(measured.runs) > 1 else [])],
+        [
+            NOTE_INTERVAL,
+            *(["Bold: the best run of each group."] if len(measured.runs) > 1 else []),
+            *_depths(measured),
+        ],
     )
 
 

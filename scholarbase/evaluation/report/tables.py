@@ -197,7 +197,8 @@ _LATEX: Final = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    # \textquotedbl is not there in LaTeX's own font encoding, OT1.
+    '"': r"\char34{}",
     "–": "--",
     "†": r"\textdagger{}",
     "‡": r"\textdaggerdbl{}",
