@@ -46,6 +46,11 @@ HEAVY = (
     "pyarrow",
     "zstandard",
     "qdrant_client",
+    "ir_measures",
+    "pytrec_eval",
+    "scipy",
+    "matplotlib",
+    "jinja2",
 )
 
 
@@ -103,6 +108,7 @@ def test_what_is_optional_is_imported_where_it_is_used(path: Path) -> None:
 def test_a_library_without_dense_vectors_needs_nothing_heavy(sample_library: Path) -> None:
     script = f"""
 import sys
+import scholarbase.cli
 from scholarbase.api.app import create_app
 from scholarbase.library import Library
 with Library.open({str(sample_library)!r}) as library:
@@ -114,3 +120,15 @@ print(*sorted(set(sys.modules) & set({HEAVY!r})))
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_evaluation_starts_without_its_extra() -> None:
+    script = f"""
+import sys
+from scholarbase.evaluation import measures, report, searching, sweeps
+print(*sorted(set(sys.modules) & set({HEAVY!r})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert set(done.stdout.split()) <= {"zstandard"}  # httpx takes it where it is installed

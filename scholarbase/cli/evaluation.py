@@ -174,10 +174,12 @@ def run(
     LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines. Killed or interrupted, the same command goes on.
     """
     from scholarbase.evaluation.answers import judge
+    from scholarbase.evaluation.extras import MEASURING, REPORTING, check_installed
     from scholarbase.evaluation.measures import parse_measure
     from scholarbase.evaluation.searching import SearchSettings, check_modes, default_name, run_searches
     from scholarbase.progress import reporter
 
+    check_installed(*MEASURING, *(REPORTING if report else ()))
     asked_modes = _modes(mode)
     for measure in map(parse_measure, measures):
         if measure.cutoff is not None and measure.cutoff > limit:
@@ -234,7 +236,9 @@ def _outside(
 ) -> None:
     """Read what another system did as a run, and show it."""
     from scholarbase.evaluation.answers import judge
+    from scholarbase.evaluation.extras import MEASURING, check_installed
 
+    check_installed(*MEASURING)
     query_set = _read(queries, options["metadata"], options["skip_broken"])
     named = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
     place = {key: options[key] for key in ("library", "url", "encoder")}
@@ -459,10 +463,12 @@ def sweep(
     goes on.
     """
     from scholarbase.evaluation.display import show_sweep
+    from scholarbase.evaluation.extras import MEASURING, check_installed
     from scholarbase.evaluation.grids import read_sweep
     from scholarbase.evaluation.sweeps import run_sweep
     from scholarbase.progress import reporter
 
+    check_installed(*MEASURING)
     read = read_sweep(sweep_file, library=library or settings.library, settings=settings)
     result = run_sweep(
         read,
