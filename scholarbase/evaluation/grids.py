@@ -42,6 +42,11 @@ _TOP: Final = ("queries", "metadata", "measure", "seed", "limit", "to", "grid", 
 _CHOICES: Final = {"mode": get_args(Mode), "engine": get_args(Engine)}
 
 
+def shortest(number: float) -> str:
+    """The number in the fewest digits that say just that one: ``2``, ``0.1234567``."""
+    return repr(number).removesuffix(".0")
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One way to search. ``library`` is its path as the file writes it; a leg without a weight counts 1."""
@@ -76,11 +81,11 @@ class Point:
 
     def variables(self) -> dict[str, str]:
         """The settings of this point, as environment variables. Library, mode and engine are no settings."""
-        weights = ",".join(f"{leg}={weight:g}" for leg, weight in self.weights)
+        weights = ",".join(f"{leg}={shortest(weight)}" for leg, weight in self.weights)
         return {
             f"{PREFIX}RRF_K": str(self.rrf_k),
             f"{PREFIX}FUSION_DEPTH": str(self.fusion_depth),
-            f"{PREFIX}FTS5_TITLE_WEIGHT": f"{self.fts5_title_weight:g}",
+            f"{PREFIX}FTS5_TITLE_WEIGHT": shortest(self.fts5_title_weight),
         } | ({f"{PREFIX}FUSION_WEIGHTS": weights} if weights else {})
 
     def to_dict(self) -> dict[str, Any]:

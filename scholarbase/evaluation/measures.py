@@ -232,8 +232,16 @@ def _limit(run: Run) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
+def _paging_end(run: Run, limit: int) -> int:
+    """Where a search that was asked for ``limit`` results ended at the latest: a hybrid one at its fusion depth."""
+    search = run.manifest.search or {}
+    depth = (search.get("ranking") or {}).get("fusion_depth") if search.get("mode") == "hybrid" else None
+    return min(limit, depth) if isinstance(depth, int) else limit
+
+
 def _check_cutoffs(run: Run, measures: Iterable[Measure]) -> tuple[str, ...]:
-    """Refuse cutoffs deeper than the searches went; where that is not known, say of those deeper than any ranking."""
+    """Refuse cutoffs deeper than the searches were asked to go; where that is not known, or paging ended before, say
+    of those deeper than any ranking."""
     limit = _limit(run)
     notes = []
     for measure in measures:
@@ -244,7 +252,7 @@ def _check_cutoffs(run: Run, measures: Iterable[Measure]) -> tuple[str, ...]:
                 f"{measure.name} needs the first {measure.cutoff:,} results, and the run {run.name!r} was searched "
                 f"to a limit of {limit:,}: run it again with --limit {measure.cutoff}, or give a lower cutoff."
             )
-        if limit is None and measure.cutoff > run.depth:
+        if measure.cutoff > (run.depth if limit is None else _paging_end(run, limit)):
             notes.append(
                 f"{measure.name} is read from rankings of at most {run.depth:,} papers: the run {run.name!r} has no "
                 "longer ones."

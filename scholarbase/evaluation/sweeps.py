@@ -33,7 +33,7 @@ from scholarbase.errors import EvaluationError, RunExists
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.grids import AXES, Point, Sweep, read_sweep
+from scholarbase.evaluation.grids import AXES, Point, Sweep, read_sweep, shortest
 from scholarbase.evaluation.measures import Measure
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import JudgedQuery, Run
@@ -177,6 +177,12 @@ def run_sweep(
     notes = [*queries.notes, *(note for part in parts.values() for note in part.notes)]
     if any(query.pool is not None for query in queries.queries):
         notes.append("The queries' candidate pools were not used: every search was over the whole library.")
+    lesser = [p.fusion_depth for p in sweep.points if p.mode == "hybrid" and p.fusion_depth < sweep.limit]
+    if lesser:
+        notes.append(
+            f"A hybrid search ends at its fusion_depth: points whose fusion_depth is below {sweep.limit:,} have fewer "
+            f"results than that, {min(lesser):,} at the least."
+        )
     result = SweepResult(
         sweep=sweep,
         best=best,
@@ -295,7 +301,7 @@ class _Searching:
         engine: Engine | None = "fts5" if leg.syntax else None
         if mode == "sparse":
             engine = leg.name  # type: ignore[assignment]  # a sparse leg is named after its engine
-        weight = "" if leg.title_weight is None else f"-title{leg.title_weight:g}"
+        weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
         name = f"{leg.name}{weight}{'-in-syntax' if leg.syntax else ''}-{depth}"
         library_name = re.sub(r"[^A-Za-z0-9._-]+", "-", self._label).strip("-.") or "library"
         place = self._folder / LEG_RUNS / f"{library_name}-{library.snapshot_id[:8]}"

@@ -426,3 +426,14 @@ def test_a_missing_package_is_named_with_the_way_to_install_it() -> None:
         EvaluationError, match=r'needs no_such_package: pip install "scholarbase\[evaluation\]"'
     ):
         require("no_such_package.part")
+
+
+def test_a_cutoff_below_where_hybrid_paging_ends_is_said() -> None:
+    """R@2000 of hybrid searches with --limit 2000 was shown as if 2,000 results had been there to find it in."""
+    run = make_run({"q": ["a"]}, {"q": {"a": 1}}, limit=2000)
+    search = {"limit": 2000, "mode": "hybrid", "ranking": {"fusion_depth": 1000}}
+    hybrid = replace(run, manifest=replace(run.manifest, search=search))
+    (note,) = evaluate(hybrid, ["R@1000", "R@2000"]).notes
+    assert note.startswith("R@2000 is read from rankings of at most")
+    sparse = replace(run, manifest=replace(run.manifest, search=search | {"mode": "sparse"}))
+    assert evaluate(sparse, ["R@2000"]).notes == ()

@@ -362,3 +362,14 @@ def test_one_query_cannot_be_split(tmp_path: Path, sample_library: Path) -> None
     path = sweep_file(tmp_path, 'queries = "one.jsonl"\n[grid]\nengine = ["bm25"]')
     with pytest.raises(EvaluationError, match="one at least for each half"):
         run_sweep(read_sweep(path, library=sample_library), tmp_path / "out")
+
+
+def test_the_settings_told_have_all_their_digits() -> None:
+    """A weight of 0.12345678 was told as 0.123457: other settings than those that were found best."""
+    point = Point("lib", "hybrid", "fts5", 60, 1000, 1.23456789, (("dense", 0.12345678), ("fts5", 2.0)))
+    assert point.variables() == {
+        "SCHOLARBASE_RRF_K": "60",
+        "SCHOLARBASE_FUSION_DEPTH": "1000",
+        "SCHOLARBASE_FTS5_TITLE_WEIGHT": "1.23456789",
+        "SCHOLARBASE_FUSION_WEIGHTS": "dense=0.12345678,fts5=2",
+    }
