@@ -237,7 +237,7 @@ class Client(_Base):
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
         """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
-        a hybrid search 1,000. Each paper comes once. The arguments are those of ``search``."""
+        a hybrid search as many as ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
         return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     # -- titles -----------------------------------------------------------------------------------------
@@ -469,7 +469,7 @@ class AsyncClient(_Base):
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> AsyncIterator[Hit]:
         """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
-        a hybrid search 1,000. Each paper comes once. The arguments are those of ``search``."""
+        a hybrid search as many as ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
         return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     # -- titles -----------------------------------------------------------------------------------------

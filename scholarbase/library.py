@@ -216,7 +216,7 @@ class Library:
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
         """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
-        a hybrid search 1,000. Each paper comes once. The arguments are those of ``search``."""
+        a hybrid search as many as ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     @property
