@@ -20,7 +20,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
@@ -32,6 +31,7 @@ import numpy as np
 import orjson
 
 from scholarbase.errors import RunDamaged, RunExists, RunNotFound
+from scholarbase.evaluation import folders
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -208,7 +208,7 @@ def write_run(folder: Path, run: Run) -> Run:
     mend(folder)
     check_place(folder)
     run = replace(run, rankings={query.id: _as_read(run.rankings.get(query.id, ())) for query in run.queries})
-    building = _beside(folder, "writing")
+    building = folders.building(folder)
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     files = {
@@ -227,7 +227,7 @@ def write_run(folder: Path, run: Run) -> Run:
     manifest = replace(run.manifest, files=hashes)
     written = manifest.to_bytes()
     _write(building / MANIFEST, written)
-    _replace(building, folder)
+    folders.put(folder, MANIFEST)
     # The facts in the order in which they are read back: a report lists them as they come.
     return replace(run, manifest=RunManifest(**orjson.loads(written)))
 
@@ -248,38 +248,8 @@ def check_place(folder: Path) -> None:
 
 
 def mend(folder: Path) -> None:
-    """Finish what a process that was killed between the two renames of a new run has left: the old run set aside,
-    and the new one, whole, still under its own name."""
-    old, new = _beside(folder, "old"), _beside(folder, "writing")
-    if old.is_dir() and not folder.exists():
-        with suppress(OSError):  # another process does it, or nobody may
-            (new if (new / MANIFEST).is_file() else old).rename(folder)
-            _remove(old)
-
-
-def _beside(folder: Path, what: str) -> Path:
-    place = folder if folder.name not in ("", "..") else folder.resolve()
-    return place.parent / f".{place.name}.{what}"
-
-
-def _remove(folder: Path) -> None:
-    """Of a run that was a link to a folder elsewhere, the link: what it led to is left."""
-    if folder.is_symlink():
-        folder.unlink()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _replace(new: Path, folder: Path) -> None:
-    old = _beside(folder, "old")
-    _remove(old)
-    if folder.exists():
-        folder.rename(old)
-    try:
-        new.rename(folder)
-    except FileNotFoundError:
-        if not (folder / MANIFEST).is_file():  # else who reads it has mended it just now
-            raise
-    _remove(old)
+    """Finish what a process that was killed while it put a new run in its place has left."""
+    folders.mend(folder, MANIFEST)
 
 
 def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:

@@ -357,7 +357,7 @@ def test_runs_that_do_not_belong_together_are_refused(two: list[Run], tmp_path: 
     with pytest.raises(RunMismatch, match="--across-snapshots"):
         write_report([two[0], other], tmp_path / "r")
     asked = replace(two[1].manifest, queries=two[1].manifest.queries | {"sha256": "ef" * 32})
-    with pytest.raises(RunMismatch, match="one query set"):
+    with pytest.raises(RunMismatch, match="the same queries"):
         write_report([two[0], replace(two[1], manifest=asked)], tmp_path / "r", across_snapshots=True)
     with pytest.raises(InvalidRequest, match="No runs"):
         write_report([], tmp_path / "r")
@@ -388,6 +388,17 @@ def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path
     with pytest.raises(StorageError, match="cannot be written"):
         write_report(two[:1], tmp_path / "file" / "r", measures=["R@25"])
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_report_that_was_being_replaced_when_the_process_died_is_not_lost(
+    two: list[Run], written: Path, tmp_path: Path
+) -> None:
+    """Between the two renames the old report lay hidden beside its place, and the next report began by removing it."""
+    shutil.copytree(written, tmp_path / ".r.old")
+    with pytest.raises(InvalidRequest):
+        write_report(two, tmp_path / "r", measures=["R@1000"])
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    assert (tmp_path / "r" / "report.html").read_bytes() == (written / "report.html").read_bytes()
 
 
 def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:

@@ -18,7 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scholarbase.errors import InvalidRequest, RunExists, RunMismatch, StorageError
+from scholarbase.errors import InvalidRequest, RunExists, StorageError
+from scholarbase.evaluation import folders
+from scholarbase.evaluation.comparison import check_comparable
 from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
@@ -56,17 +58,19 @@ def write_report(
     """
     _check(runs, drill_down, across_snapshots)
     folder = Path(folder).absolute()
+    folders.mend(folder, PAGE)
     _check_place(folder)
     report = build(Measured.of(runs, measures), title, drill_down)
-    building = folder.with_name(f".{folder.name}.writing")
+    building = folders.building(folder)
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True)
         _write(report, building)
-        _replace(building, folder)
+        folders.put(folder, PAGE)
     except OSError as error:
         raise StorageError(f"The report cannot be written to {folder}: {error}.") from error
     finally:
+        folders.mend(folder, PAGE)
         shutil.rmtree(building, ignore_errors=True)
     return folder / PAGE
 
@@ -80,19 +84,8 @@ def _check(runs: Sequence[Run], drill_down: int, across_snapshots: bool) -> None
         or not 0 <= drill_down <= MAX_DRILL_DOWN
     ):
         raise InvalidRequest(f"drill_down is {drill_down!r}: it must be from 0 to {MAX_DRILL_DOWN} results.")
-    first = runs[0]
     for run in runs[1:]:
-        ours, theirs = first.manifest.queries, run.manifest.queries
-        if ours["sha256"] != theirs["sha256"] or [q.id for q in first.queries] != [q.id for q in run.queries]:
-            raise RunMismatch(
-                f"The run {run.name!r} asked the query set {theirs['name']!r} ({theirs['sha256'][:12]}) and "
-                f"{first.name!r} asked {ours['name']!r} ({ours['sha256'][:12]}): a report is of one query set."
-            )
-        if first.manifest.snapshot != run.manifest.snapshot and not across_snapshots:
-            raise RunMismatch(
-                f"The run {run.name!r} is of snapshot {run.manifest.snapshot} and {first.name!r} of "
-                f"{first.manifest.snapshot}: give --across-snapshots to set them side by side all the same."
-            )
+        check_comparable(runs[0], run, across_snapshots=across_snapshots)
 
 
 def _check_place(folder: Path) -> None:
@@ -105,13 +98,14 @@ def _check_place(folder: Path) -> None:
 
 
 def _write(report: Report, folder: Path) -> None:
-    files: dict[str, bytes] = {PAGE: to_html(report).encode(), "report.md": to_markdown(report).encode()}
+    files: dict[str, bytes] = {"report.md": to_markdown(report).encode()}
     for made in report.tables:
         files[f"tables/{made.name}.csv"] = to_csv(made).encode()
         files[f"tables/{made.name}.tex"] = to_latex(made).encode()
     for plot in report.plots:
         files[f"figures/{plot.name}.svg"] = plot.svg
         files[f"figures/{plot.name}.pdf"] = plot.pdf()
+    files[PAGE] = to_html(report).encode()  # the last, so that where it is all is
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -119,12 +113,3 @@ def _write(report: Report, folder: Path) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-
-
-def _replace(new: Path, folder: Path) -> None:
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
