@@ -155,7 +155,7 @@ def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEffic
         rounds, failed = len({call.round for call in calls}), sum(call.error is not None for call in calls)
         kinds = Counter(call.kind for call in calls)
         candidates = len({i for call in calls if call.kind in LOOKING for i in call.ids})
-        seconds, tokens = _total(calls, "seconds"), _total(calls, "tokens")
+        seconds, tokens = total(calls, "seconds"), total(calls, "tokens")
     else:
         # One search a query, unless another system made the run, and nobody knows how.
         known = run.manifest.kind == "search"
@@ -179,7 +179,7 @@ def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEffic
     )
 
 
-def _total(calls: Sequence[Call], name: str) -> float | None:
+def total(calls: Sequence[Call], name: str) -> float | None:
     """The sum of what the calls say, None where one of them does not; an answer need not."""
     values = [(call.kind, getattr(call, name)) for call in calls]
     if not values or any(value is None and kind != "answer" for kind, value in values):

@@ -18,6 +18,7 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.evaluation.calls import RawCall, TrajectoryWriter, read_trajectory
+from scholarbase.evaluation.efficiency import total
 from scholarbase.evaluation.imports import write_outside_run
 from scholarbase.evaluation.making import manifest_of, resolve
 from scholarbase.evaluation.queries import QuerySet
@@ -87,9 +88,9 @@ def run_from_trajectory(
         ordered = _calls_of(query_id, own, held)
         resolved.extend(ordered)
         rankings[query_id] = _rank(ordered, ranking, facts)
-        times = [call.seconds for call in ordered if call.seconds is not None]
-        if times:
-            seconds[query_id] = sum(times)
+        time = total(ordered, "seconds")
+        if time is not None:
+            seconds[query_id] = time
     digest = hashlib.sha256(b"\n".join(orjson.dumps(asdict(call)) for call in resolved)).hexdigest()
     # An agent that never answers is ranked by what it saw, unless its answers alone were asked for.
     observed = ranking == "answer" and not facts["answered_queries"]

@@ -397,6 +397,11 @@ def test_efficiency_as_counted_by_hand(agent: Run) -> None:
     assert found.pooled_recall_100_per_100 == pytest.approx((1.75 / 4) / (9 / 4 / 100))
 
 
+def test_a_query_with_one_timed_call_of_several_was_timed_by_that_call_alone(agent: Run) -> None:
+    """The report's efficiency had no seconds for such a query, and its timing 3 seconds."""
+    assert agent.seconds == {"q1": 2.0}
+
+
 def test_failures_are_the_queries_of_which_no_answer_was_found(agent: Run) -> None:
     three, four = efficiency(agent).failures
     assert (three.query_id, three.calls, three.candidates, three.answers, three.held) == ("q3", 0, 0, 1, 1)
