@@ -227,11 +227,14 @@ def _legend(figure: Figure, ax: Axes, curves: Sequence[Curve]) -> None:
 
 
 def drawable(text: str, longest: int = 60) -> str:
-    """The text in one line, shortened at the end, with ``□`` for letters that the plots' font does not have."""
+    """The text in one line, with ``□`` for letters that the plots' font does not have. It is shortened in the middle,
+    since the names of runs often differ at the end alone."""
     manager = require("matplotlib.font_manager")
     font = manager.get_font(manager.findfont("DejaVu Sans"))
     line = " ".join(text.split())
-    line = line if len(line) <= longest else line[: longest - 1] + "…"
+    if len(line) > longest:
+        tail = (longest - 1) // 2
+        line = f"{line[: longest - 1 - tail]}…{line[-tail:]}"
     return "".join(letter if font.get_char_index(ord(letter)) else "□" for letter in line)
 
 
