@@ -107,11 +107,13 @@ def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
 def show_comparison(comparison: Comparison, top: int) -> None:
     """What the second run gains and loses against the first."""
     console = _console()
-    console.print(f"[bold]{escape(comparison.b)}[/bold] against [bold]{escape(comparison.a)}[/bold]")
-    for name, (a, b) in comparison.differing.items():
-        console.print(f"[dim]{escape(name)}: {escape(str(a))} → {escape(str(b))}[/dim]")
+    first_name, second_name = _names(comparison.a, comparison.b)
+    console.print(f"[bold]{second_name}[/bold] against [bold]{first_name}[/bold]")
+    for name, values in comparison.differing.items():
+        a, b = ("–" if value is None else escape(str(value)) for value in values)
+        console.print(f"[dim]{escape(name)}: {a} → {b}[/dim]")
     table = Table(
-        "measure", escape(comparison.a), escape(comparison.b), "difference", "p", "gained", "lost", "same",
+        "measure", first_name, second_name, "difference", "p", "gained", "lost", "same",
         box=None, header_style="bold", pad_edge=False,
     )  # fmt: skip
     for compared in comparison.measures:
@@ -131,16 +133,23 @@ def show_comparison(comparison: Comparison, top: int) -> None:
     if comparison.measures and top:
         first = comparison.measures[0]
         label = comparison.label(first.measure)
-        _show_changes(console, f"gained most by {label}", first.gained[:top])
-        _show_changes(console, f"lost most by {label}", first.lost[:top])
+        _show_changes(console, "gained", label, first.gained[:top])
+        _show_changes(console, "lost", label, first.lost[:top])
 
 
-def _show_changes(console: Console, title: str, changes: Iterable[Change]) -> None:
+def _names(a: str, b: str) -> tuple[str, str]:
+    """The names of two runs, told apart where they have one."""
+    return (f"{escape(a)} (1)", f"{escape(b)} (2)") if a == b else (escape(a), escape(b))
+
+
+def _show_changes(console: Console, way: str, label: str, changes: Iterable[Change]) -> None:
     table = Table("query", "", "from", "to", box=None, header_style="dim", pad_edge=False)
     for change in changes:
         table.add_row(escape(change.query_id), escape(change.text), _number(change.a), _number(change.b))
-    console.print(f"\n[bold]{title}[/bold]" if table.rows else f"\n[dim]No query {title}.[/dim]")
-    if table.rows:
+    if not table.rows:
+        console.print(f"\n[dim]No query {way} by {label}.[/dim]")
+    else:
+        console.print(f"\n[bold]{way} most by {label}[/bold]")
         console.print(table)
 
 
@@ -151,7 +160,7 @@ def show_side_by_side(a: Run, b: Run, query_id: str, rows: Sequence[Row]) -> Non
     held = sum(answer.held for answer in query.relevant)
     console.print(f"\n[bold]{escape(query_id)}[/bold]  {escape(query.text)}")
     console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ an answer[/dim]")
-    table = Table("", escape(a.name), escape(b.name), box=None, header_style="bold", pad_edge=False)
+    table = Table("", *_names(a.name, b.name), box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(f"{row.rank}.", _place(row.a), _place(row.b))
     console.print(table)

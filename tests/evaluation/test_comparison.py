@@ -201,6 +201,16 @@ def test_a_runs_name_is_no_markup_when_it_is_compared(capsys: pytest.CaptureFixt
     assert "b[bold]" in head
 
 
+def test_two_runs_of_one_name_could_not_be_told_apart_when_compared(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_comparison(compare(A, replace(A), ["R@5"]), top=1)
+    shown = capsys.readouterr().out
+    assert f"{A.name} (2) against {A.name} (1)" in shown
+    assert "No query gained by R@5." in shown
+    assert "No query lost by R@5." in shown
+
+
 def test_a_difference_of_no_query_is_shown_as_none(capsys: pytest.CaptureFixture[str]) -> None:
     absent = tuple(
         replace(q, answers=tuple(replace(a, found="absent") for a in q.answers)) for q in A.queries
