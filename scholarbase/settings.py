@@ -71,7 +71,7 @@ class Settings(BaseSettings):
         10.0, gt=0, description="Seconds between two progress lines where there is no terminal."
     )
 
-    rrf_k: int = Field(60, ge=1, description="The k of reciprocal rank fusion.")
+    rrf_k: int = Field(60, ge=1, le=1_000_000, description="The k of reciprocal rank fusion.")
     fusion_depth: int = Field(
         1000,
         ge=10,
@@ -103,6 +103,12 @@ class Settings(BaseSettings):
                 raise _refused(f"{leg!r} is no leg of a hybrid search: the legs are {', '.join(LEGS)}")
             if not math.isfinite(weight) or weight < 0:
                 raise _refused(f"the weight of {leg} is {weight!r}: give a number of zero or more")
+        none = [leg for leg, weight in (value or {}).items() if weight == 0]
+        if "dense" in none and len(none) > 1:
+            raise _refused(
+                f"{none[none[0] == 'dense']} and dense both weigh 0, so that nothing would rank their fusion: "
+                "give one of them more"
+            )
         return value
 
     @property

@@ -90,3 +90,19 @@ def test_keys_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_settings(qdrant_api_key=SecretStr("another"))
     assert "a-secret" not in repr(settings)
     assert "another" not in repr(settings)
+
+
+def test_a_fusion_in_which_no_leg_counts_is_refused() -> None:
+    """With both weights 0 a hybrid search gave the papers of both legs in the order of their ids."""
+    with pytest.raises(InvalidRequest, match="bm25 and dense both weigh 0"):
+        load_settings(fusion_weights="dense=0,bm25=0")
+    with pytest.raises(InvalidRequest, match="fts5 and dense both weigh 0"):
+        load_settings(fusion_weights="bm25=1,fts5=0,dense=0")
+    for text in ("dense=0", "bm25=0,fts5=0,learned=0", "dense=0,bm25=0.1"):
+        assert load_settings(fusion_weights=text).fusion_weights
+
+
+def test_a_k_that_no_float_holds_is_refused() -> None:
+    """A search then failed with an OverflowError, a 500."""
+    with pytest.raises(InvalidRequest, match="SCHOLARBASE_RRF_K"):
+        load_settings(rrf_k=10**400)

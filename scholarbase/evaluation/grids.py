@@ -315,3 +315,8 @@ def _check_supported(file: _File, point: Point, manifest: Manifest) -> None:
         raise file.wrong(
             f"engine 'learned' needs learned term weights, and the library {point.library} has none: leave it out."
         )
+    if point.mode == "hybrid" and point.weight(point.engine) == point.weight("dense") == 0:
+        raise file.wrong(
+            f"a point weighs {point.engine} and dense 0 both, so that nothing would rank their fusion: leave the 0 of "
+            "one of them out."
+        )

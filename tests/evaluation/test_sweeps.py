@@ -373,3 +373,9 @@ def test_the_settings_told_have_all_their_digits() -> None:
         "SCHOLARBASE_FTS5_TITLE_WEIGHT": "1.23456789",
         "SCHOLARBASE_FUSION_WEIGHTS": "dense=0.12345678,fts5=2",
     }
+
+
+def test_a_point_in_which_no_leg_counts_is_refused(tmp_path: Path, dense_library: Path) -> None:
+    text = 'queries = "q"\n[grid]\nmode = ["hybrid"]\n[grid.weights]\nbm25 = [0, 1]\ndense = [0, 1]\n'
+    with pytest.raises(EvaluationError, match="weighs bm25 and dense 0 both"):
+        read_sweep(sweep_file(tmp_path, text), library=dense_library)
