@@ -47,7 +47,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     wheel, _ = artefacts
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "scholarbase").rglob("*.py")}
     info = {name for name in wheel if ".dist-info/" in name}
-    assert set(wheel) - info == {*modules, "scholarbase/py.typed"}
+    templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
+    assert set(wheel) - info == {*modules, *templates, "scholarbase/py.typed"}
     assert {name.partition("/")[2] for name in info} >= {
         "METADATA",
         "RECORD",
