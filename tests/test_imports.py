@@ -1,4 +1,4 @@
-"""Who may import whom, as docs/extending.md draws it, and that a light start stays light."""
+"""Who may import whom, as docs/how-it-works.md draws it, and that a light start stays light."""
 
 from __future__ import annotations
 
