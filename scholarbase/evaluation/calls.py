@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ import orjson
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.evaluation.lines import text_lines
+from scholarbase.evaluation.partial import storage_errors
 from scholarbase.identifiers import parse
 
 CallKind = Literal["search", "expand", "inspect", "answer"]
@@ -234,7 +236,9 @@ class TrajectoryWriter:
                     f"{path} is there already: name another file, or go on with it by append=True."
                 )
             self._go_on()
-        self._file = path.open("ab")
+        with storage_errors(path):
+            # Without a buffer, so that nothing of a call that could not be written is left to be written later.
+            self._file = path.open("ab", buffering=0)
 
     def _go_on(self) -> None:
         if not self._path.stat().st_size:
@@ -273,6 +277,7 @@ class TrajectoryWriter:
 
         Raises:
             InvalidRequest: the call cannot be right; nothing is written.
+            StorageError: the file cannot be written; it has the calls before this one, whole.
         """
         row: dict[str, Any] = {
             "query_id": query_id,
@@ -303,10 +308,20 @@ class TrajectoryWriter:
                 written = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
             except TypeError as failure:
                 raise InvalidRequest(f"arguments cannot be written as JSON: {failure}.") from failure
-            self._file.write(written)
-            self._file.flush()
+            self._write(written)
             self._last[query_id] = number
         return number
+
+    def _write(self, line: bytes) -> None:
+        with storage_errors(self._path):
+            whole = os.fstat(self._file.fileno()).st_size
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError:
+                # The disk took a part of the line: one that is torn makes the file unreadable.
+                self._file.truncate(whole)
+                raise
 
     def close(self) -> None:
         self._file.close()

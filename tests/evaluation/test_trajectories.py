@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import resource
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from scholarbase.client import Client
-from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists
+from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, StorageError
 from scholarbase.evaluation.calls import KEYS, TOOLS, TrajectoryWriter, read_trajectory
 from scholarbase.evaluation.efficiency import efficiency, recall_by_call
 from scholarbase.evaluation.queries import Answer, Query, QuerySet
@@ -472,6 +474,24 @@ def test_a_file_with_a_torn_end_is_not_gone_on_with(tmp_path: Path) -> None:
     path.write_text(json.dumps(call("q1", "answer", [], call=1)))
     with pytest.raises(QueryFileError, match="does not end"):
         TrajectoryWriter(path, append=True)
+
+
+def test_a_call_that_a_full_disk_took_in_part_made_the_file_unreadable(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with TrajectoryWriter(path) as writer:
+        writer.append("q1", "search_papers", HELD)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, hard))
+        try:
+            with pytest.raises(StorageError, match=r"Cannot write .*calls\.jsonl"):
+                writer.append("q1", "search_papers", HELD)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert len(read_trajectory(path)) == 1
+        assert writer.append("q1", "answer", HELD) == 2
+    assert [c.call for c in read_trajectory(path)] == [1, 2]
 
 
 def test_threads_share_a_writer(tmp_path: Path) -> None:
