@@ -472,6 +472,9 @@ def _claim(folder: Path, identity: str, restart: bool) -> None:
     if strange:
         raise RunExists(f"{folder} holds {strange[0]!r}, which is no part of a sweep: give a new folder.")
     if restart:
+        # With the old result gone, a sweep that is stopped now goes on without --restart.
+        for name in (RESULT, GRID):
+            (folder / name).unlink(missing_ok=True)
         shutil.rmtree(folder / LEG_RUNS, ignore_errors=True)
         return
     if RESULT in held:

@@ -379,3 +379,23 @@ def test_a_point_in_which_no_leg_counts_is_refused(tmp_path: Path, dense_library
     text = 'queries = "q"\n[grid]\nmode = ["hybrid"]\n[grid.weights]\nbm25 = [0, 1]\ndense = [0, 1]\n'
     with pytest.raises(EvaluationError, match="weighs bm25 and dense 0 both"):
         read_sweep(sweep_file(tmp_path, text), library=dense_library)
+
+
+def test_a_sweep_that_was_stopped_while_it_replaced_another_goes_on(
+    tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old result stayed, so that going on was refused, and --restart began again."""
+    text = f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nengine = ["bm25"]\n'
+    out = tmp_path / "out"
+    run_sweep(read_sweep(sweep_file(tmp_path, text), library=sample_library), out)
+    other = read_sweep(sweep_file(tmp_path, f"seed = 1\n{text}"), library=sample_library)
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("scholarbase.evaluation.sweeps._means", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(other, out, restart=True)
+    assert (out / "legs").is_dir()
+    assert run_sweep(other, out).sweep.seed == 1
