@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Final, NamedTuple
 
 from scholarbase.errors import (
@@ -68,6 +68,8 @@ class Load(NamedTuple):
 IN_PROCESS: Final = Load(1, 1)
 """In the process a search holds the interpreter's lock, or a model that already takes every core: further threads
 only get in each other's way (50,000 papers, two cores: 80 dense queries/s with one thread, 60 with two)."""
+LAST_ANSWERS: Final = 2.0
+"""Seconds that the searches which are under way when a run is stopped have to end."""
 OVER_HTTP: Final = Load(4, 8)
 """Over HTTP a call's own cost is shared and the server kept busy, and a batch still ends soon on a slow server
 (the same library: 230 sparse queries/s with two threads of batches of 8, 340 with four, 370 with eight)."""
@@ -235,26 +237,51 @@ def _keep_all(
         for batch in batches:
             keep(ask(batch))
         return
-    executor = ThreadPoolExecutor(concurrency, thread_name_prefix="search")
-    failed: Exception | None = None
-    waiting: set[Future[list[Found]]] = set()
-    coming = deque(batches)
-    try:
-        while True:
-            while failed is None and coming and len(waiting) < 2 * concurrency:
-                waiting.add(executor.submit(ask, coming.popleft()))
-            if not waiting:
-                break
-            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in ended:
+    coming = SimpleQueue[Sequence[Asked]]()
+    for batch in batches:
+        coming.put(batch)
+    answers = SimpleQueue[list[Found] | Exception | None]()
+    stopped = Event()
+
+    def work() -> None:
+        try:
+            while not stopped.is_set():
                 try:
-                    keep(future.result())
-                except Exception as error:
-                    failed = failed or error
-                    # What has not begun is not begun any more; what has is waited for, and kept.
-                    waiting = {other for other in waiting if not other.cancel()}
+                    batch = coming.get_nowait()
+                except Empty:
+                    break
+                answers.put(ask(batch))
+        except Exception as error:
+            stopped.set()
+            answers.put(error)
+        finally:
+            answers.put(None)
+
+    # Daemons, so that Ctrl-C ends the process also while a server keeps us waiting for its answer.
+    threads = [Thread(target=work, name="search", daemon=True) for _ in range(min(concurrency, len(batches)))]
+    for thread in threads:
+        thread.start()
+    failed: Exception | None = None
+    working = len(threads)
+    try:
+        while working:
+            answer = answers.get()
+            try:
+                if answer is None:
+                    working -= 1
+                elif isinstance(answer, Exception):
+                    raise answer
+                else:
+                    keep(answer)
+            except Exception as error:
+                failed = failed or error
+                # What has not begun is not begun any more; what has is waited for, and kept.
+                stopped.set()
     finally:
-        executor.shutdown(cancel_futures=True)
+        stopped.set()
+        until = time.monotonic() + LAST_ANSWERS
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
     if failed is not None:
         raise failed
 

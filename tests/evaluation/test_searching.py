@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -395,6 +396,30 @@ class _Moved(Client):
         answers = super().search_batch(requests)
         self.base_url = self.other  # type: ignore[misc]  # what a proxy does
         return answers
+
+
+def test_ctrl_c_waited_for_a_server_that_does_not_answer(
+    sample: Library, server: str, tmp_path: Path
+) -> None:
+    class Hanging(Client):
+        def search_batch(self, requests: Any) -> Any:
+            if started.wait(0):
+                ended.wait(60)
+            return super().search_batch(requests)
+
+    started, ended = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        started.set()
+        raise KeyboardInterrupt
+
+    reporter: Reporter = _StopAfter(8, stop)
+    began = time.monotonic()
+    with Hanging(server) as client, pytest.raises(KeyboardInterrupt):
+        search(client, tmp_path / "run", reporter=reporter)
+    ended.set()
+    assert time.monotonic() - began < 30
+    assert len(search(sample, tmp_path / "run").rankings) == 40
 
 
 def test_another_library_under_the_run_ends_it(server: str, dense_server: str, tmp_path: Path) -> None:
