@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +19,9 @@ MIN_SCORE: Final = 0.95
 """How alike the titles of an answer and of a paper must be: one or two characters of a usual title may differ."""
 _TITLES: Final = 100
 """Titles in one call: one that no paper has takes 24 ms among 330,000 papers, and a server must answer in time."""
+_LIKE: Final = 3
+"""Titles like one that are looked at."""
+_NUMBER: Final = re.compile(r"\d+|\b(?:i{1,3}|iv|vi{0,3}|ix)\b")
 _SHOWN: Final = 3
 
 
@@ -44,8 +48,8 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     """Look every answer and every paper of a pool up in the library.
 
     An answer is found by its id; where the library does not hold that, by its title, where a paper's title is as
-    like it as ``min_title_score``. Two answers that are one paper count once, with the better grade. Papers of a
-    pool that the library does not hold are left out of it.
+    like it as ``min_title_score`` and has the same numbers. Two answers that are one paper count once, with the
+    better grade. Papers of a pool that the library does not hold are left out of it.
 
     Raises:
         QueryFileError: the library holds not one of the answers.
@@ -88,11 +92,19 @@ def _match(source: Source, titles: Mapping[str, str], min_score: float) -> dict[
     for first in range(0, len(wanted), _TITLES):
         batch = wanted[first : first + _TITLES]
         answers = source.match_titles(
-            [titles[folded] for folded in batch], limit=1, min_score=min_score, fields=["id"]
+            [titles[folded] for folded in batch], limit=_LIKE, min_score=min_score, fields=["id", "title"]
         )
         for folded, answer in zip(batch, answers, strict=True):
-            found[folded] = answer.results[0].paper.id if answer.results else None
+            like = (
+                hit.paper for hit in answer.results if _numbers(hit.paper.title or "") == _numbers(folded)
+            )
+            found[folded] = next((paper.id for paper in like), None)
     return found
+
+
+def _numbers(title: str) -> str:
+    """The numbers of a title: papers that differ by them, such as parts I and II, are different papers."""
+    return "".join(_NUMBER.findall(_folded(title)))
 
 
 def _folded(title: str) -> str:

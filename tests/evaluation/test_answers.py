@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.queries import Answer, Query, QuerySet
 from scholarbase.evaluation.runs import JudgedAnswer
 from scholarbase.evaluation.source import Source
+from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
 from tests.conftest import SAMPLE, arxiv_rows
 
@@ -101,6 +104,34 @@ def test_a_title_that_is_only_somewhat_alike_is_no_answer(source: Source, titled
     for wrong in (0, 1.5):
         with pytest.raises(InvalidRequest, match="min_score is"):
             judge(source, half, min_title_score=wrong)
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "found"),
+    [
+        (
+            "Decorated Box Diagrams in Bhabha Scattering. (II)",
+            "Decorated box diagrams in Bhabha scattering. (I)",
+            0,
+        ),
+        ("NELA-GT-2022: A Large News Dataset", "NELA-GT-2018: A Large News Dataset", 0),
+        ("Anti-spoofing Systems for ASVspoof 2015", "Antispoofing Systems for ASVspoof2015", 1),
+        ("On the Equivalence for LPMLN Programs, IV", "On the Equivalence of LPMLN Programs, IV", 1),
+    ],
+)
+def test_another_part_or_year_of_a_title_was_taken_for_the_paper(
+    held: str, given: str, found: int, tmp_path: Path
+) -> None:
+    papers = {"2401.00001": held, "2401.00002": "Neutrino Physics"}
+    rows = [
+        {"id": name, "title": title, "abstract": "An abstract.", "categories": "cs.CL"}
+        for name, title in papers.items()
+    ]
+    (tmp_path / "arxiv.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        counts = judge(library, asked(Answer(None, "Neutrino physics"), Answer(None, given))).counts
+    assert (counts["by_title"], counts["absent"]) == (1 + found, 1 - found)
 
 
 def test_two_names_of_one_paper_count_once_with_the_better_grade(
