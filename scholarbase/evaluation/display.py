@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from scholarbase.evaluation.breakdown import break_down, summary
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
@@ -29,11 +30,24 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 130, highlight=False, soft_wrap=False)
 
 
-def _cell(interval: Interval) -> str:
+def _cell(interval: Interval, narrow: bool = False) -> str:
     if not interval.n:
         return "–"
-    # On two lines: a terminal of 80 columns has room for six of them beside each other.
-    return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}–{interval.high:.3f}[/dim]"
+    dash = "–\n" if narrow else "–"
+    return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}{dash}{interval.high:.3f}[/dim]"
+
+
+def _print(console: Console, made: Callable[[bool], Table]) -> None:
+    """Print a table of cells, narrow ones where the console has no room for others: rich would cut figures off."""
+    table = made(False)
+    width = console.measure(table, options=console.options.update_width(1_000)).maximum
+    console.print(table if width <= console.width else made(True))
+
+
+def _table(*headings: str) -> Table:
+    """A table whose first column, of names, is folded where it is too long, since names often differ at the end."""
+    first, *others = headings
+    return Table(Column(first, overflow="fold"), *others, box=None, header_style="bold", pad_edge=False)
 
 
 def _number(value: float | None) -> str:
@@ -58,21 +72,27 @@ def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
     if any(evaluation.held != evaluation.all for evaluation in evaluations):
         overs.append(("held", "answers that the library holds"))
     for over, what in overs:
-        names = _columns(evaluations)
-        table = Table(what, *names.values(), box=None, header_style="bold", pad_edge=False)
-        for run, evaluation in zip(runs, evaluations, strict=True):
-            values = summary(evaluation, over)
-            cells = []
-            for name, heading in names.items():
-                # R@All never goes without its depth: in the heading where the runs share it, else in the cell.
-                label = evaluation.label(name) if name in values else heading
-                depth = "" if label == heading else f"\n[dim]depth {evaluation.depth:,}[/dim]"
-                cells.append(_cell(values[name]) + depth if name in values else "–")
-            table.add_row(escape(run.name), *cells)
-        console.print(table)
+        _print(console, partial(_runs_table, runs, evaluations, over, what))
     console.print("[dim]Means over queries, with 95% bootstrap intervals.[/dim]")
     for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
         console.print(f"[dim]{escape(note)}[/dim]")
+
+
+def _runs_table(
+    runs: Sequence[Run], evaluations: Sequence[Evaluation], over: Over, what: str, narrow: bool
+) -> Table:
+    names = _columns(evaluations)
+    table = _table(what, *names.values())
+    for run, evaluation in zip(runs, evaluations, strict=True):
+        values = summary(evaluation, over)
+        cells = []
+        for name, heading in names.items():
+            # R@All never goes without its depth: in the heading where the runs share it, else in the cell.
+            label = evaluation.label(name) if name in values else heading
+            depth = "" if label == heading else f"\n[dim]depth {evaluation.depth:,}[/dim]"
+            cells.append(_cell(values[name], narrow) + depth if name in values else "–")
+        table.add_row(escape(run.name), *cells)
+    return table
 
 
 def _columns(evaluations: Sequence[Evaluation]) -> dict[str, str]:
@@ -95,13 +115,18 @@ def _about(manifest: RunManifest) -> str:
 def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
     """One row a group of a run's queries."""
     headings = [evaluation.label(name) for name in evaluation.measures]
-    table = Table(by, "queries", *headings, box=None, header_style="bold", pad_edge=False)
-    for group in break_down(run, evaluation, by):
-        cells = (_cell(group.values[name]) for name in evaluation.measures)
-        table.add_row(escape(group.label), f"{group.n:,}", *cells)
+    groups = break_down(run, evaluation, by)
+
+    def made(narrow: bool) -> Table:
+        table = _table(by, "queries", *headings)
+        for group in groups:
+            cells = (_cell(group.values[name], narrow) for name in evaluation.measures)
+            table.add_row(escape(group.label), f"{group.n:,}", *cells)
+        return table
+
     console = _console()
     console.print(f"\n[bold]{escape(run.name)}[/bold]")
-    console.print(table)
+    _print(console, made)
 
 
 def show_comparison(comparison: Comparison, top: int) -> None:

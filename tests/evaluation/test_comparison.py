@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.evaluation import display
 from scholarbase.evaluation.comparison import check_comparable, compare, side_by_side
 from scholarbase.evaluation.display import show_comparison
+from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.runs import (
     JudgedAnswer,
     JudgedQuery,
@@ -20,6 +23,7 @@ from scholarbase.evaluation.runs import (
     RunManifest,
 )
 from scholarbase.evaluation.statistics import paired_test
+from scholarbase.models import MODES
 
 QUERIES = tuple(
     JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))
@@ -35,9 +39,9 @@ def made(name: str, rankings: Mapping[str, str], **facts: Any) -> Run:
         snapshot="snap-1",
         papers=9,
         version="1",
-        queries={"name": "questions", "sha256": "a" * 64},
+        queries={"name": "questions", "sha256": "a" * 64, "count": 4},
         search={"mode": "sparse", "limit": 10},
-        answers={},
+        answers=dict.fromkeys(("answers", "by_id", "by_title", "absent", "duplicates"), 0),
         command="scholarbase eval run",
     )
     ranked = {
@@ -199,6 +203,20 @@ def test_a_runs_name_is_no_markup_when_it_is_compared(capsys: pytest.CaptureFixt
     head = next(row for row in rows if row.startswith("measure"))
     assert "a[/]" in head
     assert "b[bold]" in head
+
+
+def test_a_terminal_of_80_columns_cut_off_figures_and_the_ends_of_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display, "_console", lambda: Console(width=80, highlight=False))
+    runs = [replace(A, manifest=replace(A.manifest, name=f"autoscholar-{mode}")) for mode in MODES]
+    measures = ["R@5", "R@10", "R@All", "nDCG@10", "RR@10", "P@10"]
+    evaluations = [evaluate(run, measures) for run in runs]
+    display.show_runs(runs, evaluations)
+    display.show_groups(runs[0], evaluations[0], "answers")
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert all(f"autoscholar-{mode}" in shown for mode in MODES)
 
 
 def test_two_runs_of_one_name_could_not_be_told_apart_when_compared(
