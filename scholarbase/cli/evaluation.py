@@ -193,7 +193,9 @@ def run(
         SearchSettings(m, sparse, limit, exact, to, pool)
         for m, sparse in zip(asked_modes, engines, strict=True)
     ]
-    with open_source(settings, **place) as source:
+    # A model that no search needs takes longer to load than the searches take.
+    by_words = engine != "learned" and all(m == "sparse" for m in asked_modes)
+    with open_source(settings, **place, default_encoder="none" if by_words else None) as source:
         query_set = _read(queries, metadata, skip_broken)
         modes = [check_modes(source, [one.mode], one.engine)[0] for one in wanted]
         judged = judge(source, query_set)

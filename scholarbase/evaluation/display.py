@@ -33,6 +33,8 @@ def _console() -> Console:
 def _cell(interval: Interval, narrow: bool = False) -> str:
     if not interval.n:
         return "–"
+    if interval.n == 1:  # its spread is not known
+        return f"{interval.mean:.3f}"
     dash = "–\n" if narrow else "–"
     return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}{dash}{interval.high:.3f}[/dim]"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final, Literal, NamedTuple
@@ -198,8 +198,25 @@ def evaluate(run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> Evaluation
         held=all_ if over_held == over_all else _measure(parsed, over_held, scores),
         unjudged=tuple(query.id for query in run.queries if query.id not in over_all),
         unheld=tuple(query.id for query in judged if query.id not in over_held),
-        notes=notes,
+        notes=(*notes, *_zeros(run, judged)),
     )
+
+
+def _zeros(run: Run, judged: Sequence[JudgedQuery]) -> Iterator[str]:
+    """What makes a figure low for another reason than the ranking."""
+    empty = sum(not run.rankings.get(query.id) for query in judged)
+    if empty:
+        yield f"{run.name}: {empty:,} of {len(judged):,} queries have no results, and count 0."
+    if (run.manifest.search or {}).get("pool"):
+        outside = sum(
+            answer.paper_id not in query.pool
+            for query in judged
+            if query.pool is not None
+            for answer in query.relevant
+        )
+        if outside:
+            lie = "answer lies" if outside == 1 else "answers lie"
+            yield f"{run.name}: {outside:,} {lie} outside the query's candidate pool, where no search looks."
 
 
 def check_judged(run: Run) -> list[JudgedQuery]:

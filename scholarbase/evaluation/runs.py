@@ -350,9 +350,15 @@ def read_manifest(folder: Path) -> RunManifest:
     if not path.is_file():
         raise RunNotFound(f'No run at {folder}: make one with "scholarbase eval run".')
     try:
-        return RunManifest(**orjson.loads(path.read_bytes()))
+        manifest = RunManifest(**orjson.loads(path.read_bytes()))
     except (TypeError, ValueError) as error:
         raise RunDamaged(f"{path} is no manifest of a run ({error}): make the run again.") from error
+    if manifest.format != FORMAT:
+        raise RunDamaged(
+            f"The run at {folder} has format {manifest.format}, and this ScholarBase reads format {FORMAT}: read it "
+            f"with the version that made it ({manifest.version}), or make the run again."
+        )
+    return manifest
 
 
 def _judged(row: dict[str, Any]) -> JudgedQuery:

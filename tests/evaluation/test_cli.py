@@ -13,8 +13,10 @@ from subprocess import CompletedProcess
 import pytest
 import pytrec_eval
 
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
+from scholarbase.library import Library
 from tests.conftest import SAMPLE, run_cli
 
 QUERIES = SAMPLE / "queries.jsonl"
@@ -312,3 +314,18 @@ def test_a_missing_extra_is_told_before_anything_is_searched_for(
         )
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "sweep").exists()
+
+
+def test_a_run_by_words_needs_no_encoder(tmp_path: Path, small_snapshot: Path, minilm_folder: Path) -> None:
+    """It loaded the library's model, which took longer than all its searches; here that model is gone."""
+    shutil.copytree(minilm_folder, tmp_path / "model")
+    encoder = SentenceTransformersEncoder(tmp_path / "model", device="cpu")
+    ingest([small_snapshot], tmp_path / "library", encoder=encoder, encoder_location=str(tmp_path / "model"))
+    encoder.close()
+    shutil.rmtree(tmp_path / "model")
+    with Library.open(tmp_path / "library", encoder="none") as library:
+        paper = library.search("string theory", limit=1).results[0].paper
+    (tmp_path / "queries.csv").write_text(f"query_id,query,answers\n1,{paper.title!r},{paper.id}\n")
+    where = ["--library", "library", "--mode"]
+    evaluate("run", "queries.csv", *where, "sparse", cwd=tmp_path)
+    evaluate("run", "queries.csv", *where, "sparse,dense", cwd=tmp_path, status=7)

@@ -118,12 +118,12 @@ def test_queries_with_answers_in_one_run_only_are_left_out_and_said() -> None:
 def test_an_answer_that_one_run_found_by_its_title_is_the_same_answer() -> None:
     by_title = (JudgedAnswer("x", "title"), JudgedAnswer("y", "id"))
     other = replace(B, queries=(replace(QUERIES[0], answers=by_title), *QUERIES[1:]))
-    assert compare(A, other, ["R@10"], over="held").notes == ()
+    assert not any("answers" in note for note in compare(A, other, ["R@10"], over="held").notes)
 
 
 def test_rankings_of_unlike_depth_are_said() -> None:
     deeper = replace(B, rankings={**B.rankings, "q4": tuple(RankedId(c, 0.0) for c in "abcdefg")})
-    (note,) = compare(A, deeper, ["R@All"]).notes
+    (note,) = (note for note in compare(A, deeper, ["R@All"]).notes if "depth" in note)
     assert note == "R@All is to depth 3 in 'a' and to depth 7 in 'b'."
     assert compare(A, deeper, ["R@10"]).notes == ()
 

@@ -437,3 +437,14 @@ def test_a_cutoff_below_where_hybrid_paging_ends_is_said() -> None:
     assert note.startswith("R@2000 is read from rankings of at most")
     sparse = replace(run, manifest=replace(run.manifest, search=search | {"mode": "sparse"}))
     assert evaluate(sparse, ["R@2000"]).notes == ()
+
+
+def test_what_makes_a_figure_low_besides_the_ranking_is_said() -> None:
+    run = make_run({"a": ["x"], "b": []}, {"a": {"x": 1, "y": 1}, "b": {"x": 1}})
+    queries = tuple(replace(query, pool=("x",)) for query in run.queries)
+    searched = replace(run.manifest, search={"limit": 1000, "pool": True})
+    notes = evaluate(replace(run, queries=queries, manifest=searched), ["R@All"]).notes
+    assert notes == (
+        "made: 1 of 2 queries have no results, and count 0.",
+        "made: 1 answer lies outside the query's candidate pool, where no search looks.",
+    )

@@ -208,6 +208,14 @@ def test_a_manifest_that_is_none_is_said_so(content: bytes, tmp_path: Path) -> N
         read_manifest(tmp_path / "run")
 
 
+def test_a_run_of_another_format_is_not_read_as_this_one(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", RUN_OF_ALL)
+    manifest = (tmp_path / "run" / MANIFEST).read_bytes()
+    (tmp_path / "run" / MANIFEST).write_bytes(manifest.replace(b'"format": 1', b'"format": 2'))
+    with pytest.raises(RunDamaged, match="has format 2"):
+        read_run(tmp_path / "run")
+
+
 def test_a_run_needs_no_seconds(tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / SECONDS).unlink()

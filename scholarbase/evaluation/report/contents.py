@@ -85,7 +85,10 @@ def labels(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def cell(interval: Interval, p: float | None = None) -> Cell:
-    """A mean with its interval; no value where there were no queries."""
+    """A mean with its interval; no value where there were no queries, and no interval where there was one: its
+    spread is not known."""
+    if interval.n == 1:
+        return Cell(value=interval.mean, p=p)
     if interval.n == 0:
         return Cell()
     return Cell(value=interval.mean, low=interval.low, high=interval.high, p=p)

@@ -54,9 +54,7 @@ def build(measured: Measured, title: str | None, drill_down: int) -> Report:
         title=title or f"Recall on {facts['name']}",
         lead=_lead(measured),
         sections=tuple(section for section in _sections(measured) if section.parts),
-        commands=tuple(
-            (label, run.manifest.command) for label, run in zip(measured.labels, measured.runs, strict=True)
-        ),
+        commands=tuple((", ".join(labels), command) for command, labels in _commands(measured).items()),
         data=drilldown(measured, drill_down),
     )
 
@@ -109,6 +107,14 @@ def _curves(measured: Measured) -> Iterator[Plot | str]:
 
 
 # -- HTML -----------------------------------------------------------------------------------------------
+
+
+def _commands(measured: Measured) -> dict[str, list[str]]:
+    """Each command, once, to the runs that it made."""
+    made: dict[str, list[str]] = {}
+    for label, run in zip(measured.labels, measured.runs, strict=True):
+        made.setdefault(run.manifest.command, []).append(label)
+    return made
 
 
 def to_html(report: Report) -> str:

@@ -51,6 +51,9 @@ _KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
     (Dataset.BEIR, frozenset({"_id", "title", "text"})),
     (Dataset.BEIR_QUERIES, frozenset({"_id", "text"})),
 )
+# Documents and queries of a BEIR collection may have the same keys: a query with an empty title, a document without
+# one. There the names count, which are the same in every collection.
+_BEIR_NAMES: Final = {"corpus": Dataset.BEIR, "queries": Dataset.BEIR_QUERIES}
 _QRELS_HEADER: Final = [b"query-id", b"corpus-id", b"score"]
 
 
@@ -60,8 +63,9 @@ def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
     return next((dataset for dataset, needed in _KEYS if needed <= keys), None)
 
 
-def detect(lines: Iterable[bytes]) -> Dataset | None:
-    """The dataset of the first line, among the first hundred, that is a record of one; None if none is."""
+def detect(lines: Iterable[bytes], name: str) -> Dataset | None:
+    """The dataset of the first line, among the first hundred, that is a record of one; None if none is. The file's
+    ``name`` tells the documents of a BEIR collection from its queries."""
     for line in islice(lines, LINES_LOOKED_AT):
         try:
             record = orjson.loads(line)
@@ -70,6 +74,8 @@ def detect(lines: Iterable[bytes]) -> Dataset | None:
                 return Dataset.BEIR_QRELS
             continue
         dataset = dataset_of_record(record) if isinstance(record, dict) else None
+        if dataset in _BEIR_NAMES.values():
+            return _BEIR_NAMES.get(name.split(".")[0], dataset)
         if dataset is not None:
             return dataset
     return None

@@ -153,7 +153,7 @@ def _source_file(path: Path, name: str) -> SourceFile:
     compression = compression_of(path)
     lines = open_lines(path)
     with closing(lines):
-        dataset = detect(line for _, line in lines)
+        dataset = detect((line for _, line in lines), path.name)
     if dataset is None:
         raise SourceError(
             f"{path} is no snapshot file: none of its first {LINES_LOOKED_AT} lines is a JSON record of a "

@@ -48,6 +48,19 @@ def test_the_files_of_a_collection_are_told_by_their_content(tmp_path: Path) -> 
     }
 
 
+def test_queries_with_a_title_did_not_become_documents(tmp_path: Path) -> None:
+    """Some collections' queries have an empty title, and some collections' documents none."""
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "title": "", "text": "statins"}\n')
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "Statins. They help."}\n')
+    (tmp_path / "more.jsonl").write_text('{"_id": "d2", "title": "T", "text": "Words."}\n')
+    found = {source.name: source.dataset for source in discover([tmp_path])}
+    assert found == {
+        "queries.jsonl": Dataset.BEIR_QUERIES,
+        "corpus.jsonl": Dataset.BEIR,
+        "more.jsonl": Dataset.BEIR,
+    }
+
+
 def test_a_collection_becomes_a_library(tmp_path: Path) -> None:
     folder = collection(
         tmp_path / "c", [*DOCUMENTS, DOCUMENTS[0], {"_id": "empty", "title": "", "text": " "}]
