@@ -125,7 +125,7 @@ def test_rankings_of_unlike_depth_are_said() -> None:
     deeper = replace(B, rankings={**B.rankings, "q4": tuple(RankedId(c, 0.0) for c in "abcdefg")})
     (note,) = (note for note in compare(A, deeper, ["R@All"]).notes if "depth" in note)
     assert note == "R@All is to depth 3 in 'a' and to depth 7 in 'b'."
-    assert compare(A, deeper, ["R@10"]).notes == ()
+    assert not any("depth" in note for note in compare(A, deeper, ["R@10"]).notes)
 
 
 def test_a_run_that_was_not_searched_deep_enough_is_refused_by_name() -> None:
