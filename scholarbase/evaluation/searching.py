@@ -72,7 +72,8 @@ LAST_ANSWERS: Final = 2.0
 """Seconds that the searches which are under way when a run is stopped have to end."""
 OVER_HTTP: Final = Load(4, 8)
 """Over HTTP a call's own cost is shared and the server kept busy, and a batch still ends soon on a slow server
-(the same library: 230 sparse queries/s with two threads of batches of 8, 340 with four, 370 with eight)."""
+(the same library, two cores: 377 sparse queries/s one by one, 463 with four threads, 635 in batches of 8, and
+711 with both). A server with several workers needs the threads."""
 
 
 def run_searches(
