@@ -37,7 +37,7 @@ from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
-from scholarbase.models import Mode
+from scholarbase.models import Engine, Mode
 from scholarbase.progress import reporter
 
 TARGET: Final = 0.8
@@ -46,6 +46,14 @@ LIMIT: Final = 100
 DEEP: Final = 1000
 """How deep the report's runs go, for R@All: as deep as a hybrid search's paging."""
 MODES: Final[tuple[Mode, ...]] = ("sparse", "dense", "hybrid")
+WAYS: Final[tuple[tuple[Mode, Engine | None], ...]] = (
+    ("sparse", None),
+    ("sparse", "feedback"),
+    ("dense", None),
+    ("hybrid", None),
+    ("hybrid", "feedback"),
+)
+"""The report's runs: mode and engine."""
 ARXIV: Final = "arxiv/arxiv-metadata-oai-snapshot.json.xz"
 VECTORS: Final = "minilm-vectors"
 RUNS: Final = "autoscholar-runs"
@@ -98,27 +106,34 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def search(
-    library: Library, queries: QuerySet, judged: Judged, mode: Mode, work: Path, limit: int = LIMIT
+    library: Library,
+    queries: QuerySet,
+    judged: Judged,
+    mode: Mode,
+    work: Path,
+    limit: int = LIMIT,
+    engine: Engine | None = None,
 ) -> Run:
     """The run in one mode, which stays in the work folder."""
+    name = f"{mode}-{engine}" if engine else mode
     return run_searches(
         library,
         queries,
         judged.queries,
         judged.counts,
-        SearchSettings(mode=mode, limit=limit),
-        work / RUNS / mode,
-        name=mode,
+        SearchSettings(mode=mode, engine=engine, limit=limit),
+        work / RUNS / name,
+        name=name,
         command="make report-autoscholar",
         restart=True,
     )
 
 
 def report(library: Library, queries: Path, work: Path, folder: Path) -> None:
-    """Write the report of one run a mode."""
+    """Write the report of one run for each way to search."""
     asked = read_queries(queries)
     judged = judge(library, asked)
-    runs = [search(library, asked, judged, mode, work, DEEP) for mode in MODES]
+    runs = [search(library, asked, judged, mode, work, DEEP, engine) for mode, engine in WAYS]
     write_report(runs, folder, title=TITLE, drill_down=5)
 
 

@@ -47,9 +47,11 @@ class Row(NamedTuple):
 
 ROWS = (
     Row("sparse, BM25 in Qdrant", {"mode": "sparse", "engine": "bm25"}, 0.685, 0.92),
+    Row("sparse, BM25 with feedback", {"mode": "sparse", "engine": "feedback"}, 0.685, 0.92),
     Row("sparse, FTS5", {"mode": "sparse", "engine": "fts5"}, 0.685, 0.92),
     Row("dense, all-MiniLM-L6-v2", {"mode": "dense"}, 0.0, 0.0),
     Row("hybrid, BM25 and MiniLM", {"mode": "hybrid", "engine": "bm25"}, 0.72, 0.96),
+    Row("hybrid, BM25 with feedback and MiniLM", {"mode": "hybrid", "engine": "feedback"}, 0.0, 0.0),
     Row("hybrid, FTS5 and MiniLM", {"mode": "hybrid", "engine": "fts5"}, 0.0, 0.0),
 )
 

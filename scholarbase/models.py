@@ -17,12 +17,12 @@ from typing import Any, Final, Literal
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 
 Mode = Literal["hybrid", "sparse", "dense"]
-Engine = Literal["bm25", "fts5", "learned"]
+Engine = Literal["bm25", "feedback", "fts5", "learned"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["citation_count", "-citation_count", "date", "-date"]
 
 MODES: Final = ("hybrid", "sparse", "dense")
-ENGINES: Final = ("bm25", "fts5", "learned")
+ENGINES: Final = ("bm25", "feedback", "fts5", "learned")
 DIRECTIONS: Final = ("citations", "references", "both")
 CITATION_SORTS: Final = ("-citation_count", "citation_count", "-date", "date")
 
@@ -284,8 +284,9 @@ class Filters:
 class SearchRequest:
     """One search. ``mode`` None is the best the library has: hybrid, or sparse where it has no dense vectors.
 
-    ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``fts5`` (SQLite, with query syntax) or
-    ``learned`` (BGE-M3's own weights). None sends query syntax to FTS5 and free text to BM25.
+    ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (the same, asked again with words of
+    its first results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's own weights). None sends query
+    syntax to FTS5 and free text to BM25.
     ``exact`` searches dense vectors without approximation and counts every match.
     ``partial`` allows an answer from the legs that work, with those that failed named in it.
 

@@ -27,6 +27,7 @@ from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.fusion import Fused, fuse
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
 from scholarbase.manifest import Manifest
 from scholarbase.models import Engine, FailedLeg, LegExplanation, Mode, SearchRequest, TotalRelation
 from scholarbase.settings import Settings
@@ -41,6 +42,8 @@ from one ranking, so that they neither overlap nor leave gaps where an index is 
 MAX_SYNTAX_MATCHES: Final = 200_000
 """Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
 CACHED_COUNTS: Final = 1024
+FEEDBACK: Final = "feedback"
+"""The name of the leg that BM25 is with feedback."""
 MAX_CACHED_IDS: Final = 100
 MAX_FTS5_WORDS: Final = 256
 """Different words of a free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
@@ -110,6 +113,7 @@ class Ranker:
         self._encoder = encoder
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
+        self._feedback = Feedback(vectors, papers.last_id())
         self._counts = _Cache(CACHED_COUNTS)
 
     @property
@@ -224,7 +228,12 @@ class Ranker:
         """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
         plans: list[tuple[str, Callable[[Query], _Leg]]] = []
         if query.engine is not None:
-            run = {"fts5": self._fts5, "bm25": self._bm25_leg, "learned": self._learned}[query.engine]
+            run = {
+                "fts5": self._fts5,
+                "bm25": self._bm25_leg,
+                "feedback": self._feedback_leg,
+                "learned": self._learned,
+            }[query.engine]
             plans.append((query.engine, run))
         if query.mode != "sparse":
             plans.append((DENSE, self._dense))
@@ -272,6 +281,22 @@ class Ranker:
         # BM25's vectors leave stop words out, FTS5 keeps them: a query of nothing else is FTS5's.
         expression = _free_text(query.request.q)
         return replace(self._fts5(replace(query, expression=expression)), name=BM25)
+
+    def _feedback_leg(self, query: Query) -> _Leg:
+        """BM25, asked again with words of its first results. A query that matches no more papers than are looked at
+        gets exactly those: it says well enough what it wants."""
+        vector = self._bm25.query(query.request.q)
+        if not len(vector.indices):
+            return replace(self._bm25_leg(query), name=FEEDBACK)
+        first = self._vectors.search_sparse(BM25, vector, PAPERS + 1, query.filters)
+        if len(first) <= PAPERS:
+            return _Leg(FEEDBACK, first, len(first), "eq")
+        expanded = self._feedback.expand(vector, first)
+        if expanded is None:
+            return replace(self._sparse(query, BM25, vector), name=FEEDBACK)
+        second = self._sparse(query, BM25, expanded)
+        hits = follow(first, second.hits)
+        return _Leg(FEEDBACK, hits[: query.depth], max(second.total, len(hits)), second.relation)
 
     def _learned(self, query: Query) -> _Leg:
         weights = self._encode(query).sparse

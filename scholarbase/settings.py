@@ -17,7 +17,7 @@ PREFIX = "SCHOLARBASE_"
 
 KeepRule = Literal["arxiv", "abstract", "title"]
 
-LEGS: Final = ("bm25", "fts5", "learned", "dense")
+LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """What a fusion weight may be given to: the sparse leg by its engine, and the dense one."""
 
 

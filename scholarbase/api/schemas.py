@@ -108,9 +108,10 @@ class SearchParameters(BaseModel):
         "when left out.",
         examples=["hybrid"],
     )
-    engine: Literal["bm25", "fts5", "learned"] | None = Field(
+    engine: Literal["bm25", "feedback", "fts5", "learned"] | None = Field(
         None,
-        description="The sparse leg: bm25 (fast), fts5 (query syntax, exact counts), learned (a model's term weights). "
+        description="The sparse leg: bm25 (fast), feedback (bm25 asked again with words of its first results: more "
+        "recall), fts5 (query syntax, exact counts), learned (a model's term weights). "
         "Chosen by whether `q` has query syntax when left out.",
         examples=["bm25"],
     )

@@ -102,6 +102,11 @@ class Catalog:
             found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
+    def last_id(self) -> int:
+        """The greatest id of a paper, 0 in an empty library."""
+        with self.connection() as connection:
+            return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
+
     def papers(self, ids: Sequence[int], fields: Sequence[str]) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the fields asked for.
 

@@ -96,6 +96,11 @@ class VectorIndex(Protocol):
         """How many points pass the filters and, where ``vector`` is named, have that vector."""
         ...
 
+    def sparse_vectors(self, name: str, ids: Sequence[int]) -> dict[int, SparseVector]:
+        """The sparse vectors ``name`` of these points, by id, indices ascending. A point that is not there, or has no
+        such vector, is left out. Raises as ``search_dense``."""
+        ...
+
     def ids(self) -> Iterator[int]:
         """Every point's id, ascending, without holding all of them."""
         ...

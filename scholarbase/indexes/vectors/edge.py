@@ -162,6 +162,14 @@ class EdgeIndex:
         with engine(self.path, "count its points"):
             return self._shard.count(qdrant.CountRequest(exact=True, filter=edge_filter(filters, vector)))
 
+    def sparse_vectors(self, name: str, ids: Sequence[int]) -> dict[int, SparseVector]:
+        """See :class:`VectorIndex`."""
+        check_vector_name(name, self.config)
+        with engine(self.path, "give vectors"):
+            records = self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
+        points = map(_vector_point, records)
+        return {point.id: point.sparse[name] for point in points if name in point.sparse}
+
     def ids(self) -> Iterator[int]:
         """See :class:`VectorIndex`."""
         for records in self._scroll(_IDS_AT_ONCE, whole=False):

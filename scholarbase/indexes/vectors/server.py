@@ -182,6 +182,16 @@ class ServerIndex:
                 self.collection, count_filter=server_filter(filters, vector), exact=True
             ).count
 
+    def sparse_vectors(self, name: str, ids: Sequence[int]) -> dict[int, SparseVector]:
+        """See :class:`VectorIndex`."""
+        check_vector_name(name, self.config)
+        with talking(self.address, f"give vectors of {self.collection!r}"):
+            records = self._client.retrieve(
+                self.collection, list(ids), with_payload=False, with_vectors=[name]
+            )
+        points = map(_vector_point, records)
+        return {point.id: point.sparse[name] for point in points if name in point.sparse}
+
     def ids(self) -> Iterator[int]:
         """See :class:`VectorIndex`."""
         for records in self._scroll(_IDS_AT_ONCE, whole=False):

@@ -259,6 +259,20 @@ def test_ids_and_points_come_back_as_they_went_in(index: VectorIndex, corpus: Co
             np.testing.assert_allclose(found.dense, point.dense, atol=5e-4)
 
 
+def test_vectors_are_looked_up_by_id_and_what_is_not_there_is_left_out(
+    index: VectorIndex, corpus: Corpus
+) -> None:
+    found = index.sparse_vectors(BM25, [42, 7, 10**9])
+    assert set(found) == {7, 42}
+    for number, vector in found.items():
+        stored = corpus.points[number - 1].sparse[BM25]
+        assert vector.indices == stored.indices
+        assert vector.values == pytest.approx(stored.values, rel=1e-6)
+    assert index.sparse_vectors(BM25, []) == {}
+    with pytest.raises(VectorIndexError, match="no vectors named 'learned'"):
+        index.sparse_vectors("learned", [1])
+
+
 def test_point_ids_are_catalogue_ids(index: VectorIndex, corpus: Corpus) -> None:
     """Fault: ids from a salted hash, so that an update made a duplicate and a deletion missed."""
     for number in (1, 42, 300):

@@ -1,0 +1,66 @@
+"""Pseudo-relevance feedback, against its formula worked out from the papers' own texts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.feedback import KEPT, PAPERS, TERMS, Feedback, follow
+from tests.indexes.vectors.conftest import Corpus
+
+QUESTION = "deep neural networks for image classification"
+
+
+def by_hand(corpus: Corpus, query: SparseVector, first: list[ScoredId]) -> dict[int, float]:
+    """The weights of the added terms. Every paper of the small corpus is in the sample."""
+    papers = [dict(zip(*corpus.bm25.document(*text), strict=True)) for text in corpus.texts]
+    having = Counter(term for paper in papers for term in paper)
+    looked_at = [papers[hit.id - 1] for hit in first[:20]]
+    rated = {}
+    for term in {term for paper in looked_at for term in paper} - set(query.indices):
+        weights = [paper[term] for paper in looked_at if term in paper]
+        if len(weights) >= 3:
+            n = having[term]
+            rated[term] = sum(weights) * math.log(1 + (len(papers) - n + 0.5) / (n + 0.5))
+    best = sorted(rated, key=lambda term: (-rated[term], term))[:40]
+    return {term: 0.5 * rated[term] / rated[best[0]] for term in best}
+
+
+def test_the_added_terms_are_those_that_the_first_papers_share(index: VectorIndex, corpus: Corpus) -> None:
+    query = corpus.bm25.query(QUESTION)
+    first = index.search_sparse(BM25, query, PAPERS, NO_FILTERS)
+    expanded = Feedback(index, len(corpus.points)).expand(query, first)
+    assert expanded is not None
+    weights = dict(zip(*expanded, strict=True))
+    assert [weights.pop(term) for term in query.indices] == list(query.values)
+    assert len(weights) == TERMS
+    assert weights == pytest.approx(by_hand(corpus, query, first), rel=1e-5)
+    assert list(expanded.indices) == sorted(expanded.indices)
+
+
+def test_papers_that_share_no_term_add_none(index: VectorIndex, corpus: Corpus) -> None:
+    query = corpus.bm25.query(QUESTION)
+    first = index.search_sparse(BM25, query, 2, NO_FILTERS)
+    assert Feedback(index, len(corpus.points)).expand(query, first) is None
+
+
+def test_what_the_query_ranks_first_stays_first_and_scores_fall() -> None:
+    first = [ScoredId(number, 30.0 - number) for number in range(1, 21)]
+    second = [ScoredId(50, 160.0), ScoredId(3, 150.0), ScoredId(12, 120.0), ScoredId(60, 80.0)]
+    merged = follow(first, second)
+    assert [hit.id for hit in merged] == [*range(1, KEPT + 1), 50, 12, 60]
+    assert all(one.score >= other.score for one, other in pairwise(merged))
+    # The tenth of the query alone has 20: the expanded query's 160, 120 and 80 are an eighth of what they were.
+    assert [hit.score for hit in merged[KEPT:]] == [20.0, 15.0, 10.0]
+
+
+def test_lower_scores_are_not_raised() -> None:
+    first = [ScoredId(number, 30.0 - number) for number in range(1, 21)]
+    assert follow(first, [ScoredId(50, 7.0)])[-1] == ScoredId(50, 7.0)
+    assert follow(first, []) == first[:KEPT]
+    assert follow([], []) == []
