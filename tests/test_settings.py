@@ -73,8 +73,8 @@ def test_a_wrong_leg_is_refused_with_the_right_ones(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InvalidRequest) as refused:
         load_settings()
     assert str(refused.value) == (
-        "SCHOLARBASE_FUSION_WEIGHTS is '{bm52}=1': '{bm52}' is no leg of a hybrid search: the legs are bm25, fts5, "
-        "learned, dense."
+        "SCHOLARBASE_FUSION_WEIGHTS is '{bm52}=1': '{bm52}' is no leg of a hybrid search: the legs are bm25, "
+        "feedback, fts5, learned, dense."
     )
 
 

@@ -323,7 +323,7 @@ def test_a_file_may_say_little(tmp_path: Path, sample_library: Path, monkeypatch
         ('queries = "q"\n[grid]\nrrf_k = [0]', "holds 0, which cannot be"),
         ('queries = "q"\n[grid]\nrrf_k = [1, 1]', "holds 1 twice"),
         ('queries = "q"\n[grid]\nfusion_depth = [9]', "holds 9, which cannot be"),
-        ('queries = "q"\n[grid]\nengine = ["lucene"]', "one of bm25, fts5, learned"),
+        ('queries = "q"\n[grid]\nengine = ["lucene"]', "one of bm25, feedback, fts5, learned"),
         ('queries = "q"\n[grid]\nengine = ["learned"]', "has none: leave it out"),
         ('queries = "q"\n[grid]\nmode = ["dense"]', "was built without them"),
         ('queries = "q"\n[grid]\nlibrary = [3]', "the path of a library"),
