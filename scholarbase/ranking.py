@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from scholarbase.encoders import Encoder, Encodings
 from scholarbase.errors import (
@@ -34,6 +34,8 @@ from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.ranking")
 
+V = TypeVar("V")
+
 MAX_WINDOW: Final = 10_000
 """How deep paging goes: ``offset + limit`` of a sparse or dense search."""
 TIERS: Final = (100, 1000, MAX_WINDOW)
@@ -42,6 +44,9 @@ from one ranking, so that they neither overlap nor leave gaps where an index is 
 MAX_SYNTAX_MATCHES: Final = 200_000
 """Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
 CACHED_COUNTS: Final = 1024
+CACHED_QUERIES: Final = 4096
+"""Queries whose vectors a process keeps: a model takes far longer than the search, and the pages of a search, the
+modes of an evaluation and agents ask the same again. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
 """The name of the leg that BM25 is with feedback."""
 MAX_CACHED_IDS: Final = 100
@@ -114,7 +119,8 @@ class Ranker:
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._feedback = Feedback(vectors, papers.last_id())
-        self._counts = _Cache(CACHED_COUNTS)
+        self._counts: _Cache[int] = _Cache(CACHED_COUNTS)
+        self._encodings: _Cache[Encodings] = _Cache(CACHED_QUERIES)
 
     @property
     def best_mode(self) -> Mode:
@@ -346,7 +352,8 @@ class Ranker:
                 raise EncoderError("No query encoder is open: start with --encoder.")
             # The encoder reads the words of a query, without the marks of its syntax.
             text = " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
-            query.encodings.append(self._encoder.encode_queries([text]))
+            encode = self._encoder.encode_queries
+            query.encodings.append(self._encodings.get(text, lambda: encode([text])))
         return query.encodings[0]
 
     def _hybrid_total(self, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
@@ -378,15 +385,16 @@ def _of_one(leg: str, rank: int, score: float) -> tuple[LegExplanation, ...]:
     return (LegExplanation(leg, rank, score, score),)
 
 
-class _Cache:
+class _Cache(Generic[V]):
     """The newest answers to questions whose answers cannot change: a library never does."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = Lock()
-        self._known: OrderedDict[Hashable, int] = OrderedDict()
+        self._known: OrderedDict[Hashable, V] = OrderedDict()
 
-    def get(self, key: Hashable, ask: Callable[[], int]) -> int:
+    def get(self, key: Hashable, ask: Callable[[], V]) -> V:
+        """The answer, remembered or asked for. An error is not remembered."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)

@@ -223,8 +223,10 @@ def test_5_an_encoder_that_dies_is_an_error_or_named_in_a_partial_answer(
     with running(create_service(minilm)) as service:
         encoder = HttpEncoder(service, retries=0)
         library = Library.open(dense_library, encoder=encoder)
-        whole = library.search("string theory", mode="hybrid")
+        whole = library.search("quantum gravity", mode="hybrid")
         assert not whole.failed_legs
+    # What it encoded is kept, and goes on being answered.
+    assert library.search("quantum gravity", mode="hybrid") == whole
     with library, running(create_app(library)) as url:
         asked: dict[str, Any] = {"q": "string theory", "limit": 50}
         for mode in ("hybrid", "dense"):

@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +18,7 @@ import orjson
 import pytest
 
 from scholarbase import ranking
+from scholarbase.encoders.base import Encodings
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import (
@@ -810,3 +811,32 @@ def test_a_closed_library_says_so_again_and_again(sample_library: Path) -> None:
     ):
         with pytest.raises(ScholarBaseError, match="closed"):
             ask()
+
+
+class Counting(SentenceTransformersEncoder):
+    """The real model, with a list of the queries that it was given."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, device="cpu")
+        self.asked: list[str] = []
+
+    def encode_queries(self, texts: Sequence[str]) -> Encodings:
+        self.asked += texts
+        return super().encode_queries(texts)
+
+
+def test_the_pages_of_a_search_did_not_each_encode_the_query_again(
+    dense_library: Path, minilm_folder: Path
+) -> None:
+    encoder = Counting(minilm_folder)
+    with Library.open(dense_library, encoder=encoder) as library:
+        encoder.asked.clear()
+        pages = [
+            library.search("black holes", mode="hybrid", limit=5, offset=offset) for offset in (0, 5, 10)
+        ]
+        again = library.search("black holes", mode="dense", limit=5)
+        assert len({hit.paper.id for page in pages for hit in page.results}) == 15
+        assert again == library.search("black holes", mode="dense", limit=5)
+        assert encoder.asked == ["black holes"]
+        library.search("Black holes", mode="dense")
+        assert encoder.asked == ["black holes", "Black holes"]
