@@ -348,6 +348,11 @@ def read_manifest(folder: Path) -> RunManifest:
     mend(folder)
     path = folder / MANIFEST
     if not path.is_file():
+        below = sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST}"))
+        if below:
+            raise RunNotFound(
+                f"No run at {folder}, but in it: give {folder / below[0]}, one of {', '.join(below)}."
+            )
         raise RunNotFound(f'No run at {folder}: make one with "scholarbase eval run".')
     try:
         manifest = RunManifest(**orjson.loads(path.read_bytes()))

@@ -216,6 +216,13 @@ def test_a_run_of_another_format_is_not_read_as_this_one(tmp_path: Path) -> None
         read_run(tmp_path / "run")
 
 
+def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
+    for name in ("sparse", "dense"):
+        write_run(tmp_path / "runs" / name, RUN_OF_ALL)
+    with pytest.raises(RunNotFound, match=r"but in it: give .*dense, one of dense, sparse\."):
+        read_run(tmp_path / "runs")
+
+
 def test_a_run_needs_no_seconds(tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / SECONDS).unlink()
