@@ -348,7 +348,7 @@ def read_manifest(folder: Path) -> RunManifest:
     mend(folder)
     path = folder / MANIFEST
     if not path.is_file():
-        below = sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST}"))
+        below = sorted(found.parent.name for found in folder.glob(f"*/{RUN}"))
         if below:
             raise RunNotFound(
                 f"No run at {folder}, but in it: give {folder / below[0]}, one of {', '.join(below)}."
