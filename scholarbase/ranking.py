@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -68,8 +68,6 @@ class Query:
     """What FTS5 is asked, where it is asked; None too for a text without a single word."""
     syntax: bool
     """Whether ``q`` was read as query syntax, and not as free text."""
-    encodings: list[Encodings] = field(default_factory=list, compare=False)
-    """The query's vectors, once a leg has needed them."""
 
 
 class RankedPaper(NamedTuple):
@@ -347,14 +345,12 @@ class Ranker:
     def _encode(self, query: Query) -> Encodings:
         """The query's vectors. Queries are encoded alone, never in batches: in company a vector's last bits
         differ, and the same request must get the same bytes."""
-        if not query.encodings:
-            if self._encoder is None:  # _check_mode has seen to it
-                raise EncoderError("No query encoder is open: start with --encoder.")
-            # The encoder reads the words of a query, without the marks of its syntax.
-            text = " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
-            encode = self._encoder.encode_queries
-            query.encodings.append(self._encodings.get(text, lambda: encode([text])))
-        return query.encodings[0]
+        if self._encoder is None:  # _check_mode has seen to it
+            raise EncoderError("No query encoder is open: start with --encoder.")
+        # The encoder reads the words of a query, without the marks of its syntax.
+        text = " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
+        encode = self._encoder.encode_queries
+        return self._encodings.get(text, lambda: encode([text]))
 
     def _hybrid_total(self, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
         """Every paper with a vector that passes the filters is a match, and so is every sparse match."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,9 @@ from scholarbase.models import ENGINES, MODES, Engine, Mode
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
-    from scholarbase.evaluation.answers import Judged
     from scholarbase.evaluation.measures import Evaluation
     from scholarbase.evaluation.queries import QuerySet
     from scholarbase.evaluation.runs import Run
-    from scholarbase.evaluation.source import Source
 
 A_PATH = click.Path(path_type=Path)
 
@@ -231,12 +230,12 @@ def run(
 
 def _outside(
     settings: Settings,
-    make: Callable[[Source, QuerySet, Judged, Path, str], Run],
+    make: Callable[..., Run],
     file: Path,
     queries: Path,
     options: dict[str, Any],
 ) -> None:
-    """Read what another system did as a run, and show it."""
+    """Read what another system did as a run, and show it. ``make`` is given all that every run is made of."""
     from scholarbase.evaluation.answers import judge
     from scholarbase.evaluation.extras import MEASURING, check_installed
 
@@ -245,7 +244,17 @@ def _outside(
     named = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
     place = {key: options[key] for key in ("library", "url", "encoder")}
     with open_source(settings, **place, default_encoder="none") as source:
-        made = make(source, query_set, judge(source, query_set), options["out"] / named, named)
+        judged = judge(source, query_set)
+        made = make(
+            source,
+            queries=query_set,
+            judged=judged.queries,
+            counts=judged.counts,
+            folder=options["out"] / named,
+            name=named,
+            command=_command(),
+            restart=options["restart"],
+        )
     _show([made], options["measures"], options["as_json"])
     click.echo(f"The run is at {options['out'] / named}.", err=True)
 
@@ -265,29 +274,12 @@ def _outside(
 @queries_options
 @where_options
 @click.pass_obj
-def trajectory(
-    settings: Settings, /, calls: Path, queries: Path, ranking: Any, restart: bool, **options: Any
-) -> None:
+def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
     """Read an agent's tool CALLS as a run over QUERIES. docs/trajectories.md has the form of the file."""
     from scholarbase.evaluation.calls import read_trajectory
     from scholarbase.evaluation.trajectories import run_from_trajectory
 
-    read = read_trajectory(calls)
-
-    def make(source: Source, query_set: QuerySet, judged: Judged, folder: Path, name: str) -> Run:
-        return run_from_trajectory(
-            source,
-            read,
-            query_set,
-            judged.queries,
-            judged.counts,
-            folder,
-            name=name,
-            command=_command(),
-            ranking=ranking,
-            restart=restart,
-        )
-
+    make = partial(run_from_trajectory, calls=read_trajectory(calls), ranking=ranking)
     _outside(settings, make, calls, queries, options)
 
 
@@ -299,24 +291,11 @@ def trajectory(
 @queries_options
 @where_options
 @click.pass_obj
-def import_(settings: Settings, /, run_file: Path, queries: Path, restart: bool, **options: Any) -> None:
+def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any) -> None:
     """Read a TREC RUN of another system over QUERIES."""
     from scholarbase.evaluation.imports import run_from_trec
 
-    def make(source: Source, query_set: QuerySet, judged: Judged, folder: Path, name: str) -> Run:
-        return run_from_trec(
-            source,
-            run_file,
-            query_set,
-            judged.queries,
-            judged.counts,
-            folder,
-            name=name,
-            command=_command(),
-            restart=restart,
-        )
-
-    _outside(settings, make, run_file, queries, options)
+    _outside(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
 
 
 # -- runs that are there --------------------------------------------------------------------------------

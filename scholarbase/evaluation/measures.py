@@ -310,7 +310,7 @@ def _measure(
     """Each query's value by each measure, in the order of ``qrels``."""
     if not qrels:
         return {measure.name: {} for measure in measures}
-    theirs = [_ir_measure(measure) for measure in measures]
+    theirs = [ir_measure(measure) for measure in measures]
     run = {query_id: scores[query_id] for query_id in qrels if scores[query_id]}
     found = {
         (str(m.measure), m.query_id): m.value for m in require("ir_measures").iter_calc(theirs, qrels, run)
@@ -321,7 +321,8 @@ def _measure(
     }
 
 
-def _ir_measure(measure: Measure) -> Any:
+def ir_measure(measure: Measure) -> Any:
+    """ir_measures' own object for a measure. Raises EvaluationError: ir_measures is not installed."""
     # Not through ir_measures.parse_measure: it reads names with parts of ``ast`` that Python 3.14 no longer has.
     family = getattr(require("ir_measures"), measure.family)
     return family if measure.cutoff is None else family @ measure.cutoff

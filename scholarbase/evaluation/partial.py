@@ -9,7 +9,6 @@ A process that is killed leaves at most one torn line, the last; it is thrown aw
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Any, Final, NamedTuple, Self
 import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists, StorageError
+from scholarbase.evaluation.queries import sha256_of
 from scholarbase.evaluation.runs import MANIFEST, JudgedQuery, RankedId, RunManifest
 
 RESULTS: Final = "results.jsonl"
@@ -47,16 +47,9 @@ def storage_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def judged_sha256(queries: Sequence[JudgedQuery]) -> str:
-    """The hash of queries as they were resolved: what is asked, and what counts as right."""
-    digest = hashlib.sha256()
-    for query in queries:
-        digest.update(orjson.dumps(asdict(query), option=orjson.OPT_APPEND_NEWLINE))
-    return digest.hexdigest()
-
-
 def _facts(manifest: RunManifest, queries: Sequence[JudgedQuery]) -> dict[str, str]:
-    return {"identity": manifest.identity, "judged": judged_sha256(queries)}
+    # The queries as they were resolved: what is asked, and what counts as right.
+    return {"identity": manifest.identity, "judged": sha256_of(queries)}
 
 
 def _same(stored: dict[str, Any], manifest: RunManifest, queries: Sequence[JudgedQuery]) -> bool:

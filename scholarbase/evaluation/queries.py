@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import orjson
 
@@ -50,7 +52,12 @@ class QuerySet:
     @cached_property
     def sha256(self) -> str:
         """The hash of the queries as they were read: the same for two files that say the same."""
-        digest = hashlib.sha256()
-        for query in self.queries:
-            digest.update(orjson.dumps(asdict(query), option=orjson.OPT_APPEND_NEWLINE))
-        return digest.hexdigest()
+        return sha256_of(self.queries)
+
+
+def sha256_of(records: Iterable[Any]) -> str:
+    """The hash of dataclasses, one line of JSON after the other."""
+    digest = hashlib.sha256()
+    for record in records:
+        digest.update(orjson.dumps(asdict(record), option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()

@@ -34,7 +34,7 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.grids import AXES, Point, Sweep, read_sweep, shortest
-from scholarbase.evaluation.measures import Measure
+from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.runs import JudgedQuery, Run
 from scholarbase.evaluation.searching import SearchSettings, run_searches
@@ -364,11 +364,7 @@ class _Scorer:
                 name = answer.paper_id if number is None else str(number)
                 grades[name] = max(answer.grade, 0, grades.get(name, 0))
             self._qrels[query_id] = grades
-        # As in measures.py: by attribute, since parsing a name needs what Python 3.14 no longer has.
-        theirs = getattr(require("ir_measures"), measure.family)
-        self._evaluator = require("ir_measures").evaluator(
-            [theirs if measure.cutoff is None else theirs @ measure.cutoff], self._qrels
-        )
+        self._evaluator = require("ir_measures").evaluator([ir_measure(measure)], self._qrels)
 
     def values(self, rankings: Mapping[str, Ranking]) -> list[float]:
         """The value of each query asked for, in their order."""

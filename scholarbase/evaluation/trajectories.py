@@ -18,7 +18,7 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.evaluation.calls import RawCall, TrajectoryWriter, read_trajectory
-from scholarbase.evaluation.efficiency import total
+from scholarbase.evaluation.efficiency import LOOKING, total
 from scholarbase.evaluation.imports import write_outside_run
 from scholarbase.evaluation.making import manifest_of, resolve
 from scholarbase.evaluation.queries import QuerySet
@@ -196,7 +196,7 @@ def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Ca
 
 def _rank(calls: Sequence[Call], ranking: Ranking, facts: Counter[str]) -> tuple[RankedId, ...]:
     """The ranking of one query; its answer is counted in ``facts``."""
-    observed = dict.fromkeys(i for call in calls if call.kind in ("search", "expand") for i in call.ids)
+    observed = dict.fromkeys(i for call in calls if call.kind in LOOKING for i in call.ids)
     answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
     answer = answers[-1] if answers else ()
     if answers:
