@@ -1,161 +1,191 @@
 """Speed: what `make bench` runs. Every part stands beside its floor, measured in the same run.
 
-A library of arXiv papers is built from the data folder, and real questions (AutoScholarQuery) are asked of it in the
-process. Ratios are the results; seconds depend on the machine.
+A library of arXiv papers is built from the data folder, in copies where more papers are asked for than it holds, and
+real questions are asked of it. Ratios are the results; seconds are notes, since machines differ and are noisy. Each
+part runs in a process of its own and leaves its rows in the results folder as it ends, so that a run that was cut off
+is finished with ``--parts``.
 
     python benchmarks/speed.py --data ../shared/data --papers 100000
+
+Exits with status 1 where a row is short of its target or a part failed, 2 on bad use.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
-import lzma
 import os
-import shutil
-import sqlite3
-import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
-import orjson
-import qdrant_edge
+# Run as a script from a checkout, this file's folder is on the path, and the one above it is not.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from rich.console import Console
 from rich.table import Table
 
-from scholarbase.indexes import fulltext, query_syntax
-from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
-from scholarbase.progress import reporter
+from benchmarks import corpus, machine
+from benchmarks.parts import PARTS
+from benchmarks.rows import Setting
 
-QUESTIONS = 200
-
-
-def cut(data: Path, papers: int, target: Path) -> None:
-    """The first records of the arXiv snapshot."""
-    with lzma.open(data / "arxiv" / "arxiv-metadata-oai-snapshot.json.xz") as lines, target.open("wb") as out:
-        out.writelines(islice(lines, papers))
+FULL_SIZE: Final = 1_500_000
+HERE: Final = Path(__file__).resolve().parent
+RESULTS: Final = HERE / "results"
+SHORT, BAD_USE = 1, 2
+WIDTH: Final = 170
+"""Columns of the table where it goes to no terminal."""
 
 
-def bare_ingest(source: Path, work: Path) -> float:
-    """Seconds of the work that no ingest can do without: parse, insert the rows, FTS5, BM25 vectors, optimize."""
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    began = time.perf_counter()
-    with source.open("rb") as lines:
-        rows = [(i, r["title"], r["abstract"]) for i, r in enumerate(map(orjson.loads, lines), 1)]
-    db = sqlite3.connect(work / "bare.sqlite")
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("CREATE TABLE papers (id INTEGER PRIMARY KEY, title TEXT, abstract TEXT)")
-    db.executemany("INSERT INTO papers VALUES (?, ?, ?)", rows)
-    db.execute(
-        f"CREATE VIRTUAL TABLE words USING fts5(title, abstract, content='papers', tokenize='{fulltext.TOKENIZER}')"
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a part left: its rows as they stand in its file, the machine's facts and the day it began."""
+
+    part: str
+    papers: int
+    began: str
+    machine: dict[str, Any]
+    rows: list[dict[str, Any]]
+
+
+def write(result: Result, folder: Path) -> None:
+    """Write ``<part>.json``, whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(
+        {
+            "papers": result.papers,
+            "machine": result.machine,
+            "rows": result.rows,
+            "began": result.began,
+        },
+        indent=2,
+        ensure_ascii=False,
     )
-    db.execute("INSERT INTO words(rowid, title, abstract) SELECT id, title, abstract FROM papers")
-    db.commit()
-    db.execute("INSERT INTO words(words) VALUES ('optimize')")
-    db.commit()
-    db.close()
-    config = qdrant_edge.EdgeConfig(
-        sparse_vectors={BM25: qdrant_edge.EdgeSparseVectorParams(modifier=qdrant_edge.Modifier.Idf)},
-        wal_enabled=False,
-    )
-    (work / "shard").mkdir()
-    shard = qdrant_edge.EdgeShard.create(str(work / "shard"), config)
-    model = qdrant_edge.Bm25(qdrant_edge.Bm25Config(language="english"))
-    for start in range(0, len(rows), 2000):
-        points = [
-            qdrant_edge.Point(i, {BM25: model.embed_document(f"{title}\n{abstract}")}, {"day": i})
-            for i, title, abstract in rows[start : start + 2000]
-        ]
-        shard.update(qdrant_edge.UpdateOperation.upsert_points(points))
-    shard.optimize()
-    shard.flush()
-    shard.close()
-    return time.perf_counter() - began
+    unfinished = folder / f"{result.part}.json.new"
+    unfinished.write_text(f"{text}\n", encoding="utf-8")
+    unfinished.rename(folder / f"{result.part}.json")
 
 
-def median(call: Callable[[str], object], questions: Sequence[str]) -> float:
-    """Milliseconds of a call, the median over the questions, the first ten times not counted."""
-    for question in questions[:10]:
-        call(question)
-    times = []
-    for question in questions:
-        began = time.perf_counter()
-        call(question)
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1000
+def read(folder: Path, part: str) -> Result | None:
+    """What a part left in a folder of results, None where it left nothing."""
+    path = folder / f"{part}.json"
+    if not path.is_file():
+        return None
+    written = json.loads(path.read_text(encoding="utf-8"))
+    return Result(part, written["papers"], written["began"], written["machine"], written["rows"])
 
 
-def main() -> int:
+def run(part: str, setting: Setting, results: Path) -> None:
+    """Run one part in this process and write its rows."""
+    began = datetime.now(UTC).date().isoformat()
+    corpus.make(setting)
+    rows = importlib.import_module(f"benchmarks.parts.{part}").run(setting)
+    written = [row.to_dict() for row in rows]
+    write(Result(part, setting.papers, began, machine.facts(), written), results)
+
+
+def run_apart(part: str, setting: Setting, results: Path) -> bool:
+    """Run one part in a process of its own, so that its memory and caches are nobody else's; whether it ended well."""
+    (results / f"{part}.json").unlink(missing_ok=True)  # a part that fails must not pass for an earlier one
+    command = [sys.executable, str(Path(__file__).resolve()), "--alone", "--parts", part]
+    command += ["--data", str(setting.data), "--papers", str(setting.papers)]
+    command += ["--work", str(setting.work), "--results", str(results)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def show(results: list[Result], failed: list[str], ran: list[str], console: Console) -> int:
+    """Print the table and what it comes to; how many rows are short of their targets, and parts failed."""
+    table = Table("part", "what", "here", "floor", "ratio", "reach", "state", title_justify="left")
+    short = judged = 0
+    for result in results:
+        when = "" if result.part in ran else f" ({result.began})"
+        for row in result.rows:
+            state = {None: "", True: "reached", False: "short"}[row["reached"]]
+            short += row["reached"] is False
+            judged += row["reached"] is not None
+            reach = f"{row['bound']} {row['target']:g}" if row["bound"] else ""
+            what = f"{row['what']}\n  beside {row['beside']}"
+            here, floor = (f"{_number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
+            ratio = _number(row["ratio"])
+            table.add_row(f"{result.part}{when}", what, here, floor, ratio, reach, state)
+    for part in failed:
+        table.add_row(part, "its error stands above", "", "", "", "", "failed")
+    console.print(table)
+    console.print(f"{short} of {judged} rows short of their targets, {len(failed)} parts failed.")
+    return short + len(failed)
+
+
+def _number(value: float) -> str:
+    """Three digits that count, and whole numbers with separators."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure speed beside its floors.")
     parser.add_argument(
-        "--data", type=Path, required=True, help="a folder with arxiv/ and autoscholar/ in it"
+        "--data",
+        type=Path,
+        required=True,
+        help="a folder with arxiv/, s2ag-citations/, autoscholar/, scifact/",
     )
-    parser.add_argument("--papers", type=int, default=int(os.environ.get("PAPERS", "100000")))
-    parser.add_argument("--work", type=Path, default=Path("benchmarks/work"))
-    options = parser.parse_args()
-    if not (options.data / "arxiv").is_dir():
-        print(
-            f"No arXiv snapshot in {options.data}: give --data a folder with arxiv/ in it.", file=sys.stderr
-        )
-        return 2
-    options.work.mkdir(parents=True, exist_ok=True)
-    source = options.work / f"arxiv-{options.papers}.json"
-    cut(options.data, options.papers, source)
-    lines = (options.data / "autoscholar" / "queries.jsonl").read_text().splitlines()
-    questions = [json.loads(line)["final_query"] for line in lines[:QUESTIONS]]
-
-    table = Table(
-        f"{options.papers:,} arXiv records", "here", "floor", "ratio", "floor is", title_justify="left"
+    parser.add_argument(
+        "--papers",
+        type=int,
+        default=os.environ.get("PAPERS") or FULL_SIZE,
+        help="arXiv records (%(default)s)",
     )
-
-    def row(name: str, here: float, floor: float, unit: str, what: str) -> None:
-        table.add_row(name, f"{here:,.2f} {unit}", f"{floor:,.2f} {unit}", f"{here / floor:.2f}", what)
-
-    floor = bare_ingest(source, options.work / "bare")
-    library_path = options.work / f"library-{options.papers}"
-    shutil.rmtree(library_path, ignore_errors=True)
-    began = time.perf_counter()
-    ingest([source], library_path, reporter=reporter())
-    row(
-        "ingest",
-        time.perf_counter() - began,
-        floor,
-        "s",
-        "parse, executemany, FTS5, Edge upsert and optimize, bare",
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=HERE / "work",
+        help="for what can be made again: corpus, libraries",
     )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        help="where the rows go, a file a part (benchmarks/results; in the work folder where the size is another)",
+    )
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"There is no part {', '.join(unknown)}: the parts are {', '.join(PARTS)}.")
+    if options.papers < 1:
+        parser.error(f"{options.papers} papers cannot be measured: give --papers one at least.")
+    for source in (corpus.arxiv_source, corpus.s2ag_source):
+        try:
+            source(options.data)
+        except FileNotFoundError as error:
+            parser.error(str(error))
+    if options.results is None:
+        whole = options.papers == FULL_SIZE
+        options.results = RESULTS if whole else options.work / f"results-{options.papers}"
+    return options
 
-    with Library.open(library_path) as library:
-        # The engines themselves, without what stands around them.
-        vectors = EdgeIndex.open(library_path / "vectors")
-        text = Bm25Text(Bm25Parameters.from_dict(library.manifest.bm25))
-        papers = Catalog(library_path / "catalog.sqlite")
 
-        def edge(question: str) -> object:
-            return vectors.search_sparse(BM25, text.query(question), 101, NO_FILTERS)
-
-        def fts5(question: str) -> object:
-            with papers.connection() as db:
-                return fulltext.search(db, query_syntax.free_text(question) or "", 100)
-
-        engine = median(edge, questions)
-        ours = median(lambda q: library.search(q, limit=100, fields=["title"]), questions)
-        row("sparse search, 100 titles", ours, engine, "ms", "Edge's own top 101")
-        row("Edge's top 101", engine, median(fts5, questions), "ms", "FTS5's ranked OR")
-        vectors.close()
-        papers.close()
-
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
-    return 0
+def main(arguments: list[str] | None = None) -> int:
+    options = options_of(arguments)
+    setting = Setting(options.data, options.papers, options.work)
+    setting.work.mkdir(parents=True, exist_ok=True)
+    if options.alone:
+        for part in options.parts:
+            run(part, setting, options.results)
+        return 0
+    asked = [part for part in PARTS if part in options.parts]
+    failed = []
+    for part in asked:
+        if not run_apart(part, setting, options.results):
+            failed.append(part)
+    found = [result for part in PARTS if (result := read(options.results, part)) is not None]
+    same = [result for result in found if result.papers == setting.papers]
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console.print(f"{setting.papers:,} arXiv records, {machine.cores()} cores")
+    return SHORT if show(same, failed, asked, console) else 0
 
 
 if __name__ == "__main__":
