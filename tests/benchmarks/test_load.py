@@ -1,0 +1,152 @@
+"""The load generator against a real server: what it counts, and that no failure passes for an answer."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+
+from benchmarks.load import Load, LoadError, get, load
+
+HEAD = "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nContent-Length: {length}\r\n\r\n"
+
+
+def whole(body: bytes, status: str = "200 OK") -> bytes:
+    return HEAD.format(status=status, length=len(body)).encode() + body
+
+
+class _Answering(socketserver.ThreadingTCPServer):
+    """Answers each request with the bytes that ``answer`` gives, in ``pieces``; None closes the connection."""
+
+    answer: Callable[[str], bytes | None]
+    pieces: int
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Requests)
+        self.asked: list[str] = []
+
+
+class _Requests(socketserver.StreamRequestHandler):
+    server: _Answering
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            target = line.split()[1].decode()
+            while self.rfile.readline() != b"\r\n":
+                pass
+            self.server.asked.append(target)
+            content = self.server.answer(target)
+            if content is None:
+                return
+            size = -(-len(content) // self.server.pieces)
+            for start in range(0, len(content), size):
+                self.wfile.write(content[start : start + size])
+                time.sleep(0.001 if self.server.pieces > 1 else 0)
+
+    def finish(self) -> None:
+        with suppress(OSError):
+            super().finish()
+
+
+@contextmanager
+def answering(answer: Callable[[str], bytes | None], pieces: int = 1) -> Iterator[tuple[str, list[str]]]:
+    """A server: its URL, and what was asked."""
+    with _Answering() as server:
+        server.answer, server.pieces = answer, pieces  # type: ignore[method-assign]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", server.asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_each_request_is_sent_and_counted_in_turn() -> None:
+    with answering(lambda target: whole(b"x" * (10 + int(target[1:])))) as (url, asked):
+        found = load(url, [get(f"/{n}") for n in range(7)], clients=3, count=20)
+    sent = Counter(f"/{n % 7}" for n in range(20))
+    sent["/0"] += 3  # by which each connection was opened
+    assert Counter(asked) == sent
+    assert Counter(found.asked) == Counter(n % 7 for n in range(20))
+    assert np.array_equal(found.sizes, 10 + found.asked)
+    assert len(found.latencies) == 20
+    assert found.seconds >= found.latencies.max() > 0
+    assert found.throughput == pytest.approx(20 / found.seconds)
+
+
+def test_answers_in_pieces_are_counted_once() -> None:
+    with answering(lambda _: whole(b"x" * 100), pieces=9) as (url, _):
+        found = load(url, [get("/")], clients=2, count=6)
+    assert found.sizes.tolist() == [100] * 6
+
+
+def test_a_load_for_seconds_ends() -> None:
+    with answering(lambda _: whole(b"ok")) as (url, asked):
+        found = load(url, [get("/")], clients=2, seconds=0.3)
+    assert len(found.latencies) == len(asked) - 2
+    assert found.seconds >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            whole(b'{"detail": "no such paper"}', "404 Not Found"),
+            r"GET /bad .* 404 Not Found: .*no such paper",
+        ),
+        (whole(b"busy", "503 Service Unavailable"), "503 Service Unavailable: busy"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "without a body of a known length"),
+        (whole(b"x") + b"yz", "2 bytes more"),
+        (whole(b"x" * 50)[:-10], "not answered in 1 seconds"),
+        (None, "cut off by the server"),
+    ],
+    ids=["404", "503", "no length", "too long", "unfinished", "closed"],
+)
+def test_what_is_no_whole_200_fails_the_load(content: bytes | None, message: str) -> None:
+    with (
+        answering(lambda target: content if target == "/bad" else whole(b"ok")) as (url, _),
+        pytest.raises(LoadError, match=message),
+    ):
+        load(url, [get("/good"), get("/bad")], clients=2, count=10, timeout=1)
+
+
+def test_a_server_that_is_not_there_fails_the_load() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(OSError, match=str(port)):
+        load(f"http://127.0.0.1:{port}", [get("/")], clients=1)
+
+
+def test_a_load_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 requests"):
+        load("http://127.0.0.1:1", [], clients=1)
+    with pytest.raises(ValueError, match="not both"):
+        load("http://127.0.0.1:1", [get("/")], clients=1, count=1, seconds=1.0)
+
+
+def test_percentiles_and_timeline_are_milliseconds_by_minute() -> None:
+    latencies = np.array([0.001] * 98 + [0.101] * 2)
+    ended = np.concatenate([np.linspace(1, 59, 50), np.linspace(61, 119, 50)])
+    nothing = np.zeros(100, dtype=np.int64)
+    found = Load(120.0, latencies, ended, nothing, nothing, 0.0)
+    assert found.percentiles()["p50"] == pytest.approx(1)
+    assert found.percentiles()["max"] == pytest.approx(101)
+    first, second = found.timeline()
+    assert first == pytest.approx({"minute": 0, "p50": 1, "p99": 1, "rps": 50 / 60})
+    assert second == pytest.approx({"minute": 1, "p50": 1, "p99": 101, "rps": 50 / 60})
+
+
+def test_parameters_are_encoded_and_fields_keep_their_comma() -> None:
+    request = get("/v1/search", q="graphs & trees", fields="id,title", from_=2019)
+    assert (
+        request.split(b"\r\n")[0] == b"GET /v1/search?q=graphs+%26+trees&fields=id,title&from=2019 HTTP/1.1"
+    )
