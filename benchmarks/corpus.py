@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import orjson
 
@@ -50,6 +50,26 @@ def make(setting: Setting) -> None:
     for dataset in S2AG_DATASETS:
         _write_s2ag(s2ag / dataset, growing / "s2ag" / dataset, copies)
     growing.rename(setting.corpus)
+
+
+def cut(whole: Path, target: Path, parts: int) -> None:
+    """Write a corpus of the first of so many equal parts of each file of another."""
+    for path in sorted(path for path in whole.rglob("*") if path.is_file()):
+        short = target / path.relative_to(whole)
+        short.parent.mkdir(parents=True, exist_ok=True)
+        with open_lines(path) as lines:
+            count = sum(1 for _ in lines)
+        with open_lines(path) as lines, _create(short) as out:
+            _write(out.write, islice(lines, -(-count // parts)))
+
+
+def open_lines(path: Path) -> IO[bytes]:
+    """A file of a corpus, to be read line by line."""
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _create(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "wb", GZIP_LEVEL)) if path.suffix == ".gz" else path.open("wb")
 
 
 def arxiv_source(data: Path) -> Path:
@@ -140,7 +160,7 @@ def _write_s2ag(source: Path, folder: Path, copies: int) -> None:
             if copy == 0:
                 shutil.copyfile(path, target)
                 continue
-            with gzip.open(path) as lines, gzip.open(target, "wb", GZIP_LEVEL) as out:
+            with open_lines(path) as lines, _create(target) as out:
                 _write(out.write, (_s2ag_line(line, copy) for line in lines))
 
 
