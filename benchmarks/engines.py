@@ -76,7 +76,7 @@ class Tantivy:
         )
         hits = self._searcher.search(query, limit, count=False).hits
         ids = self._searcher.fast_field_values("id", [address for _, address in hits])
-        return [(int(paper or 0), score) for paper, (score, _) in zip(ids, hits, strict=True)]
+        return [(int(paper), score) for paper, (score, _) in zip(ids, hits, strict=True)]
 
 
 def _analyzer() -> tantivy.TextAnalyzer:
