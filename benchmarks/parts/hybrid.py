@@ -6,7 +6,7 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
@@ -121,7 +121,12 @@ def _parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str,
     opened, encoder, text = _opened(library, workers)
     vectors, depth = opened._vectors, opened.settings.fusion_depth
     words = [text.query(question) for question in questions]
-    encoder_ms, encoded = _mean(lambda question: encoder.encode_queries([question]).dense[0], questions)
+    # Not by the main thread, as in a server: torch gives threads other than the main one a team of its own, which
+    # on a busy machine takes a fraction of the time.
+    with ThreadPoolExecutor(1) as thread:
+        encoder_ms, encoded = thread.submit(
+            _mean, lambda question: encoder.encode_queries([question]).dense[0], questions
+        ).result()
     # One more than the depth, as a search asks to know whether there is a next one.
     sparse_ms, _ = _mean(lambda vector: vectors.search_sparse(BM25, vector, depth + 1, NO_FILTERS), words)
     dense_ms, _ = _mean(lambda vector: vectors.search_dense(vector, depth, NO_FILTERS), encoded)

@@ -9,7 +9,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, closing
 from functools import cache
@@ -150,7 +150,7 @@ def _edge_seconds(library: Path, workers: int, questions: tuple[str, ...], passe
 
 def _calls(library: Path) -> dict[str, list[bytes]]:
     """What is asked of papers that have edges, by what it is called."""
-    named = {name: _papers(library, column) for name, column in DIRECTIONS.items()}
+    named = {name: papers_with_edges(library, column) for name, column in DIRECTIONS.items()}
     known = [*named["citations"], *named["references"]]
     calls = {"lookup": [get(f"/v1/papers/{name}") for name in random.Random(SEED).sample(known, PAPERS)]}
     for name, papers in named.items():
@@ -158,7 +158,7 @@ def _calls(library: Path) -> dict[str, list[bytes]]:
     return calls
 
 
-def _papers(library: Path, column: str) -> list[str]:
+def papers_with_edges(library: Path, column: str) -> list[str]:
     """Ids of papers that stand in a column of the edge table, as a URL's path takes them."""
     path = library / FILE_NAME
     with closing(sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True)) as db:

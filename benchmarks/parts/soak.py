@@ -1,0 +1,235 @@
+"""Ten minutes of what agents ask, by ten clients: how far the slowest answers are from the usual one, and memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+
+from benchmarks.load import Load, get, load
+from benchmarks.parts.serving import CLIENTS, DIRECTIONS, free_questions, papers_with_edges
+from benchmarks.rows import Row, Setting
+from benchmarks.servers import Memory, Server, cores, serving
+from scholarbase.indexes.catalog import FILE_NAME
+
+PART: Final = "soak"
+SECONDS: Final = 600.0
+SAMPLE_SECONDS: Final = 5.0
+REQUESTS: Final = 10_000
+"""Different requests that are drawn from the mix; from the first again after the last."""
+MIX: Final = {"search": 60, "filtered search": 15, "lookup": 10, "edges": 10, "title match": 5}
+"""Percent of an agent's calls."""
+TITLES: Final = 2000
+CATEGORIES: Final = 40
+SEED: Final = 4
+P99_TARGET: Final = 5.0
+MEMORY_TARGET: Final = 1.05
+PIECES: Final = 10
+"""Pieces of the run: the memory of the second stands beside that of the last. They are minutes of a whole run."""
+
+
+class Sample(NamedTuple):
+    """The memory of all serving processes, so many seconds after the sampling began."""
+
+    seconds: float
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request of the mix, and of which kind it is."""
+
+    kind: str
+    request: bytes
+
+
+def run(setting: Setting) -> list[Row]:
+    """The rows of latency and of memory. ``SOAK_SECONDS`` in the environment makes the run shorter."""
+    seconds = _seconds()
+    library, workers = setting.library, cores()
+    asked = _mix(library, free_questions(setting.data))
+    requests = [each.request for each in asked]
+    with serving(library, workers=workers) as server:
+        # All of them once, so that what they read of the library is in memory before it is measured.
+        load(server.url, requests, clients=CLIENTS)
+        with _Sampling(server) as sampling:
+            found = load(server.url, requests, clients=CLIENTS, seconds=seconds)
+    samples = [sample for sample in sampling.samples if sample.seconds <= seconds]
+    return [_latency(found, asked, samples, workers), _memory(found.seconds, samples)]
+
+
+def _seconds() -> float:
+    given = os.environ.get("SOAK_SECONDS", str(SECONDS))
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if seconds < PIECES * SAMPLE_SECONDS:
+        raise ValueError(
+            f"SOAK_SECONDS is {given!r}: give {PIECES * SAMPLE_SECONDS:g} seconds or more, so that each tenth of the "
+            "run has a sample of memory."
+        )
+    return seconds
+
+
+# -- what is asked --------------------------------------------------------------------------------------
+
+
+def _mix(library: Path, questions: Sequence[str]) -> list[Asked]:
+    """The requests, in an order that is the same in every run."""
+    draw = random.Random(SEED)
+    edges = [
+        (name, paper) for name, column in DIRECTIONS.items() for paper in papers_with_edges(library, column)
+    ]
+    years, categories, titles = _facts(library)
+
+    def filtered() -> bytes:
+        narrow: dict[str, Any] = {"category": draw.choice(categories)}
+        if draw.random() < 0.5:
+            year = draw.choice(years)
+            narrow = {"from": year, "to": year}
+        return get("/v1/search", q=draw.choice(questions), mode="sparse", **narrow)
+
+    def neighbours() -> bytes:
+        name, paper = draw.choice(edges)
+        return get(f"/v1/papers/{paper}/{name}", limit=100)
+
+    makers: dict[str, Callable[[], bytes]] = {
+        "search": lambda: get("/v1/search", q=draw.choice(questions), mode="sparse"),
+        "filtered search": filtered,
+        "lookup": lambda: get(f"/v1/papers/{draw.choice(edges)[1]}"),
+        "edges": neighbours,
+        "title match": lambda: get("/v1/title-match", title=draw.choice(titles)),
+    }
+    kinds = draw.choices(list(MIX), weights=list(MIX.values()), k=REQUESTS)
+    return [Asked(kind, makers[kind]()) for kind in kinds]
+
+
+def _facts(library: Path) -> tuple[list[int], list[str], list[str]]:
+    """Years that papers are of (as often as they are), frequent categories, and titles."""
+    with closing(sqlite3.connect(f"file:{quote(str(library / FILE_NAME))}?immutable=1", uri=True)) as db:
+        [last] = db.execute("SELECT max(id) FROM papers").fetchone()
+        ids = random.Random(SEED).sample(range(1, last + 1), min(TITLES, last))
+        rows = [
+            db.execute("SELECT year, categories, title FROM papers WHERE id = ?", (i,)).fetchone()
+            for i in ids
+        ]
+    papers = [row for row in rows if row is not None]
+    listed = [category for _, categories, _ in papers for category in (categories or "").split()]
+    frequent = sorted(set(listed), key=lambda category: (-listed.count(category), category))[:CATEGORIES]
+    return [year for year, _, _ in papers if year], frequent, [title for _, _, title in papers]
+
+
+# -- what is seen ---------------------------------------------------------------------------------------
+
+
+class _Sampling:
+    """Samples of a server's memory, taken by a thread while the block runs.
+
+    Raises at the block's end what went wrong in sampling: a process that died, too.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.samples: list[Sample] = []
+        self._server = server
+        self._processes = set(server.processes())
+        self._stop = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._sample)
+
+    def __enter__(self) -> _Sampling:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        if raised[0] is None and self._error is not None:
+            raise self._error
+
+    def _sample(self) -> None:
+        began = time.monotonic()
+        try:
+            while not self._stop.wait(SAMPLE_SECONDS):
+                if gone := self._processes - set(self._server.processes()):
+                    raise RuntimeError(
+                        f"The serving process {gone.pop()} has died, and another took its place."
+                    )
+                self.samples.append(Sample(time.monotonic() - began, self._server.memory()))
+        except Exception as error:
+            self._error = error
+
+
+def _latency(found: Load, asked: Sequence[Asked], samples: Sequence[Sample], workers: int) -> Row:
+    percentiles = found.percentiles()
+    kinds = np.array([each.kind for each in asked])[found.asked]
+    by_kind = {
+        kind: {
+            "p50": float(np.percentile(found.latencies[kinds == kind], 50)) * 1000,
+            "p99": float(np.percentile(found.latencies[kinds == kind], 99)) * 1000,
+        }
+        for kind in MIX
+    }
+    timeline = found.timeline()
+    for window in timeline:
+        within = [s.memory.pss for s in samples if window["minute"] <= s.seconds / 60 < window["minute"] + 1]
+        window["rss_mb"] = statistics.fmean(within) / 1e6 if within else float("nan")
+    return Row(
+        PART,
+        f"p99 of an agent's calls over {found.seconds / 60:.0f} minutes, {CLIENTS} clients",
+        "p50",
+        percentiles["p99"],
+        percentiles["p50"],
+        "ms",
+        percentiles["p99"] / percentiles["p50"],
+        "at most",
+        P99_TARGET,
+        {
+            "workers": workers,
+            "seconds": found.seconds,
+            "calls": len(found.latencies),
+            "errors": 0,
+            "rps": found.throughput,
+            "percentiles": percentiles,
+            "kinds": by_kind,
+            "timeline": timeline,
+            "generator_cpu": found.cpu_seconds / found.seconds,
+        },
+    )
+
+
+def _memory(seconds: float, samples: Sequence[Sample]) -> Row:
+    def piece(number: int) -> list[Memory]:
+        begin, end = number * seconds / PIECES, (number + 1) * seconds / PIECES
+        return [sample.memory for sample in samples if begin <= sample.seconds < end]
+
+    last, second = piece(PIECES - 1), piece(1)
+    here, floor = (statistics.median(memory.pss for memory in each) / 1e6 for each in (last, second))
+    own = [statistics.median(memory.anonymous for memory in each) / 1e6 for each in (last, second)]
+    return Row(
+        PART,
+        "memory of all serving processes (PSS) in the last tenth of the run",
+        "in the second tenth",
+        here,
+        floor,
+        "MB",
+        here / floor,
+        "at most",
+        MEMORY_TARGET,
+        {
+            # Pages of the library count in PSS once they are read, and the system takes them back when it needs them.
+            "without_mapped_files": {"here": own[0], "floor": own[1], "ratio": own[0] / own[1]},
+            "samples": [[round(s.seconds, 1), round(s.memory.pss / 1e6, 1)] for s in samples],
+        },
+    )
