@@ -219,6 +219,11 @@ class Library:
         a hybrid search as many as ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
+    def is_brief(self, request: SearchRequest) -> bool:
+        """Whether this search takes a few milliseconds of this process's own work and waits for nothing: a server
+        then need not answer it in a thread of its own."""
+        return self.settings.qdrant_url is None and self._ranker.is_brief(request)
+
     @property
     def best_mode(self) -> Mode:
         """Hybrid where the library has dense vectors and an encoder for queries, else sparse."""
@@ -390,6 +395,13 @@ class Library:
         yield from _pages(
             lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
         )
+
+    def has_few_edges(self, paper_id: str, direction: Direction) -> bool:
+        """Whether a page of the paper's citations or references takes well below a millisecond: a server then need
+        not make it in a thread of its own. Raises as ``citations``."""
+        number = self._id(paper_id)
+        with self._catalog.connection() as connection:
+            return citations.is_few(connection, number, direction)
 
     def _edges(
         self,

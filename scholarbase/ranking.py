@@ -29,7 +29,15 @@ from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, Spa
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
 from scholarbase.manifest import Manifest
-from scholarbase.models import Engine, FailedLeg, LegExplanation, Mode, SearchRequest, TotalRelation
+from scholarbase.models import (
+    MAX_LIMIT,
+    Engine,
+    FailedLeg,
+    LegExplanation,
+    Mode,
+    SearchRequest,
+    TotalRelation,
+)
 from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.ranking")
@@ -146,6 +154,17 @@ class Ranker:
         if mode == "hybrid" and syntax and expression is not None:
             filters = self._within_expression(expression, filters)
         return Query(request, mode, engine, filters, depth, expression, syntax)
+
+    def is_brief(self, request: SearchRequest) -> bool:
+        """Whether the answer takes one plain query of BM25 vectors: no encoder, no FTS5, no long lists, no count."""
+        if (request.mode or self.best_mode) != "sparse" or request.engine not in (None, "bm25"):
+            return False
+        ids = len(request.filters.exclude) + len(request.filters.within or ())
+        if request.exact or ids > MAX_CACHED_IDS or request.offset + request.limit > MAX_LIMIT:
+            return False
+        if request.engine is None and query_syntax.is_syntax(request.q):
+            return False
+        return bool(len(self._bm25.query(request.q).indices))
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
         if mode != "sparse":

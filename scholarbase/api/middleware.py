@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.problems import logged_path, unexpected
@@ -18,6 +18,8 @@ log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
+_REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
+_SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _SANE_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods counted by their name. A client may send any word, and each would be a series for ever."""
@@ -30,7 +32,7 @@ class Requests:
 
     def __init__(self, app: ASGIApp, *, snapshot: str, registry: CollectorRegistry) -> None:
         self._app = app
-        self._snapshot = snapshot
+        self._snapshot = snapshot.encode("latin-1")
         labels = ("method", "route", "status")
         self._count = Counter("scholarbase_requests", "Requests answered.", labels, registry=registry)
         self._seconds = Histogram(
@@ -40,13 +42,16 @@ class Requests:
             buckets=_BUCKETS,
             registry=registry,
         )
+        # Finding a series by its labels takes a lock and more time than counting.
+        self._counts: dict[tuple[str, str, int], Counter] = {}
+        self._times: dict[str, Histogram] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(REQUEST_ID, "")
-        request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = given if _SANE_ID.fullmatch(given) else os.urandom(16).hex()
         began = time.perf_counter()
         status = 0
         inner: Scope = {**scope, "request_id": request_id}
@@ -57,9 +62,8 @@ class Requests:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers[REQUEST_ID] = request_id
-                headers[SNAPSHOT] = self._snapshot
+                ours = ((_REQUEST_ID_KEY, request_id.encode("latin-1")), (_SNAPSHOT_KEY, self._snapshot))
+                message["headers"] = [*message.get("headers", ()), *ours]
             await send(message)
 
         try:
@@ -73,7 +77,18 @@ class Requests:
             seconds = time.perf_counter() - began
             route = getattr(inner.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._count.labels(method, route, str(status)).inc()
-            self._seconds.labels(route).observe(seconds)
+            self._counted(method, route, status).inc()
+            self._timed(route).observe(seconds)
             path = logged_path(scope)
             log.info("%s %s %d %.1f ms id=%s", scope["method"], path, status, seconds * 1000, request_id)
+
+    def _counted(self, method: str, route: str, status: int) -> Counter:
+        key = method, route, status
+        if key not in self._counts:
+            self._counts[key] = self._count.labels(method, route, str(status))
+        return self._counts[key]
+
+    def _timed(self, route: str) -> Histogram:
+        if route not in self._times:
+            self._times[route] = self._seconds.labels(route)
+        return self._times[route]

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from scholarbase.errors import InvalidRequest
 
 
-def check_parameters(request: Request) -> None:
+async def check_parameters(request: Request) -> None:
     """A dependency of every route.
 
     Raises:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import sqlite3
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +51,7 @@ class Catalog:
             LibraryCorrupt: the file is missing or is no catalogue.
         """
         self.path = path
-        self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._idle: deque[sqlite3.Connection] = deque()
         self._all: list[sqlite3.Connection] = []
         if not path.is_file():
             raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
@@ -59,7 +59,7 @@ class Catalog:
             for _ in range(readers):
                 connection = _connect(path)
                 self._all.append(connection)
-                self._idle.put(connection)
+                self._idle.append(connection)
             self._all[0].execute("SELECT 1 FROM papers LIMIT 1").fetchone()
         except sqlite3.Error as error:
             self.close()
@@ -73,7 +73,8 @@ class Catalog:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection of the pool, for this thread alone until the block ends.
+        """A connection for this thread alone until the block ends: one of the pool, or, when all of those are taken,
+        a new one, so that a short question never waits for the long ones.
 
         Raises:
             LibraryCorrupt: SQLite fails inside the block.
@@ -81,15 +82,23 @@ class Catalog:
         """
         if not self._all:
             raise LibraryError(f"The catalogue {self.path} is closed: open the library again.")
-        connection = self._idle.get()
+        connection: sqlite3.Connection | None = None
+        pooled = True
         try:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection, pooled = _connect(self.path), False
             yield connection
         except sqlite3.DatabaseError as error:
             raise LibraryCorrupt(
                 f'{self.path} cannot be read: {error}. Run "scholarbase verify" on the library.'
             ) from error
         finally:
-            self._idle.put(connection)
+            if connection is not None and pooled:
+                self._idle.append(connection)
+            elif connection is not None:
+                connection.close()
 
     def meta(self, key: str) -> str | None:
         with self.connection() as connection:

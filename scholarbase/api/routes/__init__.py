@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from scholarbase.library import Library
 
 
-def library_of(request: Request) -> Library:
+async def library_of(request: Request) -> Library:
     """The library that the application serves."""
     library: Library = request.app.state.library
     return library

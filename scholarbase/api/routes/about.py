@@ -17,14 +17,14 @@ router = APIRouter(tags=["about"])
 @router.get(
     "/v1/snapshot", response_model=None, responses={200: {"model": SnapshotAnswer}}, summary="What is served"
 )
-def snapshot(library: OpenLibrary) -> Response:
+async def snapshot(library: OpenLibrary) -> Response:
     """The snapshot id, the settings that decide rankings, and the library's manifest: sources, rules, counts,
     encoder, index parameters."""
     return answer(library.snapshot())
 
 
 @router.get("/healthz", response_model=None, summary="Is the process alive?")
-def health() -> Response:
+async def health() -> Response:
     """200 as long as the process answers."""
     return answer({"status": "ok"})
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from scholarbase.api.answers import PROBLEMS, answer
+from scholarbase.api.answers import PROBLEMS, answer, answered
 from scholarbase.api.routes import OpenLibrary
 from scholarbase.api.schemas import (
     EXAMPLE_ID,
@@ -51,11 +51,14 @@ def papers(library: OpenLibrary, body: PaperBatchBody) -> Response:
     responses={200: {"model": CitationsAnswer}},
     summary="Papers that cite a paper",
 )
-def citations(
+async def citations(
     library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]
 ) -> Response:
     """The papers of this library that cite the paper. `total` counts what paging returns."""
-    return answer(library.citations(paper_id, **_arguments(parameters)).to_dict())
+    return await answered(
+        lambda: library.citations(paper_id, **_arguments(parameters)).to_dict(),
+        brief=library.has_few_edges(paper_id, "citations"),
+    )
 
 
 @router.get(
@@ -64,11 +67,14 @@ def citations(
     responses={200: {"model": CitationsAnswer}},
     summary="Papers that a paper cites",
 )
-def references(
+async def references(
     library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]
 ) -> Response:
     """The papers of this library that the paper cites. `total` counts what paging returns."""
-    return answer(library.references(paper_id, **_arguments(parameters)).to_dict())
+    return await answered(
+        lambda: library.references(paper_id, **_arguments(parameters)).to_dict(),
+        brief=library.has_few_edges(paper_id, "references"),
+    )
 
 
 @router.get(
@@ -77,7 +83,7 @@ def references(
     responses={200: {"model": OnePaperAnswer}},
     summary="Look up a paper",
 )
-def paper(
+async def paper(
     library: OpenLibrary, paper_id: PaperId, parameters: Annotated[PaperParameters, Query()]
 ) -> Response:
     """The paper that an id names, in any of its forms."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from scholarbase.api.answers import PROBLEMS, answer
+from scholarbase.api.answers import PROBLEMS, answer, answered
 from scholarbase.api.routes import OpenLibrary
 from scholarbase.api.schemas import (
     SearchAnswer,
@@ -17,25 +17,26 @@ from scholarbase.api.schemas import (
     SearchParameters,
 )
 from scholarbase.api.strict import separated
-from scholarbase.models import in_batch
+from scholarbase.library import Library
+from scholarbase.models import SearchRequest, in_batch
 
 router = APIRouter(prefix="/v1/search", tags=["search"], responses=PROBLEMS)
 
 
 @router.get("", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search")
-def search(library: OpenLibrary, parameters: Annotated[SearchParameters, Query()]) -> Response:
+async def search(library: OpenLibrary, parameters: Annotated[SearchParameters, Query()]) -> Response:
     """Search for papers. Filters apply before each leg takes its best, ties break by id, and the same request
     on the same snapshot gets the same bytes. An empty `results` means that nothing matched."""
     split = {"fields": separated(parameters.fields), "category": separated(parameters.category)}
-    return answer(library.run(parameters.model_copy(update=split).to_request()).to_dict())
+    return await _run(library, parameters.model_copy(update=split).to_request())
 
 
 @router.post(
     "", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search, by a JSON body"
 )
-def search_by_body(library: OpenLibrary, body: SearchBody) -> Response:
+async def search_by_body(library: OpenLibrary, body: SearchBody) -> Response:
     """The same as `GET /v1/search`, for questions and lists of ids that are too long for a URL."""
-    return answer(library.run(body.to_request()).to_dict())
+    return await _run(library, body.to_request())
 
 
 @router.post(
@@ -49,3 +50,7 @@ def search_batch(library: OpenLibrary, body: SearchBatchBody) -> Response:
             requests.append(search.to_request())
     answers = library.search_batch(requests)
     return answer({"snapshot": library.snapshot_id, "results": [a.to_dict() for a in answers]})
+
+
+async def _run(library: Library, request: SearchRequest) -> Response:
+    return await answered(lambda: library.run(request).to_dict(), brief=library.is_brief(request))
