@@ -3,7 +3,7 @@
 #   make demo           ingest the sample, serve it, show what it answers
 #   make test           everything the tests need, and the tests
 #   make check          lint, types and tests
-#   make bench          how fast it is, beside its floors
+#   make bench          how fast it is, beside its floors (needs the data folder; PAPERS=100000 for a smaller one)
 #   make bench-quality  how well it finds, on SciFact (needs the data folder: make bench-quality DATA=...)
 #   make bench-evaluation  what bulk evaluation costs beside its searches (needs the data folder)
 #   make report-scifact report-autoscholar  the reports in docs/reports (need the data folder)
@@ -31,8 +31,8 @@ types: $(VENV)/.dev
 
 check: lint types test
 
-bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/speed.py --data $(DATA)
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/speed.py --data $(DATA) $(if $(PAPERS),--papers $(PAPERS)) $(if $(PARTS),--parts $(PARTS))
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py --data $(DATA)
@@ -65,4 +65,9 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing ScholarBase and what its tests need into $(VENV): a minute or two."
 	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing ScholarBase and the engines it is compared with into $(VENV): a minute or two."
+	@$(PIP) --editable ".[bench]"
 	@touch $@

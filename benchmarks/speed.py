@@ -109,8 +109,8 @@ def show(results: list[Result], failed: list[str], ran: list[str], console: Cons
             judged += row["reached"] is not None
             reach = f"{row['bound']} {row['target']:g}" if row["bound"] else ""
             what = f"{row['what']}\n  beside {row['beside']}"
-            here, floor = (f"{_number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
-            ratio = _number(row["ratio"])
+            here, floor = (f"{number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
+            ratio = number(row["ratio"])
             table.add_row(f"{result.part}{when}", what, here, floor, ratio, reach, state)
     for part in failed:
         table.add_row(part, "its error stands above", "", "", "", "", "failed")
@@ -119,7 +119,7 @@ def show(results: list[Result], failed: list[str], ran: list[str], console: Cons
     return short + len(failed)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Three digits that count, and whole numbers with separators."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 

@@ -1,0 +1,251 @@
+"""The results in benchmarks/results/ as a page: the table and the plots of docs/performance.md.
+
+What stands between the page's two markers is written anew; the rest is prose, and stays.
+
+    python benchmarks/page.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any, Final
+
+# Run as a script from a checkout, this file's folder is on the path, and the one above it is not.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from benchmarks.parts import PARTS
+from benchmarks.speed import RESULTS, Result, number, read
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "performance.md"
+BEGIN: Final = "<!-- results: written by benchmarks/page.py -->"
+END: Final = "<!-- end of results -->"
+BAD_USE: Final = 2
+
+REACHED, SHORT, NEUTRAL, INK = "#1a7f5a", "#c0392b", "#7a8288", "#24292f"
+HERE, FLOOR = "#2f6fb0", "#b9c4cc"
+PATCH: Final = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+"""Behind a text that lines pass through."""
+STYLE: Final[dict[Any, Any]] = {
+    "svg.hashsalt": "scholarbase",  # the same results give the same bytes
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def rows_of(results: Iterable[Result]) -> list[dict[str, Any]]:
+    return [row for result in results for row in result.rows]
+
+
+# -- the table ------------------------------------------------------------------------------------------
+
+
+def section(results: Sequence[Result], images: Sequence[tuple[str, str]]) -> str:
+    """What stands between the markers: size and machine, table, plots. ``images`` are links and what they show."""
+    papers = " and ".join(sorted({f"{result.papers:,}" for result in results}))
+    rows = rows_of(results)
+    short = sum(row["reached"] is False for row in rows)
+    judged = sum(row["reached"] is not None for row in rows)
+    head = f"{papers} arXiv records. {judged - short} of {judged} targets reached.\n\n" + machines(results)
+    pictures = "".join(f"\n![{shows}]({link})\n" for link, shows in images)
+    return f"{head}\n{table(rows)}{pictures}"
+
+
+def machines(results: Sequence[Result]) -> str:
+    """A line for each machine (and set of versions) that results come from."""
+    lines: dict[str, list[str]] = {}
+    for result in results:
+        facts = result.machine
+        versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items() if version)
+        line = (
+            f"{facts['cores']} cores ({facts['cpu']}), {facts['memory_gb']:g} GB, {facts['system']}, "
+            f"Python {facts['python']}, {versions}"
+        )
+        lines.setdefault(line, []).append(f"{result.part} ({result.began})")
+    return "".join(f"- {line}: {', '.join(parts)}\n" for line, parts in lines.items())
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    lines = ["| what | beside | here | floor | ratio | reach | state |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        state = {None: "", True: "reached", False: "**short**"}[row["reached"]]
+        reach = f"{row['bound']} {row['target']:g}" if row["bound"] else ""
+        here, floor = (f"{number(row[side])} {row['unit']}".strip() for side in ("here", "floor"))
+        cells = [row["what"], row["beside"], here, floor, number(row["ratio"]), reach, state]
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |".replace("  ", " "))
+    return "\n".join(lines) + "\n"
+
+
+def rewrite(page: Path, text: str) -> None:
+    """Put the text between the page's markers.
+
+    Raises:
+        ValueError: the page lacks a marker.
+    """
+    whole = page.read_text(encoding="utf-8")
+    before, begin, rest = whole.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page.name} lacks the lines {BEGIN!r} and {END!r}: put them where the results go.")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+# -- the plots ------------------------------------------------------------------------------------------
+
+
+def plots(results: Sequence[Result], folder: Path) -> list[tuple[str, str]]:
+    """Draw what the results hold; each plot's link from the page, and what it shows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = rows_of(results)
+    drawn = []
+    judged = [row for row in rows if row["reached"] is not None]
+    if judged:
+        save(ratios(judged), folder / "ratios.svg")
+        drawn.append(("ratios.svg", "Each row's ratio and its target, on a logarithmic scale"))
+    for row in rows:
+        if "floor_parts" in row["notes"]:
+            save(ingest_stages(row), folder / "ingest.svg")
+            drawn.append(("ingest.svg", "The stages of an ingest, and below them the parts of the bare sum"))
+        if "percentiles" in row["notes"]:
+            save(latencies(row), folder / "latency.svg")
+            drawn.append(("latency.svg", "Latency percentiles under load, and latency and memory over time"))
+    return [(f"{folder.name}/{name}", shows) for name, shows in drawn]
+
+
+def save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None}, bbox_inches="tight")
+
+
+def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
+    """A dot for each row's ratio, an upright stroke for its target, a line from one to the other."""
+    figure = Figure(figsize=(9, 0.6 + 0.52 * len(rows)))
+    axes = figure.subplots()
+    for place, row in enumerate(rows):
+        color = REACHED if row["reached"] else SHORT
+        axes.plot([row["target"], row["ratio"]], [place, place], color=color, alpha=0.35, linewidth=3)
+        axes.plot(row["target"], place, marker="|", color=INK, markersize=16, markeredgewidth=2)
+        axes.plot(row["ratio"], place, marker="o", color=color, markersize=7)
+        says = f"{number(row['ratio'])}: {'reached' if row['reached'] else 'short'} ({row['bound']} {row['target']:g})"
+        axes.annotate(
+            says,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            color=color,
+            annotation_clip=False,
+        )
+    labels = [fill(f"{row['what']}, beside {row['beside']}", 60) for row in rows]
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xscale("log")
+    plain(axes)
+    axes.grid(axis="x", color="#e5e8ea")
+    axes.set_axisbelow(True)
+    axes.set_xlabel("ratio (the dot) and target (the stroke)")
+    return figure
+
+
+def plain(axes: Axes) -> None:
+    """Numbers on a logarithmic axis as they are read: 0.5, 1, 50."""
+    formatter = FuncFormatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_major_formatter(formatter)
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 1.15, high * 1.15)
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if high / low < 12 else ""))
+
+
+def ingest_stages(row: dict[str, Any]) -> Figure:
+    """When each stage ran, some of them at once; below, the bare sum's parts one after the other."""
+    stages = [(stage["name"], stage["began"], stage["seconds"]) for stage in row["notes"]["stages"]]
+    parts, ran = [], 0.0
+    for name, seconds in row["notes"]["floor_parts"].items():
+        parts.append((name, ran, seconds))
+        ran += seconds
+    bars = [(*bar, HERE) for bar in stages] + [(*bar, FLOOR) for bar in parts]
+    figure = Figure(figsize=(9, 0.8 + 0.3 * len(bars)))
+    axes = figure.subplots()
+    whole = max(row["notes"]["seconds"], row["notes"]["floor_seconds"])
+    for place, (_, began, seconds, color) in enumerate(bars):
+        axes.barh(place, seconds, left=began, color=color, height=0.7)
+        beside = began + seconds + whole * 0.006
+        axes.text(beside, place, f"{seconds:,.1f} s", va="center", fontsize=8, bbox=PATCH)
+    axes.set_yticks(range(len(bars)), [bar[0] for bar in bars])
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_xlim(0, whole * 1.1)
+    axes.axhline(len(stages) - 0.5, color=INK, linewidth=0.8)
+    for place, name, seconds in (
+        (0, "ingest", row["notes"]["seconds"]),
+        (len(stages), "bare sum", row["notes"]["floor_seconds"]),
+    ):
+        axes.axvline(seconds, color=HERE if place == 0 else NEUTRAL, linestyle=":", linewidth=1.2)
+        axes.text(whole * 1.11, place, f"{name}: {seconds:,.1f} s", va="center", fontweight="bold")
+    axes.set_xlabel("seconds since the start")
+    return figure
+
+
+def latencies(row: dict[str, Any]) -> Figure:
+    """Percentiles as bars; and where the run was long enough to be followed, its minutes."""
+    percentiles, timeline = row["notes"]["percentiles"], row["notes"].get("timeline") or []
+    figure = Figure(figsize=(9, 6 if timeline else 2.6), layout="constrained")
+    panels = figure.subplots(3 if timeline else 1, 1, squeeze=False)[:, 0]
+    names = list(percentiles)
+    panels[0].barh(names, list(percentiles.values()), color=HERE, height=0.7)
+    for place, value in enumerate(percentiles.values()):
+        panels[0].text(value, place, f" {number(value)} ms", va="center", fontsize=8)
+    panels[0].invert_yaxis()
+    panels[0].set_xlim(0, max(percentiles.values()) * 1.12)
+    panels[0].set_xlabel("latency, ms")
+    if timeline:
+        minutes = [point["minute"] for point in timeline]
+        for key, color in (("p50", HERE), ("p99", SHORT)):
+            panels[1].plot(minutes, [point[key] for point in timeline], color=color, marker=".", label=key)
+        panels[1].set_ylim(0, max(point["p99"] for point in timeline) * 1.15)
+        panels[1].set_ylabel("latency, ms")
+        panels[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        memory = [point["rss_mb"] for point in timeline]
+        panels[2].plot(minutes, memory, color=REACHED, marker=".")
+        panels[2].set_ylim(0, max(memory) * 1.15)
+        panels[2].set_ylabel("memory, MB")
+        panels[2].set_xlabel("minute")
+    return figure
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write the results into the documentation.")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="a folder of results")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page with the two markers")
+    options = parser.parse_args(arguments)
+    try:
+        found = [result for part in PARTS if (result := read(options.results, part)) is not None]
+    except (json.JSONDecodeError, KeyError) as error:
+        print(
+            f"The results in {options.results} cannot be read ({error!r}): run them again.", file=sys.stderr
+        )
+        return BAD_USE
+    if not found:
+        print(f"No results in {options.results}: run `make bench` first, or give --results.", file=sys.stderr)
+        return BAD_USE
+    with matplotlib.rc_context(STYLE):
+        images = plots(found, options.page.with_suffix(""))
+    rewrite(options.page, section(found, images))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
