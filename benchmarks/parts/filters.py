@@ -48,7 +48,7 @@ def run(setting: Setting) -> list[Row]:
     with closing(papers), closing(index):
         chosen = choose(papers)
         passing = {name: passing_ids(papers, filters) for name, filters in chosen.items()}
-        compared = check(index, vectors[:: len(vectors) // SAMPLE][:SAMPLE], chosen, passing)
+        compared = check(index, vectors[:: max(1, len(vectors) // SAMPLE)][:SAMPLE], chosen, passing)
         ways = {name: partial(_ask, index, filters) for name, filters in chosen.items()}
         times = in_turns({"unfiltered": partial(_ask, index, NO_FILTERS), **ways}, vectors, ROUNDS)
         total = papers.last_id()

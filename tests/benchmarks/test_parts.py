@@ -1,0 +1,144 @@
+"""The parts that ask engines: they measure the same work on both sides, and refuse to time what is wrong."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.asking import BLOCK, in_turns, questions, spread
+from benchmarks.parts import filters
+from benchmarks.rows import Setting
+from scholarbase.indexes.catalog import FILE_NAME, Catalog
+from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.vectors.bm25 import Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from tests.conftest import SAMPLE
+
+PAPERS = 400
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> Setting:
+    """The sample's library and questions, where the parts look for them."""
+    data, work = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("work")
+    (data / "autoscholar").mkdir()
+    shutil.copyfile(SAMPLE / "queries.jsonl", data / "autoscholar" / "queries.jsonl")
+    made = Setting(data, PAPERS, work)
+    made.library.symlink_to(sample_library)
+    return made
+
+
+def test_every_way_is_asked_every_question_and_warmed_by_the_first_block() -> None:
+    asked: dict[str, list[int]] = {"one": [], "other": []}
+    numbers = list(range(BLOCK + 5))
+    times = in_turns({name: given.append for name, given in asked.items()}, numbers, rounds=2)
+    for name, given in asked.items():
+        assert given == numbers[:BLOCK] + 2 * numbers
+        assert len(times[name]) == 2 * len(numbers)
+
+
+def test_a_spread_is_of_all_times() -> None:
+    assert spread([4.0, 1.0, 2.0, 3.0, 10.0]) == {"p50": 3.0, "mean": 4.0, "p95": 4.0, "p99": 4.0}
+
+
+def test_some_questions_are_taken_evenly(setting: Setting) -> None:
+    every = questions(setting)
+    assert questions(setting, len(every) + 1) == every
+    assert questions(setting, 2) == [every[0], every[len(every) // 2]]
+
+
+class TestFilters:
+    def test_three_rows_beside_the_unfiltered_search(self, setting: Setting) -> None:
+        year, category, both = filters.run(setting)
+        assert {row.target for row in (year, category, both)} == {2.0}
+        assert year.floor == category.floor == both.floor
+        assert both.notes["papers"] <= min(year.notes["papers"], category.notes["papers"])
+        assert year.notes["compared_questions"] > 0
+
+    def test_the_category_is_the_one_nearest_to_its_share(self, setting: Setting) -> None:
+        with closing(Catalog(setting.library / FILE_NAME)) as papers:
+            chosen = filters.choose(papers)
+            [category] = [f for f in chosen.values() if f.categories and f.first_day is None]
+            # Of the sample's 2,440 papers 24 are in hep-lat; 23 and 26 in the next nearest.
+            assert category.categories == ("hep-lat",)
+            assert len(filters.passing_ids(papers, category)) == 24
+
+    def test_results_that_are_not_those_of_filter_then_rank_are_never_timed(self, setting: Setting) -> None:
+        year = ResolvedFilters(first_day=19000101, last_day=20991231)
+        vector = Bm25Text().query("gauge theory")
+        with (
+            closing(EdgeIndex.open(setting.library / "vectors")) as index,
+            closing(Catalog(setting.library / FILE_NAME)) as papers,
+        ):
+            passing = filters.passing_ids(papers, year)
+            assert filters.check(index, [vector], {"years": year}, {"years": passing}) == 1
+            first = index.search_sparse("bm25", vector, 1, year)[0].id
+            with pytest.raises(RuntimeError, match=r"Question 0 filtered by years .* from place 1 on"):
+                filters.check(index, [vector], {"years": year}, {"years": passing - {first}})
+
+
+class TestEngines:
+    @pytest.mark.parametrize("name", ["Tantivy", "Bm25s"])
+    def test_an_engine_finds_a_paper_by_its_title(self, setting: Setting, name: str, tmp_path: Path) -> None:
+        for module in ("tantivy", "bm25s", "Stemmer"):
+            pytest.importorskip(module)
+        from benchmarks import engines
+
+        engine = getattr(engines, name)
+        built = engines.built(tmp_path / name, engine.build, setting.library)
+        before = (built / engines.FACTS).stat().st_mtime_ns
+        opened = engine(engines.built(tmp_path / name, engine.build, setting.library))
+        assert (built / engines.FACTS).stat().st_mtime_ns == before
+        for paper, text in list(engines.texts(setting.library))[::500]:
+            found = opened.search(text.split("\n")[0], 100)
+            assert paper in [hit for hit, _ in found][:5]
+            scores = [score for _, score in found]
+            assert scores == sorted(scores, reverse=True)
+        assert opened.search("the of and", 100) == []
+
+    def test_the_whole_call_stands_beside_fts5_and_the_index_beside_the_engines(
+        self, setting: Setting
+    ) -> None:
+        for module in ("tantivy", "bm25s", "Stemmer"):
+            pytest.importorskip(module)
+        from benchmarks.parts import sparse
+
+        [row] = sparse.beside_fts5(setting)
+        assert (row.bound, row.target) == ("at least", 50)
+        assert row.ratio == pytest.approx(row.floor / row.here)
+        others = sparse.beside_engines(setting)
+        assert [row.target for row in others] == [1.0, 1.0]
+        assert min(others[0].notes["R@100"].values()) > 0.5
+
+
+class TestDense:
+    def test_both_rows_are_of_the_same_vectors(self, setting: Setting) -> None:
+        dense = pytest.importorskip("benchmarks.parts.dense")
+        recall, speed = dense.run(setting)
+        assert 0.9 < recall.ratio <= 1.0
+        assert speed.ratio == pytest.approx(speed.floor / speed.here)
+        assert (recall.target, speed.target) == (0.98, 50)
+
+    def test_no_two_vectors_are_equal_where_the_library_is_read_again(self, setting: Setting) -> None:
+        dense = pytest.importorskip("benchmarks.parts.dense")
+        matrix, _ = dense.term_weights(setting.library, 3000)
+        assert matrix.shape[0] == 3000
+        rows = {matrix[i].indices.tobytes() + matrix[i].data.tobytes() for i in range(3000)}
+        assert len(rows) > 2990
+
+    def test_a_shard_of_other_vectors_is_never_timed(self, setting: Setting) -> None:
+        dense = pytest.importorskip("benchmarks.parts.dense")
+        prepared = dense.prepare(setting)
+        dense.build(prepared)
+        assert np.allclose(np.linalg.norm(prepared.vectors.astype(np.float32), axis=1), 1, atol=1e-2)
+        other = replace(prepared, vectors=prepared.vectors[::-1])
+        with (
+            closing(EdgeIndex.open(prepared.folder / "shard")) as index,
+            pytest.raises(RuntimeError, match="does not hold the vectors"),
+        ):
+            dense.check_exact(index, other)
