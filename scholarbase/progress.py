@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
 from typing import Protocol
 
 from rich.console import Console
@@ -35,7 +36,8 @@ class Tracker(Protocol):
 
 
 class Reporter(Protocol):
-    """Shows one stage after the other: ``total`` and ``done`` are in any unit, ``unit`` names what is counted."""
+    """Shows stages, one after the other or side by side: ``total`` and ``done`` are in any unit, ``unit`` names what is
+    counted."""
 
     def stage(
         self, name: str, unit: str, total: int | None, done: int = 0
@@ -117,14 +119,34 @@ class _LogTracker(_Count):
 
 
 class TerminalReporter:
-    """A bar with counts, rate and time left."""
+    """A bar with counts, rate and time left, for each stage that is running."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
+        self._lock = Lock()
+        self._bars: Progress | None = None
+        self._running = 0
 
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
-        columns = (
+        with self._lock:
+            # Stages that run at the same time share one display: a terminal has room for no second.
+            bars = self._bars = self._bars or self._display()
+            self._running += 1
+        task = bars.add_task(name, total=total, completed=done, counted=f"0 {unit}")
+        tracker = _TerminalTracker(bars, task, unit, total)
+        try:
+            yield tracker
+            bars.update(task, total=total or 1, completed=total or 1, counted=tracker.text)
+        finally:
+            with self._lock:
+                self._running -= 1
+                if not self._running:
+                    self._bars = None
+                    bars.stop()
+
+    def _display(self) -> Progress:
+        bars = Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description:<22}"),
             BarColumn(bar_width=30),
@@ -133,12 +155,10 @@ class TerminalReporter:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
+            console=self._console,
         )
-        with Progress(*columns, console=self._console) as bar:
-            task = bar.add_task(name, total=total, completed=done, counted=f"0 {unit}")
-            tracker = _TerminalTracker(bar, task, unit, total)
-            yield tracker
-            bar.update(task, total=total or 1, completed=total or 1, counted=tracker.text)
+        bars.start()
+        return bars
 
 
 class _TerminalTracker(_Count):

@@ -36,6 +36,9 @@ PRAGMA temp_store = MEMORY;
 """While building: a write-ahead log survives a kill at any instant, and 256 MB of cache keep the indexes'
 upper pages in memory however large the library grows (https://sqlite.org/wal.html)."""
 
+SECONDS_FOR_OTHERS: Final = 3600.0
+"""How long a connection waits for another's transaction: merging the full text of a large library takes minutes."""
+
 
 @migrations()
 def m001_catalog(db: Database) -> None:
@@ -119,8 +122,13 @@ def m002_fulltext(db: Database) -> None:
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:
-    """Open, or begin, a catalogue that is being built, with its schema brought up to date."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    """Open, or begin, a catalogue that is being built, with its schema brought up to date.
+
+    Several connections may write, in turn: each waits for the other's transaction.
+    """
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=SECONDS_FOR_OTHERS
+    )
     connection.executescript(BUILD_PRAGMAS)
     migrations.apply(Database(connection))
     return connection

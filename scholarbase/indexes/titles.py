@@ -65,6 +65,9 @@ _GREEK: Final = {
 }
 _UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
 """Letters that Unicode does not decompose, and LaTeX writes as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
+_MARKUP: Final = re.compile(r"[&<\\]")
+"""What begins an entity, a tag or a command."""
+_ASCII_DROPPED: Final = {code: None for code in range(128) if not chr(code).isalnum()}
 _KEPT_MARKS: Final = frozenset({0, 7, 8, 9})
 """Combining classes of marks that make another letter: vowel signs, nukta, kana voicing, virama. Accents, Hebrew
 points and Arabic vowels have others (https://www.unicode.org/reports/tr44/#Canonical_Combining_Class_Values)."""
@@ -73,6 +76,8 @@ points and Arabic vowels have others (https://www.unicode.org/reports/tr44/#Cano
 def normalize_title(text: str) -> str:
     """A title as it is compared: lower-case letters and digits of any script, without accents, punctuation,
     spaces, and the markup of LaTeX and HTML. ``$\\alpha$`` is the letter α."""
+    if text.isascii() and not _MARKUP.search(text):  # most titles, and ten times as fast
+        return text.lower().translate(_ASCII_DROPPED)
     text = _COMMAND.sub(_plain, _TAG.sub("", html.unescape(text)))
     # Folding case can undo a decomposition (U+0345), so it stands between two.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())

@@ -4,7 +4,7 @@
 fingerprint     which files there are, what they hold and what their bytes hash to
 read            records to catalogue rows, dataset by dataset; before the citations, the keep rule
 full text       rows to FTS5
-encode          rows to dense vectors, in parts; or vectors computed elsewhere, by paper id
+encode          beside it: rows to dense vectors, in parts; or vectors computed elsewhere, by paper id
 vectors         rows and parts to the vector index
 seal            the manifest; then everything moves to its final name, the manifest last
 ==============  ==========================================================================================
@@ -41,7 +41,16 @@ from scholarbase.errors import (
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.filters import NO_FILTERS, category_keys
 from scholarbase.indexes.schema import COUNTED_TABLES, open_for_building
-from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, Payload, VectorConfig, VectorPoint
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    EngineVector,
+    Payload,
+    SparseVector,
+    VectorConfig,
+    VectorPoint,
+)
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.contents import write_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
@@ -52,6 +61,7 @@ from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, storage_errors
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
+from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.progress import Reporter, SilentReporter, Tracker
@@ -60,7 +70,6 @@ from scholarbase.settings import KeepRule
 log = logging.getLogger("scholarbase.ingest")
 
 LINES_PER_COMMIT: Final = 10_000
-ROWS_PER_COMMIT: Final = 20_000
 POINTS_PER_UPSERT: Final = 2_000
 UPSERTS_PER_FLUSH: Final = 10
 REJECTS_ALWAYS_ALLOWED: Final = 10
@@ -168,9 +177,7 @@ class _Job:
             with self._checkpoint.transaction():
                 self._checkpoint.set("plan", plan)
             self._read(files)
-            self._index_text()
-            lookup = self._encode()
-            config, bm25 = self._index_vectors(lookup)
+            config, bm25 = self._index()
             self._seal(facts, config, bm25, plan["vectors"])
         finally:
             self._db.close()
@@ -307,33 +314,22 @@ class _Job:
                 f"{line}: {detail}"
             )
 
-    # -- full text --------------------------------------------------------------------------------------
+    # -- index ------------------------------------------------------------------------------------------
 
-    def _index_text(self) -> None:
-        if self._checkpoint.get("fulltext_done"):
-            return
-        last = int(self._checkpoint.get("fulltext", 0))
-        done = self._scalar("SELECT count(*) FROM papers WHERE id <= ?", last)
-        total = self._scalar("SELECT count(*) FROM papers")
-        with self._reporter.stage("index full text", "papers", total, done) as tracker:
-            while (end := self._nth_id_after(last, ROWS_PER_COMMIT)) is not None:
-                with self._checkpoint.transaction():
-                    count = fulltext.index_range(self._db, last + 1, end)
-                    self._checkpoint.set("fulltext", end)
-                done += count
-                tracker.at(done)
-                tracker.advance(count)
-                last = end
-            with self._checkpoint.transaction():
-                fulltext.optimize(self._db)
-                self._checkpoint.set("fulltext_done", True)
-
-    def _nth_id_after(self, last: int, count: int) -> int | None:
-        """The greatest of the next ``count`` ids, None when there is no next."""
-        row = self._db.execute(
-            "SELECT max(id) FROM (SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?)", (last, count)
-        ).fetchone()
-        return None if row[0] is None else int(row[0])
+    def _index(self) -> tuple[VectorConfig, Bm25Parameters]:
+        """The full text in a thread of its own, and meanwhile the vectors here."""
+        self._db.execute("PRAGMA cache_size = -16384")  # the pages that reading filled are the other thread's now
+        self._db.execute("PRAGMA shrink_memory")
+        text = TextIndexing(self._folder.catalog, self._reporter)
+        text.start()
+        try:
+            lookup = self._encode()
+            made = self._index_vectors(lookup)
+            text.finish()
+        except BaseException:
+            text.stop()
+            raise
+        return made
 
     # -- encode -----------------------------------------------------------------------------------------
 
@@ -371,16 +367,23 @@ class _Job:
         try:
             with self._reporter.stage("index vectors", "papers", total, done) as tracker:
                 text = Bm25Text(parameters)
-                batches = 0
-                while points := self._points(last, lookup, text):
+                unflushed = 0
+                while True:
+                    if done and done % writer.segment_points == 0:
+                        # Here, so that it is made good where the job was killed in it. Nothing is upserted again
+                        # that was sealed: how far the work has come is recorded before.
+                        writer.seal()
+                    room = writer.segment_points - done % writer.segment_points
+                    points = self._points(last, min(room, POINTS_PER_UPSERT), lookup, text)
                     writer.upsert(points)
-                    last = points[-1].id
-                    batches += 1
-                    if batches % UPSERTS_PER_FLUSH == 0:
-                        writer.flush()
-                        with self._checkpoint.transaction():
-                            self._checkpoint.set("vectors", last)
+                    unflushed += 1
                     done += len(points)
+                    if not points or unflushed == UPSERTS_PER_FLUSH or done % writer.segment_points == 0:
+                        self._record_vectors(writer, points[-1].id if points else last)
+                        unflushed = 0
+                    if not points:
+                        break
+                    last = points[-1].id
                     tracker.at(done)
                     tracker.advance(len(points))
             with self._reporter.stage("optimize vectors", "papers", total) as tracker:
@@ -391,6 +394,12 @@ class _Job:
         with self._checkpoint.transaction():
             self._checkpoint.set("vectors_done", True)
         return config, parameters
+
+    def _record_vectors(self, writer: EdgeWriter, last: int) -> None:
+        """What is upserted, up to the paper ``last``, need not be upserted again."""
+        writer.flush()
+        with self._checkpoint.transaction():
+            self._checkpoint.set("vectors", last)
 
     def _bm25_parameters(self) -> Bm25Parameters:
         """BM25 with the library's own average length, from documents taken evenly."""
@@ -408,17 +417,18 @@ class _Job:
         mean = float(round(float(np.mean(lengths)))) if lengths else 0.0
         return replace(counter.parameters, average_length=max(mean, 1.0))
 
-    def _points(self, after: int, lookup: DenseLookup, text: Bm25Text) -> list[VectorPoint]:
+    def _points(self, after: int, count: int, lookup: DenseLookup, text: Bm25Text) -> list[VectorPoint]:
+        """The points of the next ``count`` papers."""
         rows = self._db.execute(
             """
             SELECT id, title, abstract, first_day, last_day, categories, venue_key, citation_count
             FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id > ? ORDER BY id LIMIT ?
             """,
-            (after, POINTS_PER_UPSERT),
+            (after, count),
         )
         points = []
         for paper_id, title, abstract, first_day, last_day, categories, venue, citation_count in rows:
-            sparse = {BM25: text.document(title, abstract)}
+            sparse: dict[str, SparseVector | EngineVector] = {BM25: text.engine_document(title, abstract)}
             dense, learned = lookup.get(paper_id) or (None, None)
             if learned is not None:
                 sparse[LEARNED] = learned

@@ -18,9 +18,12 @@ from tests.ingest.contents import same
 
 SMALL_BATCHES = """
 import sys
-from scholarbase.ingest import encoding, job
 from scholarbase.cli import main
-job.LINES_PER_COMMIT, job.ROWS_PER_COMMIT, job.POINTS_PER_UPSERT, job.UPSERTS_PER_FLUSH = 100, 100, 50, 2
+from scholarbase.indexes.vectors import edge
+from scholarbase.ingest import encoding, job, text
+job.LINES_PER_COMMIT, job.POINTS_PER_UPSERT, job.UPSERTS_PER_FLUSH = 100, 50, 2
+text.ROWS_PER_COMMIT = 100
+edge.SEGMENT_POINTS, edge.DENSE_SEGMENT_POINTS = 330, 770
 encoding.DOCUMENTS_PER_PART = 64
 main(sys.argv[1:])
 """

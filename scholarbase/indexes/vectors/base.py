@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import qdrant_edge
 
 from scholarbase.indexes.filters import ResolvedFilters
 
@@ -21,6 +22,11 @@ class SparseVector(NamedTuple):
 
     indices: Sequence[int]
     values: Sequence[float]
+
+
+EngineVector: TypeAlias = qdrant_edge.SparseVector
+"""A sparse vector as Qdrant's tokenizer gives it and Qdrant Edge takes it: building a library passes millions of them
+on, and taking them apart on the way would take as long as making them. Its terms come in no order."""
 
 
 class ScoredId(NamedTuple):
@@ -46,7 +52,7 @@ class VectorPoint:
     id: int
     payload: Payload
     dense: npt.NDArray[np.float32] | None = None
-    sparse: Mapping[str, SparseVector] = field(default_factory=dict)
+    sparse: Mapping[str, SparseVector | EngineVector] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

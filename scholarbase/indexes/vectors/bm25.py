@@ -24,7 +24,7 @@ import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes.stop_words import STOP_WORDS
-from scholarbase.indexes.vectors.base import SparseVector
+from scholarbase.indexes.vectors.base import EngineVector, SparseVector
 
 DEFAULT_AVERAGE_LENGTH: Final = 128.0
 """Terms of a title, counted twice, and an abstract. Their mean is 104 in arXiv and 154 in SciFact: an ingest job
@@ -92,7 +92,11 @@ class Bm25Text:
 
     def document(self, title: str, abstract: str | None) -> SparseVector:
         """The vector of a paper. Empty when it holds nothing but stop words."""
-        return _sorted(self._model.embed_document(self._text(title, abstract)))
+        return _sorted(self.engine_document(title, abstract))
+
+    def engine_document(self, title: str, abstract: str | None) -> EngineVector:
+        """The same vector, as the engine has it."""
+        return self._model.embed_document(self._text(title, abstract))
 
     def query(self, text: str) -> SparseVector:
         """The vector of a query: weight 1 for each of its terms.

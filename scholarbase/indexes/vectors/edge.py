@@ -1,8 +1,10 @@
 """The vector index in the process: a Qdrant Edge shard in the library's folder.
 
 The shard is built without a write-ahead log: what was upserted is durable once ``flush`` returns, and a job
-that was killed repeats its upserts from its last flush. ``finish`` moves everything into one immutable
-segment (HNSW graph, int8 codes, compressed posting lists), which is what is served.
+that was killed repeats its upserts from its last flush. Points are sealed into immutable segments (HNSW graph,
+int8 codes, compressed posting lists) of so many points each, which is what is served: building a segment takes
+memory for its points alone, however large the library grows, and a search reads several segments at once.
+Everything that is read lies in mapped files, so that processes which serve one library share it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
     LEARNED,
+    EngineVector,
     ScoredId,
     SparseVector,
     VectorConfig,
@@ -60,7 +63,15 @@ EXACT_WITHIN: Final = 10_000
 """Up to so many ids in ``within``, all of them are compared: the graph has no links between them to walk, so that
 among 10,000 it found 0.97 of the true hits in one and a half times the time."""
 
+SEGMENT_POINTS: Final = 100_000
+"""Points of a segment without dense vectors: 0.4 GB while it is built."""
+DENSE_SEGMENT_POINTS: Final = 1_000_000
+"""Points of a segment with dense vectors: walking one graph of all is faster than several, but that of a million
+vectors of 1,024 dimensions takes 3 GB of memory to build."""
+
 _IDS_AT_ONCE: Final = 10_000
+_MANY_SEGMENTS: Final = 1_000_000
+"""Up to so many Qdrant would not merge them."""
 
 
 class EdgeIndex:
@@ -76,7 +87,9 @@ class EdgeIndex:
         self._closed = False
 
     @classmethod
-    def open(cls, path: Path, *, view: bool = True, temporary: Path | None = None) -> EdgeIndex:
+    def open(
+        cls, path: Path, *, view: bool = True, temporary: Path | None = None, threads: int | None = None
+    ) -> EdgeIndex:
         """Open the shard at ``path``.
 
         Qdrant rewrites small files of a shard that it opens. With ``view`` it is given a private folder that
@@ -93,7 +106,9 @@ class EdgeIndex:
         private = ShardView.open(path, temporary) if view else None
         try:
             with engine(path, "be opened"):
-                shard = qdrant.EdgeShard.load(str(private.path if private else path))
+                shard = qdrant.EdgeShard.load(
+                    str(private.path if private else path), edge_config(config, threads=threads)
+                )
         except BaseException:
             if private:
                 private.close()
@@ -167,8 +182,12 @@ class EdgeIndex:
         check_vector_name(name, self.config)
         with engine(self.path, "give vectors"):
             records = self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
-        points = map(_vector_point, records)
-        return {point.id: point.sparse[name] for point in points if name in point.sparse}
+        found = {}
+        for record in records:
+            vector = record.vector.get(name) if isinstance(record.vector, dict) else None
+            if isinstance(vector, EngineVector):
+                found[point_id(record.id)] = ascending(vector.indices, vector.values)
+        return found
 
     def ids(self) -> Iterator[int]:
         """See :class:`VectorIndex`."""
@@ -216,6 +235,11 @@ class EdgeWriter:
         self._shard = shard
         self._closed = False
 
+    @property
+    def segment_points(self) -> int:
+        """After so many points ``seal`` is due."""
+        return SEGMENT_POINTS if self.config.dimensions is None else DENSE_SEGMENT_POINTS
+
     @classmethod
     def open(cls, path: Path, config: VectorConfig) -> EdgeWriter:
         """Create a shard at ``path``, or go on with the one that a killed job left there.
@@ -260,12 +284,20 @@ class EdgeWriter:
         with engine(self.path, "write its points to disk"):
             self._shard.flush()
 
-    def finish(self) -> None:
-        """See :class:`VectorWriter`. Finishing what is finished does nothing."""
+    def seal(self) -> None:
+        """Build the search structures of all points that have none yet, as one segment, and make it durable.
+
+        Record before it how far the work has come, and repeat it where it was cut off: points that are upserted
+        again once they are sealed make their segment be built anew. Sealing what is sealed does nothing.
+        """
         self.flush()
         with engine(self.path, "build its search structures"):
             self._shard.optimize()
         self.flush()
+
+    def finish(self) -> None:
+        """See :class:`VectorWriter`. Finishing what is finished does nothing."""
+        self.seal()
 
     def close(self) -> None:
         """Close the shard. A second call does nothing."""
@@ -289,16 +321,18 @@ def _create(path: Path, config: VectorConfig) -> None:
         shard = qdrant.EdgeShard.create(str(growing), edge_config(config))
         # Before any point: an index made later would leave the points that are there to a slower way.
         for field in INTEGER_FIELDS:
-            shard.update(qdrant.UpdateOperation.create_field_index(field, qdrant.PayloadSchemaType.Integer))
+            number = qdrant.IntegerIndexParams(lookup=False, range=True, memory=qdrant.Memory.Cold)
+            shard.update(qdrant.UpdateOperation.create_field_index(field, number))
         for field in KEYWORD_FIELDS:
-            shard.update(qdrant.UpdateOperation.create_field_index(field, qdrant.PayloadSchemaType.Keyword))
+            keyword = qdrant.KeywordIndexParams(memory=qdrant.Memory.Cold)
+            shard.update(qdrant.UpdateOperation.create_field_index(field, keyword))
         shard.flush()
         shard.close()
     growing.rename(path)
 
 
-def edge_config(config: VectorConfig) -> qdrant.EdgeConfig:
-    """The layout in Qdrant's words."""
+def edge_config(config: VectorConfig, *, threads: int | None = None) -> qdrant.EdgeConfig:
+    """The layout in Qdrant's words. ``threads`` is how many search at once, by default as many as there are cores."""
     dense = None
     if config.dimensions is not None:
         dense = {
@@ -314,14 +348,23 @@ def edge_config(config: VectorConfig) -> qdrant.EdgeConfig:
                 else None,
             )
         }
-    sparse = {BM25: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf)}
+    # Cold is mapped and read when it is wanted; by default each process holds posting lists and ids of its own.
+    sparse = {BM25: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf, memory=qdrant.Memory.Cold)}
     if config.learned:
-        sparse[LEARNED] = qdrant.EdgeSparseVectorParams()
+        sparse[LEARNED] = qdrant.EdgeSparseVectorParams(memory=qdrant.Memory.Cold)
     return qdrant.EdgeConfig(
         vectors=dense,
         sparse_vectors=sparse,
-        # One segment, indexed however small: one graph to walk, and the same layout at every size.
-        optimizers=qdrant.EdgeOptimizersConfig(indexing_threshold=1, default_segment_number=1),
+        # Sealed however small, and never merged: merging takes memory for all. A segment with a dead copy of a point
+        # that was upserted again is built anew: the copy would count in document frequencies.
+        optimizers=qdrant.EdgeOptimizersConfig(
+            indexing_threshold=1,
+            default_segment_number=_MANY_SEGMENTS,
+            deleted_threshold=1e-9,
+            vacuum_min_vector_number=1,
+        ),
+        id_tracker_memory=qdrant.Memory.Cold,
+        max_search_threads=threads,
         wal_enabled=False,
     )
 
@@ -404,13 +447,19 @@ def engine(path: Path, action: str) -> Iterator[None]:
 def _edge_point(point: VectorPoint) -> qdrant.Point:
     vectors: dict[str, Any] = {
         # A vector without terms is no vector: it could never be found, and must not count as one.
-        name: qdrant.SparseVector([int(i) for i in indices], [float(v) for v in values])
-        for name, (indices, values) in point.sparse.items()
-        if len(indices)
+        name: _edge_vector(vector)
+        for name, vector in point.sparse.items()
+        if len(vector.indices)
     }
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()
     return qdrant.Point(point.id, vectors, payload_dict(point.payload))
+
+
+def _edge_vector(vector: SparseVector | EngineVector) -> EngineVector:
+    if isinstance(vector, EngineVector):
+        return vector
+    return EngineVector([int(i) for i in vector.indices], [float(v) for v in vector.values])
 
 
 def _vector_point(record: qdrant.Record) -> VectorPoint:

@@ -189,8 +189,12 @@ class ServerIndex:
             records = self._client.retrieve(
                 self.collection, list(ids), with_payload=False, with_vectors=[name]
             )
-        points = map(_vector_point, records)
-        return {point.id: point.sparse[name] for point in points if name in point.sparse}
+        found = {}
+        for record in records:
+            vector = record.vector.get(name) if isinstance(record.vector, dict) else None
+            if isinstance(vector, models.SparseVector):
+                found[point_id(record.id)] = ascending(vector.indices, vector.values)
+        return found
 
     def ids(self) -> Iterator[int]:
         """See :class:`VectorIndex`."""
@@ -433,9 +437,11 @@ def talking(address: str, action: str) -> Iterator[None]:
 def _server_point(point: VectorPoint) -> models.PointStruct:
     vectors: dict[str, Any] = {
         # A vector without terms is no vector: it could never be found, and must not count as one.
-        name: models.SparseVector(indices=[int(i) for i in indices], values=[float(v) for v in values])
-        for name, (indices, values) in point.sparse.items()
-        if len(indices)
+        name: models.SparseVector(
+            indices=[int(i) for i in vector.indices], values=[float(v) for v in vector.values]
+        )
+        for name, vector in point.sparse.items()
+        if len(vector.indices)
     }
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()

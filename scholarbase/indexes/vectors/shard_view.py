@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 READ_ONLY: Final = re.compile(
     r"matrix\.dat|quantized\.data|links(_compressed)?\.bin|graph\.bin|inverted_index\.dat"
-    r"|id_tracker\.mappings|(point_to_values|values_to_points|data)\.bin"
+    r"|id_tracker\.(mappings|e2i|i2e)|(point_to_values|values_to_points|data)\.bin"
 )
 """Files of an immutable segment that Qdrant opens for reading only."""
 

@@ -131,6 +131,47 @@ def test_finishing_twice_changes_nothing(tmp_path: Path) -> None:
     index.close()
 
 
+def segments(path: Path) -> int:
+    """Sealed segments: each has posting lists in a file of its own, which the one that takes new points lacks."""
+    return len(list(path.glob("segments/*/vector_index-bm25/inverted_index.dat")))
+
+
+def test_points_in_several_segments_are_found_as_in_one(tmp_path: Path) -> None:
+    one, three = tmp_path / "one", tmp_path / "three"
+    for path, cuts in ((one, [300]), (three, [120, 250, 300])):
+        writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
+        for start, end in zip([0, *cuts], cuts, strict=False):
+            writer.upsert(points(range(start, end)))
+            writer.seal()
+            writer.seal()
+        writer.finish()
+        writer.close()
+    assert (segments(one), segments(three)) == (1, 3)
+    assert contents(one) == contents(three)
+    for threads in (1, 2):
+        index = EdgeIndex.open(three, threads=threads)
+        # IDF counts over all segments: of 300, six have term 3.
+        score = index.search_sparse(BM25, SparseVector([3], [1.0]), 1, NO_FILTERS)[0].score
+        assert score == pytest.approx(np.log(1 + 294.5 / 6.5), rel=1e-5)
+        assert list(index.ids()) == list(range(300))
+        index.close()
+
+
+def test_a_sealed_point_that_comes_again_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    writer = EdgeWriter.open(path, VectorConfig(dimensions=16))
+    writer.upsert(points(range(200)))
+    writer.seal()
+    writer.upsert(points(range(190, 300)))
+    writer.finish()
+    writer.close()
+    index = EdgeIndex.open(path)
+    assert index.count(NO_FILTERS) == 300
+    score = index.search_sparse(BM25, SparseVector([3], [1.0]), 1, NO_FILTERS)[0].score
+    assert score == pytest.approx(np.log(1 + 294.5 / 6.5), rel=1e-5)
+    index.close()
+
+
 def test_the_layout_is_read_back(tmp_path: Path) -> None:
     for number, config in enumerate(
         [
