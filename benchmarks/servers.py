@@ -18,6 +18,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 START_SECONDS: Final = 600.0
 STOP_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.1
+IDLE_SECONDS: Final = 0.5
+IDLE_SHARE: Final = 0.1
+"""Of one core: what an idle server may use, for its processes look after one another."""
 _ANNOUNCED: Final = re.compile(r"Serving .* at (http://\S+) with")
 
 
@@ -116,7 +119,9 @@ def serving(
             command, stdout=said, stderr=said, env=inherited | environment, stdin=subprocess.DEVNULL
         )
         try:
-            yield Server(_address(process, said.fileno()), process)
+            server = Server(_address(process, said.fileno()), process)
+            _wait_until_idle(server, workers)
+            yield server
         finally:
             _stop(process)
 
@@ -131,6 +136,29 @@ def _address(process: subprocess.Popen[bytes], said: int) -> str:
         if ended or time.monotonic() > deadline:
             raise ServerError(f"The server did not start (status {process.returncode}). It said:\n{text}")
         time.sleep(POLL_SECONDS)
+
+
+def _wait_until_idle(server: Server, workers: int) -> None:
+    """Wait for processes that start after the address is announced: the first of them would be given every call."""
+    expected = workers + 1 if workers > 1 else 1
+    deadline = time.monotonic() + START_SECONDS
+    before: dict[int, float] = {}
+    while time.monotonic() < deadline:
+        now = {pid: _cpu_seconds(pid) for pid in server.processes()}
+        used = sum(now.values()) - sum(before.values())
+        if len(now) >= expected and now.keys() == before.keys() and used < IDLE_SECONDS * IDLE_SHARE:
+            return
+        before = now
+        time.sleep(IDLE_SECONDS)
+    raise ServerError(f"The server at {server.url} was not idle {START_SECONDS:g} seconds after its start.")
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
