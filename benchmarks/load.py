@@ -125,10 +125,14 @@ def load(
             f"{len(requests)} requests, {clients} clients, count {count} and seconds {seconds}: give a request and a "
             "client or more, and count or seconds, not both."
         )
+    address = urlsplit(url)
+    if address.hostname is None or address.port is None:
+        raise ValueError(f"{url!r} names no host and port: give a URL such as http://127.0.0.1:8000.")
+    at = (address.hostname, address.port)
     # Spawned: a fork would share the parent's threads and open files.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         turns = _Turns(list(requests), opening or requests[0], count, seconds)
-        return pool.submit(_load, url, turns, clients, timeout).result()
+        return pool.submit(_load, at, turns, clients, timeout).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +152,9 @@ class _Turns:
         return islice(every, len(self.requests) if self.count is None else self.count)
 
 
-def _load(url: str, turns: _Turns, clients: int, timeout: float) -> Load:
+def _load(at: tuple[str, int], turns: _Turns, clients: int, timeout: float) -> Load:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(url, turns, clients, timeout))
+        return runner.run(_run(at, turns, clients, timeout))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -163,17 +167,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _run(url: str, turns: _Turns, clients: int, timeout: float) -> Load:
-    address = urlsplit(url)
+async def _run(at: tuple[str, int], turns: _Turns, clients: int, timeout: float) -> Load:
     loop = asyncio.get_running_loop()
     state = _State([*turns.requests, turns.opening], loop)
     connections: list[_Connection] = []
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
         for _ in range(clients):
-            _, connection = await loop.create_connection(
-                lambda: _Connection(state), address.hostname, address.port
-            )
+            _, connection = await loop.create_connection(lambda: _Connection(state), *at)
             connections.append(connection)
             await _drain(state, [connection], iter([len(turns.requests)]))
         state.forget()

@@ -1,0 +1,70 @@
+"""The servers that are measured: all of their processes, their memory, their constants, and their end."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from benchmarks.constant import FOLDER
+from benchmarks.servers import ServerError, serving
+
+
+def test_a_server_is_measured_with_all_its_processes_and_ends_with_the_block(sample_library: Path) -> None:
+    with serving(sample_library, workers=2) as server:
+        processes = server.processes()
+        assert server.process.pid in processes
+        assert len(processes) >= 3
+        memory = server.memory()
+        assert memory.pss >= memory.anonymous > 3 * 10_000_000  # an interpreter with numpy has more
+        with urlopen(f"{server.url}/readyz") as answer:
+            assert answer.status == 200
+    assert server.process.poll() is not None
+    deadline = time.monotonic() + 10  # the processes' own tracker of resources ends just after them
+    while (left := [pid for pid in processes if _runs(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    with pytest.raises(ServerError, match="ended with status"):
+        server.processes()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_constant_is_answered_by_the_same_application(
+    sample_library: Path, tmp_path: Path, workers: int
+) -> None:
+    body = b'{"a": "' + b"x" * 3000 + b'"}'
+    (tmp_path / "lookup").write_bytes(body)
+    environment = {FOLDER: str(tmp_path)}
+    with (
+        serving(sample_library, workers=workers, module="benchmarks.constant", **environment) as server,
+        urlopen(f"{server.url}/constant/lookup") as answer,
+    ):
+        assert answer.read() == body
+        same = {"server", "content-type", "x-request-id", "x-scholarbase-snapshot"}
+        assert same <= {name.lower() for name in answer.headers}
+
+
+def test_settings_from_outside_do_not_reach_a_measured_server(
+    sample_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "SCHOLARBASE_LOG_LEVEL", "no such level")
+    with serving(sample_library, workers=1) as server, urlopen(f"{server.url}/healthz") as answer:
+        assert answer.status == 200
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ServerError, match=r"did not start \(status [1-9][^)]*\)(.|\n)*No library"),
+        serving(tmp_path / "none", workers=1),
+    ):
+        pass
