@@ -24,7 +24,7 @@ from scholarbase.errors import (
 from scholarbase.indexes import fulltext, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.fusion import Fused, fuse
+from scholarbase.indexes.fusion import Fused, FusionTable, fuse
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
@@ -228,12 +228,9 @@ class Ranker:
             # A weight for a leg that this search does not have says nothing here.
             given = self._settings.fusion_weights or {}
             weights = {leg.name: given[leg.name] for leg in legs if leg.name in given}
-            fused = fuse({leg.name: leg.hits for leg in legs}, k=self._settings.rrf_k, weights=weights)
-            page = [
-                RankedPaper(f.id, f.score, _of_fused(f) if request.explain else None) for f in fused[span]
-            ]
-            total, relation = self._hybrid_total(legs, len(fused))
-            reachable = min(len(fused), query.depth)
+            page, found = _fused(legs, span, self._settings.rrf_k, weights, explain=request.explain)
+            total, relation = self._hybrid_total(legs, found)
+            reachable = min(found, query.depth)
         else:
             [leg] = legs
             page = [
@@ -390,6 +387,23 @@ def _free_text(q: str) -> str | None:
             "or a shorter text."
         )
     return query_syntax.free_text(q)
+
+
+def _fused(
+    legs: Sequence[_Leg], span: slice, k: int, weights: dict[str, float], *, explain: bool
+) -> tuple[list[RankedPaper], int]:
+    """A page of the legs' fusion, and how many papers they hold together."""
+    if len(legs) == 2 and not explain:
+        # The shares of two thousand papers take longer than both legs do, and only an explanation shows them.
+        first, second = legs
+        depth = max(len(first.hits), len(second.hits))
+        table = FusionTable([hit.id for hit in first.hits], [hit.id for hit in second.hits], depth)
+        best = table.best_scored(
+            span.stop, k=k, weights=(weights.get(first.name, 1.0), weights.get(second.name, 1.0))
+        )
+        return [RankedPaper(paper_id, score, None) for paper_id, score in best[span]], len(table.ids)
+    fused = fuse({leg.name: leg.hits for leg in legs}, k=k, weights=weights)
+    return [RankedPaper(f.id, f.score, _of_fused(f) if explain else None) for f in fused[span]], len(fused)
 
 
 def _of_fused(fused: Fused) -> tuple[LegExplanation, ...]:

@@ -91,15 +91,27 @@ class FusionTable:
 
     def best(self, limit: int, *, k: float, weights: tuple[float, float]) -> NDArray[np.int64]:
         """The ids of the ``limit`` best papers, best first, ties by id."""
+        return self.ids[self._order(self._scores(k, weights), limit)]
+
+    def best_scored(self, limit: int, *, k: float, weights: tuple[float, float]) -> list[ScoredId]:
+        """The same with their scores, which are those of :func:`fuse` to the last bit."""
+        scores = self._scores(k, weights)
+        order = self._order(scores, limit)
+        return list(map(ScoredId, self.ids[order].tolist(), scores[order].tolist()))
+
+    def _scores(self, k: float, weights: tuple[float, float]) -> NDArray[np.float64]:
         # The sum of two numbers is rounded once, as fsum does; a paper that a leg lacks gets weight / inf from it.
-        scores = weights[0] / (k + self._ranks[0]) + weights[1] / (k + self._ranks[1])
+        return weights[0] / (k + self._ranks[0]) + weights[1] / (k + self._ranks[1])
+
+    @staticmethod
+    def _order(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
+        """The places of the ``limit`` best scores, best first, ties by place: the ids ascend with them."""
         places = np.arange(len(scores))
         if len(scores) > limit:
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             places = np.flatnonzero(scores >= least)
-        # The ids ascend, so that a stable sort leaves those of one score in their order.
         order = np.argsort(-scores[places], kind="stable")[:limit]
-        return self.ids[places[order]]
+        return places[order]
 
 
 def _check(legs: Mapping[str, Sequence[ScoredId]], k: float, weights: Mapping[str, float]) -> None:

@@ -113,3 +113,19 @@ def test_a_table_gives_what_fuse_gives(
 def test_a_table_refuses_a_leg_with_a_paper_twice() -> None:
     with pytest.raises(ValueError, match="twice"):
         FusionTable([1, 2, 1], [3], 10)
+
+
+@given(
+    st.lists(st.integers(0, 30), unique=True),
+    st.lists(st.integers(0, 30), unique=True),
+    st.integers(1, 70),
+    st.sampled_from([(1.0, 1.0), (1.5, 1.0), (0.0, 1.0)]),
+    st.integers(1, 40),
+)
+def test_a_tables_best_are_the_first_of_the_fusion_to_the_last_bit(
+    first: list[int], second: list[int], k: int, weights: tuple[float, float], limit: int
+) -> None:
+    legs = {"a": [ScoredId(i, 1.0) for i in first], "b": [ScoredId(i, 1.0) for i in second]}
+    fused = fuse(legs, k=k, weights=dict(zip("ab", weights, strict=True)))
+    table = FusionTable(first, second, depth=50)
+    assert table.best_scored(limit, k=k, weights=weights) == [(f.id, f.score) for f in fused[:limit]]
