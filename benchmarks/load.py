@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -271,8 +271,8 @@ class _Connection(asyncio.Protocol):
         """The status line of an answer that is not 200."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Said, not asked: uvloop's transports are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def close(self) -> None:
         self._transport.abort()
