@@ -11,7 +11,7 @@ Bound = Literal["at most", "at least"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured part. ``ratio`` is the result; ``here`` and ``floor``, in ``unit``, are notes, since machines differ.
+    """One measured part. ``ratio`` is the result; ``here`` and ``floor``, in ``unit``, are notes: machines differ.
 
     A row whose ``bound`` is None has no target: it is there to be read.
     """

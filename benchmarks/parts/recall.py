@@ -1,0 +1,200 @@
+"""What BM25 with feedback finds beside plain BM25, and what it costs.
+
+Over the arXiv snapshot as it is, since copies of papers say nothing about quality. The half of the questions that its
+weights were chosen by, the even-numbered, stands in the notes; the rows are of the other half.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import qdrant_edge
+
+from benchmarks import corpus
+from benchmarks.asking import in_turns, read_through, spread
+from benchmarks.rows import Row, Setting
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.searching import SearchSettings, run_searches
+from scholarbase.identifiers import parse
+from scholarbase.indexes import catalog
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.vectors.base import BM25
+from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.library import Library
+
+PART: Final = "recall"
+LIMIT: Final = 100
+CUTOFFS: Final = (20, 100)
+LEAST: Final = {20: 1.10, 100: 1.15}
+"""How much more of the answers feedback is to find, by cutoff."""
+NDCG: Final = "nDCG@10"
+POINTS: Final = 2_000
+"""Points in one upsert."""
+
+Ask = Callable[[str], Sequence[int]]
+"""A question to catalogue ids, best first."""
+
+
+def run(setting: Setting) -> list[Row]:
+    """Rows: recall at 20 and at 100 beside plain BM25, time beside it, and nDCG@10 on SciFact."""
+    path = setting.work / "arxiv-library"
+    ingest([corpus.arxiv_source(setting.data)], path)
+    plain = Plain(path, setting.work / "plain-bm25")
+    read_through(path)
+    library = Library.open(path, encoder="none")
+    with closing(library), closing(plain), closing(Catalog(path / catalog.FILE_NAME)) as papers:
+
+        def ask(engine: Any) -> Ask:
+            def found(question: str) -> list[int]:
+                hits = library.search(
+                    question, mode="sparse", engine=engine, limit=LIMIT, fields=("id",)
+                ).results
+                ids = papers.resolve([parse(hit.paper.id) for hit in hits])
+                return [paper for paper in ids if paper is not None]
+
+            return found
+
+        ways: dict[str, Ask] = {"plain": plain.search, "bm25": ask("bm25"), "feedback": ask("feedback")}
+        answers = held_answers(setting, library, papers)
+        found = {name: recalls(way, answers) for name, way in ways.items()}
+        searches: dict[str, Callable[[str], Any]] = {
+            name: lambda q, engine=name: library.search(
+                q, mode="sparse", engine=engine, limit=LIMIT, fields=("id", "title")
+            )
+            for name in ("bm25", "feedback")
+        }
+        times = in_turns(searches, [text for text, _ in answers.values()])
+    return [*(_recall(cutoff, found) for cutoff in CUTOFFS), _time(times), scifact(setting)]
+
+
+def held_answers(setting: Setting, library: Library, papers: Catalog) -> dict[str, tuple[str, set[int]]]:
+    """Each question's text and those of its answers that the library holds, in the order of the file."""
+    judged = judge(library, read_queries(setting.data / "autoscholar" / "queries.jsonl")).queries
+    answers = {}
+    for query in judged:
+        names = [parse(answer.paper_id) for answer in query.relevant if answer.held]
+        answers[query.id] = query.text, {paper for paper in papers.resolve(names) if paper is not None}
+    return answers
+
+
+def recalls(ask: Ask, answers: Mapping[str, tuple[str, set[int]]]) -> dict[int, list[float]]:
+    """Each question's recall, by cutoff."""
+    found: dict[int, list[float]] = {cutoff: [] for cutoff in CUTOFFS}
+    for text, wanted in answers.values():
+        ranked = ask(text)
+        for cutoff in CUTOFFS:
+            found[cutoff].append(len(wanted & set(ranked[:cutoff])) / len(wanted))
+    return found
+
+
+def _recall(cutoff: int, found: Mapping[str, dict[int, list[float]]]) -> Row:
+    halves = {
+        name: {
+            "chose nothing": statistics.fmean(each[cutoff][1::2]),
+            "chose": statistics.fmean(each[cutoff][::2]),
+            "all": statistics.fmean(each[cutoff]),
+        }
+        for name, each in found.items()
+    }
+    here, floor = (halves[name]["chose nothing"] for name in ("feedback", "plain"))
+    what = f"BM25 with feedback, R@{cutoff} of questions that chose nothing"
+    beside = "plain BM25: one text, Qdrant's defaults"
+    return Row(
+        PART,
+        what,
+        beside,
+        here,
+        floor,
+        f"R@{cutoff}",
+        here / floor,
+        "at least",
+        LEAST[cutoff],
+        {"halves": halves},
+    )
+
+
+def _time(times: Mapping[str, list[float]]) -> Row:
+    here, floor = (statistics.median(times[name]) for name in ("feedback", "bm25"))
+    notes = {"ms": {name: spread(taken) for name, taken in times.items()}}
+    return Row(
+        PART, "BM25 with feedback, time", "BM25 alone", here, floor, "ms", here / floor, "at most", 3, notes
+    )
+
+
+def scifact(setting: Setting) -> Row:
+    """nDCG@10 with feedback on SciFact, which is not to fall."""
+    source, path = setting.data / "scifact", setting.work / "scifact"
+    ingest([source], path, rules=IngestRules(keep="title"))
+    asked = read_queries(source)
+    found = {}
+    with Library.open(path) as library:
+        judged = judge(library, asked)
+        for engine in ("bm25", "feedback"):
+            settings = SearchSettings(mode="sparse", engine=engine, limit=LIMIT)  # type: ignore[arg-type]
+            made = run_searches(
+                library,
+                asked,
+                judged.queries,
+                judged.counts,
+                settings,
+                setting.work / "scifact-runs" / engine,
+                name=engine,
+                command="make bench",
+                restart=True,
+            )
+            found[engine] = evaluate(made, [NDCG]).mean(NDCG)
+    what = f"BM25 with feedback, {NDCG} on SciFact"
+    return Row(
+        PART, what, "BM25 alone", found["feedback"], found["bm25"], NDCG, found["feedback"], "at least", 0.685
+    )
+
+
+class Plain:
+    """BM25 as one gets it without further thought: title and abstract as one text, Qdrant's tokenizer, stop words and
+    constants."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self._model = qdrant_edge.Bm25(qdrant_edge.Bm25Config(language="english"))
+        if not folder.is_dir():
+            growing = folder.with_name(f"{folder.name}.new")
+            shutil.rmtree(growing, ignore_errors=True)
+            growing.mkdir(parents=True)
+            self._build(library, growing)
+            growing.rename(folder)
+        self._shard = qdrant_edge.EdgeShard.load(str(folder))
+
+    def _build(self, library: Path, folder: Path) -> None:
+        sparse = {BM25: qdrant_edge.EdgeSparseVectorParams(modifier=qdrant_edge.Modifier.Idf)}
+        optimizers = qdrant_edge.EdgeOptimizersConfig(indexing_threshold=1)
+        shard = qdrant_edge.EdgeShard.create(
+            str(folder),
+            qdrant_edge.EdgeConfig(sparse_vectors=sparse, optimizers=optimizers, wal_enabled=False),
+        )
+        texts = "SELECT id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
+        with closing(sqlite3.connect(library / catalog.FILE_NAME)) as db:
+            cursor = db.execute(texts)
+            while rows := cursor.fetchmany(POINTS):
+                points = [
+                    qdrant_edge.Point(paper, {BM25: self._model.embed_document(f"{title}\n{abstract}")}, {})
+                    for paper, title, abstract in rows
+                ]
+                shard.update(qdrant_edge.UpdateOperation.upsert_points(points))
+        shard.optimize()
+        shard.flush()
+        shard.close()
+
+    def search(self, question: str) -> list[int]:
+        nearest = qdrant_edge.Query.Nearest(self._model.embed_query(question), using=BM25)
+        found = self._shard.query(qdrant_edge.QueryRequest(limit=LIMIT, query=nearest))
+        return [int(point.id) for point in found]
+
+    def close(self) -> None:
+        self._shard.close()
