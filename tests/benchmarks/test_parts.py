@@ -119,17 +119,29 @@ class TestEngines:
 class TestDense:
     def test_both_rows_are_of_the_same_vectors(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
-        recall, speed = dense.run(setting)
+        recall, speed, *of_questions = dense.run(setting)
         assert 0.9 < recall.ratio <= 1.0
         assert speed.ratio == pytest.approx(speed.floor / speed.here)
         assert (recall.target, speed.target) == (0.98, 50)
+        assert [row.reached for row in of_questions] == [None, None]
 
     def test_no_two_vectors_are_equal_where_the_library_is_read_again(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
-        matrix, _ = dense.term_weights(setting.library, 3000)
+        weights = dense.term_weights(setting.library, 3000)
+        matrix = weights.matrix
         assert matrix.shape[0] == 3000
+        assert (weights.first[:2440] == range(2440)).mean() > 0.99
+        assert (weights.first[2440:] == range(560)).mean() > 0.99
         rows = {matrix[i].indices.tobytes() + matrix[i].data.tobytes() for i in range(3000)}
         assert len(rows) > 2990
+
+    def test_no_query_is_among_the_vectors(self, setting: Setting) -> None:
+        dense = pytest.importorskip("benchmarks.parts.dense")
+        prepared = dense.prepare(setting)
+        cosines = prepared.held_out.astype(np.float32) @ prepared.vectors.astype(np.float32).T
+        assert len(prepared.vectors) == PAPERS
+        assert len(prepared.held_out) > 0
+        assert (cosines.max(axis=1) < 0.999).mean() > 0.95
 
     def test_a_shard_of_other_vectors_is_never_timed(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
