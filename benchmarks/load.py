@@ -118,7 +118,7 @@ def load(
         timeout: seconds that an answer may take.
 
     Raises:
-        LoadError: an answer is not 200, is cut off, has no length, or does not come.
+        LoadError: no server is there, or an answer is not 200, is cut off, has no length, or does not come.
     """
     if not requests or clients < 1 or (count is not None and seconds is not None):
         raise ValueError(
@@ -174,7 +174,10 @@ async def _run(at: tuple[str, int], turns: _Turns, clients: int, timeout: float)
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
         for _ in range(clients):
-            _, connection = await loop.create_connection(lambda: _Connection(state), *at)
+            try:
+                _, connection = await loop.create_connection(lambda: _Connection(state), *at)
+            except OSError as error:
+                raise LoadError(f"No server takes connections at {at[0]} port {at[1]}: {error}.") from error
             connections.append(connection)
             await _drain(state, [connection], iter([len(turns.requests)]))
         state.forget()

@@ -52,6 +52,10 @@ class Server:
             )
         return _descendants(self.process.pid)
 
+    def cpu_seconds(self) -> float:
+        """What all processes of the server have taken from the machine's cores so far."""
+        return sum(map(_cpu_seconds, self.processes()))
+
     def memory(self) -> Memory:
         """What all processes of the server hold now.
 

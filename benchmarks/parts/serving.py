@@ -1,4 +1,7 @@
-"""Serving over HTTP: sparse search beside the engine itself, and look-ups beside a constant of the same size."""
+"""Serving over HTTP: sparse search beside the engine itself, and look-ups beside a constant of the same size.
+
+The notes say what an answer costs in processor time, too (``cpu_ms``): that is steady on a machine that others use.
+"""
 
 from __future__ import annotations
 
@@ -94,9 +97,14 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
         edge_passes = _passes(len(asked) / edge(1))
         passes = _passes(load(server.url, requests, clients=CLIENTS).seconds)
         own = []
+        cpu = {"http": 0.0, "edge": 0.0}
         for _ in range(ROUNDS):
+            before = pool.submit(time.process_time).result()
             own.append(edge(edge_passes))
+            cpu["edge"] += pool.submit(time.process_time).result() - before
+            before = server.cpu_seconds()
             http.append(load(server.url, requests, clients=CLIENTS, count=passes * len(requests)))
+            cpu["http"] += server.cpu_seconds() - before
     usual = load(server.url, [get("/v1/search", q=t, mode="sparse") for t in questions], clients=CLIENTS)
     here, floor = statistics.median(found.throughput for found in http), statistics.median(own) * workers
     return Row(
@@ -115,6 +123,10 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
             "edge_alone": statistics.median(own),
             "rounds": {"http": [found.throughput for found in http], "edge": own},
             "limit 10, all fields": usual.throughput,
+            "cpu_ms": {
+                "here": cpu["http"] / sum(len(found.latencies) for found in http) * 1000,
+                "floor": cpu["edge"] / (ROUNDS * edge_passes * len(asked)) * 1000,
+            },
             **_notes(http),
         },
     )
@@ -189,12 +201,15 @@ def _beside_constant(
     sides = {"real": (server, requests), "constant": (constant, [get(f"{PREFIX}{name}")])}
     counts: dict[str, int] = {}
     found: dict[str, list[Load]] = {side: [] for side in sides}
+    cpu = dict.fromkeys(sides, 0.0)
     for side, (of, asked) in sides.items():
         seconds = load(of.url, asked, clients=CLIENTS, count=len(requests)).seconds
         counts[side] = _passes(seconds) * len(requests)
     for _ in range(ROUNDS):
         for side, (of, asked) in sides.items():
+            before = of.cpu_seconds()
             found[side].append(load(of.url, asked, clients=CLIENTS, count=counts[side]))
+            cpu[side] += of.cpu_seconds() - before
     here, floor = (statistics.median(each.throughput for each in found[side]) for side in sides)
     return Row(
         PART,
@@ -211,6 +226,10 @@ def _beside_constant(
             "constant_bytes": size,
             "mean_bytes": float(np.mean(found["real"][0].sizes)),
             "rounds": {side: [each.throughput for each in loads] for side, loads in found.items()},
+            "cpu_ms": {
+                name: cpu[side] / sum(len(each.latencies) for each in found[side]) * 1000
+                for name, side in (("here", "real"), ("floor", "constant"))
+            },
             "constant_generator_cpu": _generator_share(found["constant"]),
             **_notes(found["real"]),
         },

@@ -129,7 +129,7 @@ def test_what_is_no_whole_200_fails_the_load(content: bytes | None, message: str
 def test_a_server_that_is_not_there_fails_the_load() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(OSError, match=str(port)):
+    with pytest.raises(LoadError, match=f"port {port}"):
         load(f"http://127.0.0.1:{port}", [get("/")], clients=1)
 
 
