@@ -326,7 +326,7 @@ def rows(index: EdgeIndex, prepared: Prepared, facts: dict[str, Any]) -> list[Ro
         times = {
             "ms": spread(seen.ours),
             "exact_ms": spread(seen.exact),
-            "numpy_ms": statistics.median(numpy_times),
+            "numpy_from_float16_ms": statistics.median(numpy_times),
         }
         bound: Bound | None = "at least" if targets[0] else None
         made.append(
