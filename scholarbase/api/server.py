@@ -25,6 +25,7 @@ from uvicorn.supervisors import Multiprocess
 
 from scholarbase import logs
 from scholarbase.api.app import create_app
+from scholarbase.api.protocol import HttpProtocol
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
 from scholarbase.library import Library, encoder_location
@@ -122,6 +123,7 @@ def _config(app: FastAPI | str, settings: Settings, *, workers: int = 1) -> uvic
         app,
         factory=isinstance(app, str),
         workers=workers,
+        http=HttpProtocol,
         access_log=False,
         log_config=None,
         log_level="warning" if settings.log_level == "info" else settings.log_level,

@@ -19,10 +19,10 @@ async def check_parameters(request: Request) -> None:
             or bytes that are not UTF-8.
     """
     _check_utf8(request)
-    if not request.url.query:
+    if not request.scope["query_string"]:
         return
     route = request.scope["route"]
-    single, repeated = _known(route)
+    single, repeated = known_parameters(route)
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in single and name not in repeated:
@@ -36,6 +36,8 @@ async def check_parameters(request: Request) -> None:
 def _check_utf8(request: Request) -> None:
     """What is not UTF-8 would arrive as question marks, and something else would be searched for."""
     sent: bytes = request.scope.get("raw_path", b"") + b"?" + request.scope["query_string"]
+    if b"%" not in sent and sent.isascii():
+        return
     try:
         unquote_to_bytes(sent).decode()
     except UnicodeDecodeError as error:
@@ -48,7 +50,7 @@ def _check_utf8(request: Request) -> None:
 _known_parameters: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
 
-def _known(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
+def known_parameters(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
     """The route's parameters that may stand once, and those that may be repeated."""
     key = f"{sorted(route.methods or ())} {route.path}"
     if key not in _known_parameters:

@@ -11,12 +11,19 @@ from typing import Any
 
 import uvicorn
 
+from scholarbase.api.protocol import HttpProtocol
+
 
 @contextmanager
 def running(app: Any, uds: Path | None = None) -> Iterator[str]:
     """Run an ASGI application; gives its base URL, or ``unix:`` and its socket."""
     config = uvicorn.Config(
-        app, uds=None if uds is None else str(uds), log_level="warning", access_log=False, lifespan="off"
+        app,
+        uds=None if uds is None else str(uds),
+        http=HttpProtocol,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     listener = None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from scholarbase.api.answers import answer
 from scholarbase.api.problems import problem
-from scholarbase.api.routes import OpenLibrary
+from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.schemas import ProblemAnswer, SnapshotAnswer
 
-router = APIRouter(tags=["about"])
+router = resource("", "about")
 
 
 @router.get(

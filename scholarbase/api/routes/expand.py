@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
-from scholarbase.api.answers import PROBLEMS, answer
-from scholarbase.api.routes import OpenLibrary
+from scholarbase.api.answers import answer
+from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.schemas import ExpandAnswer, ExpandBody
 
-router = APIRouter(prefix="/v1/expand", tags=["papers"], responses=PROBLEMS)
+router = resource("/v1/expand", "papers")
 
 
 @router.post(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.responses import Response
 
-from scholarbase.api.answers import PROBLEMS, answer, answered
-from scholarbase.api.routes import OpenLibrary
+from scholarbase.api.answers import answer, answered
+from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.schemas import (
     EXAMPLE_ID,
     CitationsAnswer,
@@ -21,7 +21,7 @@ from scholarbase.api.schemas import (
 from scholarbase.api.strict import separated
 from scholarbase.models import check_fields
 
-router = APIRouter(prefix="/v1/papers", tags=["papers"], responses=PROBLEMS)
+router = resource("/v1/papers", "papers")
 
 PaperId = Annotated[
     str,

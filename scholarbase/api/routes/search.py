@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
-from scholarbase.api.answers import PROBLEMS, answer, answered
-from scholarbase.api.routes import OpenLibrary
+from scholarbase.api.answers import answer, answered
+from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.schemas import (
     SearchAnswer,
     SearchBatchAnswer,
@@ -20,7 +20,7 @@ from scholarbase.api.strict import separated
 from scholarbase.library import Library
 from scholarbase.models import SearchRequest, in_batch
 
-router = APIRouter(prefix="/v1/search", tags=["search"], responses=PROBLEMS)
+router = resource("/v1/search", "search")
 
 
 @router.get("", response_model=None, responses={200: {"model": SearchAnswer}}, summary="Search")

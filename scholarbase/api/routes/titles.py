@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
-from scholarbase.api.answers import PROBLEMS, answer
-from scholarbase.api.routes import OpenLibrary
+from scholarbase.api.answers import answer
+from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
 from scholarbase.api.strict import separated
 
-router = APIRouter(prefix="/v1/title-match", tags=["titles"], responses=PROBLEMS)
+router = resource("/v1/title-match", "titles")
 
 
 @router.get("", response_model=None, responses={200: {"model": TitlesAnswer}}, summary="Match a title")
