@@ -119,11 +119,12 @@ class TestEngines:
 class TestDense:
     def test_both_rows_are_of_the_same_vectors(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
-        recall, speed, *of_questions = dense.run(setting)
+        recall, speed, *of_papers = dense.run(setting)
+        assert recall.what.endswith("questions: recall")
         assert 0.9 < recall.ratio <= 1.0
         assert speed.ratio == pytest.approx(speed.floor / speed.here)
         assert (recall.target, speed.target) == (0.98, 50)
-        assert [row.reached for row in of_questions] == [None, None]
+        assert [row.reached for row in of_papers] == [None, None]
 
     def test_no_two_vectors_are_equal_where_the_library_is_read_again(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
