@@ -72,16 +72,15 @@ class Paper:
 
     def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """The paper's JSON, with all fields or only those named (``id`` always stands first)."""
-        out: dict[str, Any] = {}
-        for name in PAPER_FIELDS if names is None else names:
-            value = getattr(self, name)
-            if name == "authors":
-                value = [{"name": a.name, "author_id": a.author_id} for a in value]
-            elif name == "categories":
-                value = list(value)
-            elif name == "external_ids":
-                value = dict(value)
-            out[name] = value
+        out: dict[str, Any] = {
+            name: getattr(self, name) for name in (PAPER_FIELDS if names is None else names)
+        }
+        if "authors" in out:
+            out["authors"] = [{"name": a.name, "author_id": a.author_id} for a in self.authors]
+        if "categories" in out:
+            out["categories"] = list(self.categories)
+        if "external_ids" in out:
+            out["external_ids"] = dict(self.external_ids)
         return out
 
     @classmethod

@@ -125,8 +125,8 @@ class Ranker:
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._feedback = Feedback(vectors, papers.last_id())
-        self._counts: _Cache[int] = _Cache(CACHED_COUNTS)
-        self._encodings: _Cache[Encodings] = _Cache(CACHED_QUERIES)
+        self._counts: Cache[int] = Cache(CACHED_COUNTS)
+        self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
 
     @property
     def best_mode(self) -> Mode:
@@ -414,7 +414,7 @@ def _of_one(leg: str, rank: int, score: float) -> tuple[LegExplanation, ...]:
     return (LegExplanation(leg, rank, score, score),)
 
 
-class _Cache(Generic[V]):
+class Cache(Generic[V]):
     """The newest answers to questions whose answers cannot change: a library never does."""
 
     def __init__(self, size: int) -> None:

@@ -181,6 +181,14 @@ def page(
     check_sort(sort)
     near, far = _ends(direction)
     condition, params = filter_sql(filters, "p")
+    if is_few(connection, paper_id, direction):
+        sql = f"""
+            SELECT p.id, edges.is_influential, edges.contexts, edges.intents
+            FROM edges CROSS JOIN papers AS p ON p.id = edges.{far}
+            WHERE edges.{near} = ? AND {condition}
+            ORDER BY {_ORDERS[sort]} LIMIT ? OFFSET ?
+        """
+        return _edges(connection, sql, [paper_id, *params, limit, offset])
     # The ids of the page first: contexts are long, and the sort of a hub need not carry them.
     sql = f"""
         WITH page AS MATERIALIZED (
@@ -193,8 +201,12 @@ def page(
         FROM page CROSS JOIN edges AS e ON e.{far} = page.id AND e.{near} = ?
         ORDER BY page.place
     """
+    return _edges(connection, sql, [paper_id, *params, limit, offset, paper_id])
+
+
+def _edges(connection: sqlite3.Connection, sql: str, params: list[Any]) -> list[Edge]:
     with reading(_READING):
-        rows = connection.execute(sql, [paper_id, *params, limit, offset, paper_id]).fetchall()
+        rows = connection.execute(sql, params).fetchall()
     return [
         Edge(other, None if influential is None else bool(influential), _loaded(contexts), _loaded(intents))
         for other, influential, contexts, intents in rows
