@@ -121,6 +121,11 @@ def m002_fulltext(db: Database) -> None:
     fulltext.create(db.conn)
 
 
+@migrations()
+def m003_title_words(db: Database) -> None:
+    fulltext.create_titles(db.conn)
+
+
 def open_for_building(path: Path) -> sqlite3.Connection:
     """Open, or begin, a catalogue that is being built, with its schema brought up to date.
 

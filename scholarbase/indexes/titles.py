@@ -185,16 +185,25 @@ def _candidates(
         return connection.execute(
             f"""
             SELECT p.id, p.title
-            FROM (SELECT rowid FROM fulltext WHERE fulltext MATCH ? LIMIT ?) AS some
+            FROM (SELECT rowid FROM title_words WHERE title_words MATCH ? LIMIT ?) AS some
             CROSS JOIN papers AS p ON p.id = some.rowid WHERE {condition}
             """,
             [expression.text, _TELLING, *params],
         ).fetchall()
+    if not params:  # then the papers' rows are read for the best alone
+        return connection.execute(
+            """
+            SELECT p.id, p.title FROM (
+                SELECT rowid FROM title_words WHERE title_words MATCH ? ORDER BY bm25(title_words), rowid LIMIT ?
+            ) AS best CROSS JOIN papers AS p ON p.id = best.rowid
+            """,
+            [expression.text, _CANDIDATES],
+        ).fetchall()
     return connection.execute(
         f"""
-        SELECT p.id, p.title FROM fulltext CROSS JOIN papers AS p ON p.id = fulltext.rowid
-        WHERE fulltext MATCH ? AND {condition}
-        ORDER BY bm25(fulltext, 1.0, 0.0), p.id LIMIT ?
+        SELECT p.id, p.title FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
+        WHERE title_words MATCH ? AND {condition}
+        ORDER BY bm25(title_words), p.id LIMIT ?
         """,
         [expression.text, *params, _CANDIDATES],
     ).fetchall()
@@ -238,8 +247,8 @@ def _rare_words(connection: sqlite3.Connection, title: str) -> _Expression | Non
         if fitting == len(together):
             break
     if alternatives:
-        return _Expression(f"title : ({' OR '.join(alternatives)})", telling=True)
-    return _Expression(f"title : ({rarest})", telling=False)
+        return _Expression(" OR ".join(alternatives), telling=True)
+    return _Expression(rarest, telling=False)
 
 
 def _counted(connection: sqlite3.Connection, expressions: list[str]) -> list[tuple[int, str]]:
@@ -251,7 +260,7 @@ def _counted(connection: sqlite3.Connection, expressions: list[str]) -> list[tup
 def _frequency(connection: sqlite3.Connection, expression: str) -> int:
     """How many titles match, with words as FTS5 stems them; counting stops where it is common."""
     row = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM fulltext WHERE fulltext MATCH ? LIMIT ?)",
-        (f"title : ({expression})", _COUNTED),
+        "SELECT count(*) FROM (SELECT 1 FROM title_words WHERE title_words MATCH ? LIMIT ?)",
+        (expression, _COUNTED),
     ).fetchone()
     return int(row[0])

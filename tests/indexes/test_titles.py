@@ -231,6 +231,6 @@ def test_min_score_out_of_range_is_refused(catalog: sqlite3.Connection) -> None:
 
 
 def test_a_missing_index_is_an_error_and_no_empty_list(catalog: sqlite3.Connection) -> None:
-    catalog.execute("DROP TABLE fulltext")
+    catalog.execute("DROP TABLE title_words")
     with pytest.raises(LibraryCorrupt, match="The titles cannot be read"):
         titles.match(catalog, "Atention", 5)
