@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import orjson
 
@@ -86,6 +88,7 @@ class Library:
         self.snapshot_id = snapshot
         self.settings = settings
         self._catalog = papers
+        self._papers: Callable[[Sequence[int], Sequence[str]], list[Paper]] = papers.papers
         self._vectors = vectors
         self._encoder = encoder
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
@@ -139,6 +142,18 @@ class Library:
         self._catalog.close()
         if self._encoder is not None:
             self._encoder.close()
+
+    def for_sending(self) -> Self:
+        """The same library for who only sends its answers on: their ``to_dict`` is all that may be asked of them.
+
+        Their papers are JSON from the start, which is why the types of its answers promise too much. It stays open as
+        long as the library does.
+        """
+        sending = copy.copy(self)
+        sending._papers = cast(
+            Callable[[Sequence[int], Sequence[str]], list[Paper]], self._catalog.papers_json
+        )
+        return sending
 
     def __enter__(self) -> Self:
         return self
@@ -255,7 +270,7 @@ class Library:
     def _answer(self, query: Query) -> SearchResponse:
         ranking = self._ranker.rank(query)
         fields = query.request.fields
-        papers = self._catalog.papers([ranked.id for ranked in ranking.page], fields)
+        papers = self._papers([ranked.id for ranked in ranking.page], fields)
         return SearchResponse(
             snapshot=self.snapshot_id,
             mode=query.mode,
@@ -291,7 +306,7 @@ class Library:
         wanted = check_fields(fields)
         with self._catalog.connection() as connection:
             matches = titles.match(connection, title, limit, min_score)
-        papers = self._catalog.papers([match.id for match in matches], wanted)
+        papers = self._papers([match.id for match in matches], wanted)
         results = tuple(TitleMatch(m.score, p) for m, p in zip(matches, papers, strict=True))
         return TitleMatchResponse(self.snapshot_id, results, wanted)
 
@@ -321,7 +336,7 @@ class Library:
             PaperNotFound: the library does not hold it.
         """
         wanted = check_fields(fields)
-        return self._catalog.papers([self._id(paper_id)], wanted)[0]
+        return self._papers([self._id(paper_id)], wanted)[0]
 
     def papers(self, ids: Sequence[str], *, fields: Sequence[str] | None = None) -> list[Paper | None]:
         """Many papers, in order, None in the place of one that the library does not hold.
@@ -332,7 +347,7 @@ class Library:
         wanted = check_fields(fields)
         found = self._catalog.resolve([parse(i) for i in check_ids(ids, "ids") or ()])
         held = [paper_id for paper_id in found if paper_id is not None]
-        by_id = dict(zip(held, self._catalog.papers(held, wanted), strict=True))
+        by_id = dict(zip(held, self._papers(held, wanted), strict=True))
         return [by_id[paper_id] if paper_id is not None else None for paper_id in found]
 
     def _id(self, paper_id: str) -> int:
@@ -426,7 +441,7 @@ class Library:
         with self._catalog.connection() as connection:
             total = citations.count(connection, number, direction, filters)
             edges = citations.page(connection, number, direction, limit, offset, sort, filters)
-        papers = self._catalog.papers([edge.paper_id for edge in edges], wanted)
+        papers = self._papers([edge.paper_id for edge in edges], wanted)
         results = tuple(
             Citation(paper, edge.is_influential, edge.contexts, edge.intents)
             for edge, paper in zip(edges, papers, strict=True)
@@ -465,7 +480,7 @@ class Library:
         starts = self._ids(checked)
         with self._catalog.connection() as connection:
             total, rows = citations.expand(connection, starts, direction, hops, filters, limit, offset)
-        papers = self._catalog.papers([row.paper_id for row in rows], wanted)
+        papers = self._papers([row.paper_id for row in rows], wanted)
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
         return ExpandResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
 
@@ -502,11 +517,20 @@ _NO_REQUEST_FILTERS: Final = Filters()
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
         check_contents(path / "vectors", snapshot)
-        return EdgeIndex.open(path / "vectors", temporary=settings.runtime_dir)
+        return EdgeIndex.open(
+            path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
+        )
     from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     return ServerIndex.open(connect(settings.qdrant_url, api_key=key), settings.qdrant_alias, snapshot)
+
+
+def _search_threads(workers: int) -> int | None:
+    """How many threads search in each of several serving processes, so that together they take every core once;
+    None leaves it to the index."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return None if workers == 1 else max(1, cores // workers)
 
 
 def _open_encoder(

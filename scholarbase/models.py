@@ -94,6 +94,14 @@ class Paper:
         return cls(**known)
 
 
+class PaperJson(dict[str, Any]):
+    """A paper's JSON, made from what is stored without a :class:`Paper` on the way: for who only sends it on."""
+
+    def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """Itself: it holds the fields that were asked for."""
+        return self
+
+
 PAPER_FIELDS: Final[tuple[str, ...]] = tuple(f.name for f in fields(Paper))
 
 

@@ -45,7 +45,7 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
         redirect_slashes=False,
     )
     registry = CollectorRegistry()
-    app.state.library = library
+    app.state.library = library.for_sending()
     app.state.scraped = _scraped(registry)
     for module in (search, titles, papers, expand, about):
         # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.

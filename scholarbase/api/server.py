@@ -141,6 +141,7 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
     runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
     os.environ["SCHOLARBASE_LIBRARY"] = str(path)
+    os.environ["SCHOLARBASE_WORKERS"] = str(settings.workers)
     try:
         with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
             os.environ["SCHOLARBASE_ENCODER"] = encoder

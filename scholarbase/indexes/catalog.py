@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -15,7 +15,9 @@ import orjson
 from scholarbase.errors import LibraryCorrupt, LibraryError
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes.filters import venue_key
-from scholarbase.models import Author, Paper
+from scholarbase.models import Author, Paper, PaperJson
+
+P = TypeVar("P")
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -122,6 +124,15 @@ class Catalog:
         Raises:
             LibraryCorrupt: an id has no row, so an index and the catalogue disagree.
         """
+        return self._made(_paper, ids, fields)
+
+    def papers_json(self, ids: Sequence[int], fields: Sequence[str]) -> list[PaperJson]:
+        """What ``to_dict`` gives of the same papers, in a third of the time. Raises as ``papers``."""
+        return self._made(_paper_json, ids, fields)
+
+    def _made(
+        self, make: Callable[[Sequence[Any], Sequence[str]], P], ids: Sequence[int], fields: Sequence[str]
+    ) -> list[P]:
         if not ids:
             return []
         wanted = [name for name in fields if name != "id"]
@@ -133,7 +144,7 @@ class Catalog:
         """
         with self.connection() as connection:
             rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
-        by_id = {row[0]: _paper(row, wanted) for row in rows}
+        by_id = {row[0]: make(row, wanted) for row in rows}
         try:
             return [by_id[paper_id] for paper_id in ids]
         except KeyError as error:
@@ -213,18 +224,33 @@ def canonical_id(arxiv_id: str | None, corpus_id: int | None, document_id: str |
 
 
 def _paper(row: Sequence[Any], wanted: Sequence[str]) -> Paper:
-    arxiv_id, corpus_id = row[1], row[2]
-    values: dict[str, Any] = {"id": canonical_id(arxiv_id, corpus_id, row[3])}
-    for name, stored in zip(wanted, row[4:], strict=True):
-        value = stored
-        if name == "authors":
-            value = tuple(Author(*pair) for pair in orjson.loads(stored)) if stored else ()
-        elif name == "categories":
-            value = tuple(stored.split()) if stored else ()
-        elif name == "external_ids":
-            value = _external_ids(arxiv_id, corpus_id, stored)
-        values[name] = value
+    values = _values(row, wanted)
+    if "authors" in values:
+        values["authors"] = tuple(Author(*pair) for pair in values["authors"])
+    if "categories" in values:
+        values["categories"] = tuple(values["categories"])
     return Paper(**values)
+
+
+def _paper_json(row: Sequence[Any], wanted: Sequence[str]) -> PaperJson:
+    values = PaperJson(_values(row, wanted))
+    if "authors" in values:
+        values["authors"] = [{"name": name, "author_id": author_id} for name, author_id in values["authors"]]
+    return values
+
+
+def _values(row: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
+    """The fields of a row, ``id`` first; authors as pairs, a name and an id."""
+    _, arxiv_id, corpus_id, document_id, *stored = row
+    values: dict[str, Any] = {"id": canonical_id(arxiv_id, corpus_id, document_id)}
+    values.update(zip(wanted, stored, strict=True))
+    if "authors" in values:
+        values["authors"] = orjson.loads(values["authors"] or b"[]")
+    if "categories" in values:
+        values["categories"] = (values["categories"] or "").split()
+    if "external_ids" in values:
+        values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
+    return values
 
 
 def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:

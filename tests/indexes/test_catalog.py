@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import orjson
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, LibraryError
@@ -67,6 +68,22 @@ def test_papers_come_in_the_order_asked_for_and_twice_where_asked_twice(catalog:
     assert catalog.papers([], PAPER_FIELDS) == []
 
 
+@pytest.mark.parametrize("fields", [PAPER_FIELDS, ("id",), ("id", "title", "authors"), ("id", "categories")])
+def test_the_json_of_papers_is_theirs_to_the_byte(catalog: Catalog, fields: tuple[str, ...]) -> None:
+    ids = list(range(1, catalog.last_id() + 1))
+    papers = catalog.papers(ids, fields)
+    assert orjson.dumps(catalog.papers_json(ids, fields)) == orjson.dumps([p.to_dict(fields) for p in papers])
+
+
+def test_a_short_question_does_not_wait_for_a_long_one(sample_library: Path) -> None:
+    with closing(Catalog(sample_library / FILE_NAME, readers=1)) as alone, alone.connection() as taken:
+        assert alone.meta("snapshot")
+        with alone.connection() as more:
+            assert more is not taken
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        more.execute("SELECT 1")
+
+
 def test_an_id_without_a_row_is_an_error(catalog: Catalog) -> None:
     with pytest.raises(LibraryCorrupt, match="names paper 999999"):
         catalog.papers([1, 999_999], ["title"])
@@ -99,7 +116,7 @@ def test_a_paper_without_arxiv_id_goes_by_its_corpus_id() -> None:
     assert canonical_id(None, 5) == "CorpusId:5"
 
 
-def test_more_threads_than_connections_wait_for_one(catalog: Catalog) -> None:
+def test_more_threads_than_connections_are_all_served(catalog: Catalog) -> None:
     gate = threading.Barrier(8)
 
     def read(number: int) -> str:
