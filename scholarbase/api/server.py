@@ -34,6 +34,9 @@ from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.api")
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread may keep the interpreter that another waits for. Python's own 5 ms are the time of a search, and a
+call in a thread waits so long for each row that SQLite gives it."""
 ENCODER_START_SECONDS = 600
 """A large model on a slow disk takes minutes to load."""
 
@@ -134,6 +137,7 @@ def _config(app: FastAPI | str, settings: Settings, *, workers: int = 1) -> uvic
 def _serve_alone(path: Path, settings: Settings, listener: socket.socket) -> None:
     with Library.open(path, settings=settings) as library:
         _announce(path, library, listener, 1)
+        sys.setswitchinterval(SWITCH_SECONDS)
         uvicorn.Server(_config(create_app(library, on_close=library.close), settings)).run(sockets=[listener])
 
 
@@ -161,6 +165,7 @@ def app_from_environment() -> FastAPI:
     settings = load_settings()
     logs.configure(settings.log_level)
     _end_with_parent()
+    sys.setswitchinterval(SWITCH_SECONDS)
     assert settings.library is not None
     try:
         library = Library.open(settings.library, settings=settings)
