@@ -18,7 +18,7 @@ from scholarbase.encoders.base import EncoderSpec
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of the library's layout on disk."""
 
 

@@ -19,7 +19,7 @@ import logging
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby, islice
@@ -37,6 +37,7 @@ from scholarbase.errors import (
     SourceChanged,
     SourceError,
     TooManyRejects,
+    VectorIndexError,
 )
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.filters import NO_FILTERS, category_keys
@@ -61,6 +62,7 @@ from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, storage_errors
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
+from scholarbase.ingest.terms import bm25_vectors
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
@@ -365,8 +367,10 @@ class _Job:
         check_space(self._folder.path, required_bytes(config, total - done))
         writer = EdgeWriter.open(self._folder.vectors, config)
         try:
-            with self._reporter.stage("index vectors", "papers", total, done) as tracker:
-                text = Bm25Text(parameters)
+            with (
+                self._reporter.stage("index vectors", "papers", total, done) as tracker,
+                bm25_vectors(self._folder.catalog, last, parameters, total - done) as terms,
+            ):
                 unflushed = 0
                 while True:
                     if done and done % writer.segment_points == 0:
@@ -374,7 +378,7 @@ class _Job:
                         # that was sealed: how far the work has come is recorded before.
                         writer.seal()
                     room = writer.segment_points - done % writer.segment_points
-                    points = self._points(last, min(room, POINTS_PER_UPSERT), lookup, text)
+                    points = self._points(last, min(room, POINTS_PER_UPSERT), lookup, terms)
                     writer.upsert(points)
                     unflushed += 1
                     done += len(points)
@@ -417,18 +421,23 @@ class _Job:
         mean = float(round(float(np.mean(lengths)))) if lengths else 0.0
         return replace(counter.parameters, average_length=max(mean, 1.0))
 
-    def _points(self, after: int, count: int, lookup: DenseLookup, text: Bm25Text) -> list[VectorPoint]:
-        """The points of the next ``count`` papers."""
+    def _points(
+        self, after: int, count: int, lookup: DenseLookup, terms: Iterator[tuple[int, EngineVector]]
+    ) -> list[VectorPoint]:
+        """The points of the next ``count`` papers, with the next of ``terms``."""
         rows = self._db.execute(
             """
-            SELECT id, title, abstract, first_day, last_day, categories, venue_key, citation_count
-            FROM papers LEFT JOIN abstracts ON paper_id = id WHERE id > ? ORDER BY id LIMIT ?
+            SELECT id, first_day, last_day, categories, venue_key, citation_count
+            FROM papers WHERE id > ? ORDER BY id LIMIT ?
             """,
             (after, count),
         )
         points = []
-        for paper_id, title, abstract, first_day, last_day, categories, venue, citation_count in rows:
-            sparse: dict[str, SparseVector | EngineVector] = {BM25: text.engine_document(title, abstract)}
+        for paper_id, first_day, last_day, categories, venue, citation_count in rows:
+            of_paper, vector = next(terms)
+            if of_paper != paper_id:
+                raise VectorIndexError(f"Paper {of_paper} has a BM25 vector where paper {paper_id}'s should be.")
+            sparse: dict[str, SparseVector | EngineVector] = {BM25: vector}
             dense, learned = lookup.get(paper_id) or (None, None)
             if learned is not None:
                 sparse[LEARNED] = learned

@@ -66,8 +66,8 @@ class VectorConfig:
 
     dimensions: int | None = None
     learned: bool = False
-    m: int = 16
-    ef_construct: int = 128
+    m: int = 32
+    ef_construct: int = 256
     quantization: str | None = "int8"
 
     def to_dict(self) -> dict[str, Any]:
