@@ -138,6 +138,7 @@ class Library:
         if self._closed:
             return
         self._closed = True
+        self._ranker.close()
         self._vectors.close()
         self._catalog.close()
         if self._encoder is not None:

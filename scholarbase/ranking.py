@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -58,6 +60,8 @@ modes of an evaluation and agents ask the same again. 16 MB at 1,024 dimensions.
 FEEDBACK: Final = "feedback"
 """The name of the leg that BM25 is with feedback."""
 MAX_CACHED_IDS: Final = 100
+ENCODING_THREADS: Final = 40
+"""Queries that are waited for at once: as many as calls that a serving process answers in threads."""
 MAX_FTS5_WORDS: Final = 256
 """Different words of a free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
 has fewer. BM25 vectors take any text."""
@@ -127,6 +131,11 @@ class Ranker:
         self._feedback = Feedback(vectors, papers.last_id())
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
+        self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="encode-query")
+
+    def close(self) -> None:
+        """Let go of the threads. Whoever is still being answered is."""
+        self._threads.shutdown(wait=False)
 
     @property
     def best_mode(self) -> Mode:
@@ -256,7 +265,8 @@ class Ranker:
             }[query.engine]
             plans.append((query.engine, run))
         if query.mode != "sparse":
-            plans.append((DENSE, self._dense))
+            ahead = self._encode_ahead(query) if plans else None
+            plans.append((DENSE, partial(self._dense, ahead=ahead)))
         legs: list[_Leg] = []
         failed: list[FailedLeg] = []
         last: Exception | None = None
@@ -342,8 +352,9 @@ class Ranker:
         )
         return _Leg(name, hits, total, "eq")
 
-    def _dense(self, query: Query) -> _Leg:
-        vector = self._encode(query).dense[0]
+    def _dense(self, query: Query, ahead: Future[Encodings] | None = None) -> _Leg:
+        """``ahead``: the query's vectors, where they are being made already."""
+        vector = (ahead.result() if ahead else self._encode(query)).dense[0]
         hits = self._vectors.search_dense(vector, query.depth, query.filters, exact=query.request.exact)
         return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
 
@@ -363,10 +374,15 @@ class Ranker:
         differ, and the same request must get the same bytes."""
         if self._encoder is None:  # _check_mode has seen to it
             raise EncoderError("No query encoder is open: start with --encoder.")
-        # The encoder reads the words of a query, without the marks of its syntax.
-        text = " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
-        encode = self._encoder.encode_queries
+        encode, text = self._encoder.encode_queries, _encoded_text(query)
         return self._encodings.get(text, lambda: encode([text]))
+
+    def _encode_ahead(self, query: Query) -> Future[Encodings] | None:
+        """Begin to encode while the sparse leg runs: the model works in another process, or outside of Python's lock.
+        None for a query whose vectors are known."""
+        if _encoded_text(query) in self._encodings:
+            return None
+        return self._threads.submit(self._encode, query)
 
     def _hybrid_total(self, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
         """Every paper with a vector that passes the filters is a match, and so is every sparse match."""
@@ -377,6 +393,11 @@ class Ranker:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs)
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs)), "gte")
+
+
+def _encoded_text(query: Query) -> str:
+    """What the encoder reads: the words of a query, without the marks of its syntax."""
+    return " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
 
 
 def _free_text(q: str) -> str | None:
@@ -421,6 +442,9 @@ class Cache(Generic[V]):
         self._size = size
         self._lock = Lock()
         self._known: OrderedDict[Hashable, V] = OrderedDict()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._known
 
     def get(self, key: Hashable, ask: Callable[[], V]) -> V:
         """The answer, remembered or asked for. An error is not remembered."""

