@@ -23,7 +23,7 @@ from scholarbase.errors import (
 )
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, citations, titles
-from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.catalog import Catalog, Selection, paper_json_of, paper_of, selection_of
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
 from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.contents import check_contents
@@ -92,7 +92,9 @@ class Library:
         self._vectors = vectors
         self._encoder = encoder
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
+        self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
         self._numbers: Cache[int] = Cache(CACHED_IDS)
+        self._few_edges: Cache[bool] = Cache(CACHED_IDS)
         self._closed = False
 
     @classmethod
@@ -154,6 +156,7 @@ class Library:
         sending._papers = cast(
             Callable[[Sequence[int], Sequence[str]], list[Paper]], self._catalog.papers_json
         )
+        sending._paper_of = cast(Callable[[Sequence[Any], Selection], Paper], paper_json_of)
         return sending
 
     def __enter__(self) -> Self:
@@ -385,7 +388,7 @@ class Library:
             InvalidRequest: an argument cannot be right.
             PaperNotFound: the library does not hold the paper.
         """
-        return self._edges(paper_id, "citations", limit, offset, sort, Filters(from_=from_, to=to), fields)
+        return self._edges(paper_id, "citations", limit, offset, sort, _between(from_, to), fields)
 
     def references(
         self,
@@ -399,7 +402,7 @@ class Library:
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
         """The papers of this library that the paper cites, most cited first. Raises as ``citations``."""
-        return self._edges(paper_id, "references", limit, offset, sort, Filters(from_=from_, to=to), fields)
+        return self._edges(paper_id, "references", limit, offset, sort, _between(from_, to), fields)
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, **arguments: Any
@@ -420,9 +423,14 @@ class Library:
     def has_few_edges(self, paper_id: str, direction: Direction) -> bool:
         """Whether a page of the paper's citations or references takes well below a millisecond: a server then need
         not make it in a thread of its own. Raises as ``citations``."""
-        number = self._id(paper_id)
-        with self._catalog.connection() as connection:
-            return citations.is_few(connection, number, direction)
+        return self._has_few_edges(self._id(paper_id), direction)
+
+    def _has_few_edges(self, number: int, direction: Direction) -> bool:
+        def ask() -> bool:
+            with self._catalog.connection() as connection:
+                return citations.is_few(connection, number, direction)
+
+        return self._few_edges.get((number, direction), ask)
 
     def _edges(
         self,
@@ -439,13 +447,27 @@ class Library:
         wanted = check_fields(fields)
         filters = self._resolve_filters(asked)
         number = self._id(paper_id)
+        selection = selection_of(wanted)
+        few = self._has_few_edges(number, direction)
         with self._catalog.connection() as connection:
-            total = citations.count(connection, number, direction, filters)
-            edges = citations.page(connection, number, direction, limit, offset, sort, filters)
-        papers = self._papers([edge.paper_id for edge in edges], wanted)
+            edges = citations.page_of_papers(
+                connection,
+                number,
+                direction,
+                limit,
+                offset,
+                sort,
+                filters,
+                columns=selection.columns,
+                join=selection.join,
+                few=few,
+            )
+            # A first page that is not full is all there is.
+            whole = offset == 0 and len(edges) < limit
+            total = len(edges) if whole else citations.count(connection, number, direction, filters)
         results = tuple(
-            Citation(paper, edge.is_influential, edge.contexts, edge.intents)
-            for edge, paper in zip(edges, papers, strict=True)
+            Citation(self._paper_of(row, selection), edge.is_influential, edge.contexts, edge.intents)
+            for edge, row in edges
         )
         return CitationsResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
 
@@ -513,6 +535,10 @@ class Library:
 
 
 _NO_REQUEST_FILTERS: Final = Filters()
+
+
+def _between(from_: str | None, to: str | None) -> Filters:
+    return _NO_REQUEST_FILTERS if from_ is None and to is None else Filters(from_=from_, to=to)
 
 
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:

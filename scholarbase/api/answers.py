@@ -22,8 +22,8 @@ async def answered(content: Callable[[], Any], *, brief: bool) -> Response:
 
     A thread costs a tenth of a millisecond, and more under load: whoever works in Python gives the interpreter away
     only every few milliseconds, so that a thread and the event loop wait for each other at every statement of SQLite.
-    Ten clients got one and a half times as many look-ups and searches from the loop alone. What takes long would
-    keep all of them waiting, and stays in threads.
+    Ten clients get more look-ups and searches from the loop alone. What takes long would keep all of them waiting, and
+    stays in threads.
     """
     if brief:
         return answer(content())

@@ -178,13 +178,33 @@ def page(
         InvalidRequest: an unknown sort, or ``both`` as the direction.
         LibraryCorrupt: the edges cannot be read.
     """
+    return [
+        edge for edge, _ in page_of_papers(connection, paper_id, direction, limit, offset, sort, filters)
+    ]
+
+
+def page_of_papers(
+    connection: sqlite3.Connection,
+    paper_id: int,
+    direction: Direction,
+    limit: int,
+    offset: int = 0,
+    sort: CitationSort = "-citation_count",
+    filters: ResolvedFilters = NO_FILTERS,
+    *,
+    columns: str = "p.id",
+    join: str = "",
+    few: bool | None = None,
+) -> list[tuple[Edge, tuple[Any, ...]]]:
+    """The same page, each edge with the row of its paper: ``columns`` of ``papers AS p``, its id first, and of what
+    ``join`` adds. ``few`` is :func:`is_few`, where that is known. Raises as :func:`page`."""
     check_sort(sort)
     near, far = _ends(direction)
     condition, params = filter_sql(filters, "p")
-    if is_few(connection, paper_id, direction):
+    if is_few(connection, paper_id, direction) if few is None else few:
         sql = f"""
-            SELECT p.id, edges.is_influential, edges.contexts, edges.intents
-            FROM edges CROSS JOIN papers AS p ON p.id = edges.{far}
+            SELECT edges.is_influential, edges.contexts, edges.intents, {columns}
+            FROM edges CROSS JOIN papers AS p ON p.id = edges.{far} {join}
             WHERE edges.{near} = ? AND {condition}
             ORDER BY {_ORDERS[sort]} LIMIT ? OFFSET ?
         """
@@ -197,19 +217,30 @@ def page(
             WHERE edges.{near} = ? AND {condition}
             ORDER BY place LIMIT ? OFFSET ?
         )
-        SELECT page.id, e.is_influential, e.contexts, e.intents
+        SELECT e.is_influential, e.contexts, e.intents, {columns}
         FROM page CROSS JOIN edges AS e ON e.{far} = page.id AND e.{near} = ?
+        CROSS JOIN papers AS p ON p.id = page.id {join}
         ORDER BY page.place
     """
     return _edges(connection, sql, [paper_id, *params, limit, offset, paper_id])
 
 
-def _edges(connection: sqlite3.Connection, sql: str, params: list[Any]) -> list[Edge]:
+def _edges(
+    connection: sqlite3.Connection, sql: str, params: list[Any]
+) -> list[tuple[Edge, tuple[Any, ...]]]:
     with reading(_READING):
         rows = connection.execute(sql, params).fetchall()
     return [
-        Edge(other, None if influential is None else bool(influential), _loaded(contexts), _loaded(intents))
-        for other, influential, contexts, intents in rows
+        (
+            Edge(
+                row[3],
+                None if row[0] is None else bool(row[0]),
+                _loaded(row[1]) if row[1] else (),
+                _loaded(row[2]) if row[2] else (),
+            ),
+            row[3:],
+        )
+        for row in rows
     ]
 
 
