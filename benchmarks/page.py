@@ -122,7 +122,7 @@ def plots(results: Sequence[Result], folder: Path) -> list[tuple[str, str]]:
         if "floor_parts" in row["notes"]:
             save(ingest_stages(row), folder / "ingest.svg")
             drawn.append(("ingest.svg", "The stages of an ingest, and below them the parts of the bare sum"))
-        if "percentiles" in row["notes"]:
+        if "timeline" in row["notes"]:
             save(latencies(row), folder / "latency.svg")
             drawn.append(("latency.svg", "Latency percentiles under load, and latency and memory over time"))
     return [(f"{folder.name}/{name}", shows) for name, shows in drawn]

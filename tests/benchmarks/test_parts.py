@@ -112,7 +112,7 @@ class TestEngines:
         assert (row.bound, row.target) == ("at least", 50)
         assert row.ratio == pytest.approx(row.floor / row.here)
         others = sparse.beside_engines(setting)
-        assert [row.target for row in others] == [1.0, 1.0]
+        assert [row.target for row in others] == [1.0, 1.0, None, None]
         assert min(others[0].notes["R@100"].values()) > 0.5
 
 
