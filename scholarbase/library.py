@@ -12,6 +12,7 @@ from typing import Any, Final, Self, cast
 
 import orjson
 
+from scholarbase.cache import Cache
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import (
@@ -57,7 +58,7 @@ from scholarbase.models import (
     search_request,
     search_requests,
 )
-from scholarbase.ranking import Cache, Query, Ranker
+from scholarbase.ranking import Query, Ranker
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.library")
@@ -450,7 +451,7 @@ class Library:
         selection = selection_of(wanted)
         few = self._has_few_edges(number, direction)
         with self._catalog.connection() as connection:
-            edges = citations.page_of_papers(
+            edges = citations.page(
                 connection,
                 number,
                 direction,
@@ -466,8 +467,8 @@ class Library:
             whole = offset == 0 and len(edges) < limit
             total = len(edges) if whole else citations.count(connection, number, direction, filters)
         results = tuple(
-            Citation(self._paper_of(row, selection), edge.is_influential, edge.contexts, edge.intents)
-            for edge, row in edges
+            Citation(self._paper_of(edge.paper, selection), edge.is_influential, edge.contexts, edge.intents)
+            for edge in edges
         )
         return CitationsResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
 

@@ -7,14 +7,13 @@ of three engines. Filters come resolved and apply in every leg before its cut; t
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
+from scholarbase.cache import Cache
 from scholarbase.encoders import Encoder, Encodings
 from scholarbase.errors import (
     EncoderError,
@@ -43,8 +42,6 @@ from scholarbase.models import (
 from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.ranking")
-
-V = TypeVar("V")
 
 MAX_WINDOW: Final = 10_000
 """How deep paging goes: ``offset + limit`` of a sparse or dense search."""
@@ -433,28 +430,3 @@ def _of_fused(fused: Fused) -> tuple[LegExplanation, ...]:
 
 def _of_one(leg: str, rank: int, score: float) -> tuple[LegExplanation, ...]:
     return (LegExplanation(leg, rank, score, score),)
-
-
-class Cache(Generic[V]):
-    """The newest answers to questions whose answers cannot change: a library never does."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = Lock()
-        self._known: OrderedDict[Hashable, V] = OrderedDict()
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._known
-
-    def get(self, key: Hashable, ask: Callable[[], V]) -> V:
-        """The answer, remembered or asked for. An error is not remembered."""
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        answer = ask()
-        with self._lock:
-            self._known[key] = answer
-            if len(self._known) > self._size:
-                self._known.popitem(last=False)
-        return answer

@@ -28,10 +28,9 @@ from benchmarks import corpus, memory
 from benchmarks.rows import Row, Setting
 from scholarbase.indexes import schema
 from scholarbase.indexes.filters import category_keys
-from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, engine_model
 from scholarbase.indexes.vectors.payload import payload_dict
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import Manifest, read_manifest
@@ -249,7 +248,8 @@ def upsert_points(finished: sqlite3.Connection, library: Path, path: Path, clock
     searchable in segments of as many points."""
     manifest, _ = read_manifest(library)
     parameters = Bm25Parameters.from_dict(manifest.bm25)
-    model, config = bm25_model(parameters), VectorConfig()
+    model = engine_model(parameters.k1, parameters.b, parameters.average_length)
+    config = VectorConfig()
     edge.EdgeWriter.open(path, config).close()
     shard = qdrant.EdgeShard.load(str(path), edge.edge_config(config))
     rows = finished.execute(
@@ -291,23 +291,6 @@ def document(row: Sequence[Any], title_weight: int) -> tuple[int, str, dict[str,
     text = "\n".join([*[title] * title_weight, *([abstract] if abstract else [])])
     payload = Payload(first_day, last_day, category_keys((categories or "").split()), venue, citation_count)
     return paper_id, unicodedata.normalize("NFC", text), payload_dict(payload)
-
-
-def bm25_model(parameters: Bm25Parameters) -> qdrant.Bm25:
-    """The tokenizer and weights that :class:`scholarbase.indexes.vectors.bm25.Bm25Text` has."""
-    return qdrant.Bm25(
-        qdrant.Bm25Config(
-            k=parameters.k1,
-            b=parameters.b,
-            avg_len=parameters.average_length,
-            tokenizer=qdrant.TokenizerType.Word,
-            language="english",
-            lowercase=True,
-            ascii_folding=True,
-            stopwords=qdrant.StopwordsSet(custom=set(STOP_WORDS)),
-            stemmer=qdrant.SnowballParams(qdrant.SnowballLanguage.English),
-        )
-    )
 
 
 def batches(fetch: Callable[[int], list[T]], size: int) -> Iterator[list[T]]:

@@ -55,12 +55,13 @@ class EdgeRow(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """An edge seen from one of its ends: ``paper_id`` is the other end's."""
+    """An edge seen from one of its ends: ``paper_id`` is the other end's, ``paper`` what was asked for of it."""
 
     paper_id: int
     is_influential: bool | None
     contexts: tuple[str, ...]
     intents: tuple[str, ...]
+    paper: tuple[Any, ...] = ()
 
 
 class NeighbourRow(NamedTuple):
@@ -171,36 +172,24 @@ def page(
     offset: int = 0,
     sort: CitationSort = "-citation_count",
     filters: ResolvedFilters = NO_FILTERS,
+    *,
+    columns: str = "",
+    join: str = "",
+    few: bool | None = None,
 ) -> list[Edge]:
     """A page of a paper's citations or references. Papers without the value sorted by come last; ties by id.
+
+    ``columns`` of ``papers AS p`` at the other end, and of what ``join`` adds, are read with it. ``few`` is
+    :func:`is_few`, where that is known.
 
     Raises:
         InvalidRequest: an unknown sort, or ``both`` as the direction.
         LibraryCorrupt: the edges cannot be read.
     """
-    return [
-        edge for edge, _ in page_of_papers(connection, paper_id, direction, limit, offset, sort, filters)
-    ]
-
-
-def page_of_papers(
-    connection: sqlite3.Connection,
-    paper_id: int,
-    direction: Direction,
-    limit: int,
-    offset: int = 0,
-    sort: CitationSort = "-citation_count",
-    filters: ResolvedFilters = NO_FILTERS,
-    *,
-    columns: str = "p.id",
-    join: str = "",
-    few: bool | None = None,
-) -> list[tuple[Edge, tuple[Any, ...]]]:
-    """The same page, each edge with the row of its paper: ``columns`` of ``papers AS p``, its id first, and of what
-    ``join`` adds. ``few`` is :func:`is_few`, where that is known. Raises as :func:`page`."""
     check_sort(sort)
     near, far = _ends(direction)
     condition, params = filter_sql(filters, "p")
+    columns = f"p.id, {columns}" if columns else "p.id"
     if is_few(connection, paper_id, direction) if few is None else few:
         sql = f"""
             SELECT edges.is_influential, edges.contexts, edges.intents, {columns}
@@ -225,22 +214,18 @@ def page_of_papers(
     return _edges(connection, sql, [paper_id, *params, limit, offset, paper_id])
 
 
-def _edges(
-    connection: sqlite3.Connection, sql: str, params: list[Any]
-) -> list[tuple[Edge, tuple[Any, ...]]]:
+def _edges(connection: sqlite3.Connection, sql: str, params: list[Any]) -> list[Edge]:
     with reading(_READING):
         rows = connection.execute(sql, params).fetchall()
     return [
-        (
-            Edge(
-                row[3],
-                None if row[0] is None else bool(row[0]),
-                _loaded(row[1]) if row[1] else (),
-                _loaded(row[2]) if row[2] else (),
-            ),
-            row[3:],
+        Edge(
+            paper_id,
+            None if is_influential is None else bool(is_influential),
+            _loaded(contexts),
+            _loaded(intents),
+            tuple(paper),
         )
-        for row in rows
+        for is_influential, contexts, intents, paper_id, *paper in rows
     ]
 
 

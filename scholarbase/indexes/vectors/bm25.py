@@ -87,8 +87,8 @@ class Bm25Text:
 
     def __init__(self, parameters: Bm25Parameters | None = None) -> None:
         self.parameters = parameters = parameters or Bm25Parameters()
-        self._model = _model(parameters.k1, parameters.b, parameters.average_length)
-        self._counter = _model(_COUNTING_K1, 0.0, 1.0)
+        self._model = engine_model(parameters.k1, parameters.b, parameters.average_length)
+        self._counter = engine_model(_COUNTING_K1, 0.0, 1.0)
 
     def document(self, title: str, abstract: str | None) -> SparseVector:
         """The vector of a paper. Empty when it holds nothing but stop words."""
@@ -125,7 +125,8 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25:
+def engine_model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25:
+    """Qdrant's own tokenizer and weights, as this library sets them."""
     return qdrant_edge.Bm25(
         qdrant_edge.Bm25Config(
             k=k1,
