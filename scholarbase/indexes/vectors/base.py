@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,20 +55,23 @@ class VectorPoint:
     sparse: Mapping[str, SparseVector | EngineVector] = field(default_factory=dict)
 
 
+TURBO2: Final = "turbo2"
+
+
 @dataclass(frozen=True, slots=True)
 class VectorConfig:
     """How an index is laid out. It stands in the manifest.
 
     ``dimensions`` None: no dense vectors. ``learned``: a second sparse vector with a model's own weights.
     ``m`` and ``ef_construct`` are HNSW's (Malkov and Yashunin, arXiv:1603.09320); ``quantization`` is
-    ``int8`` or None.
+    ``turbo2`` (TurboQuant, Zandieh et al., arXiv:2504.19874, with 2 bits a dimension) or None.
     """
 
     dimensions: int | None = None
     learned: bool = False
     m: int = 32
-    ef_construct: int = 256
-    quantization: str | None = "int8"
+    ef_construct: int = 512
+    quantization: str | None = TURBO2
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

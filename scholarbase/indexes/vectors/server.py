@@ -278,7 +278,7 @@ class ServerWriter:
     def _create(self, snapshot: str) -> None:
         dense = {}
         if self.config.dimensions is not None:
-            int8 = models.ScalarQuantizationConfig(type=models.ScalarType.INT8)
+            two_bits = models.TurboQuantQuantizationConfig(bits=models.TurboQuantBitSize.BITS2)
             dense[DENSE] = models.VectorParams(
                 size=self.config.dimensions,
                 distance=models.Distance.COSINE,
@@ -288,7 +288,7 @@ class ServerWriter:
                     ef_construct=self.config.ef_construct,
                     full_scan_threshold=FULL_SCAN_KB,
                 ),
-                quantization_config=models.ScalarQuantization(scalar=int8)
+                quantization_config=models.TurboQuantization(turbo=two_bits)
                 if self.config.quantization
                 else None,
             )

@@ -29,8 +29,9 @@ def required_bytes(config: VectorConfig, points: int) -> int:
     if config.learned:
         each += LEARNED_BYTES
     if config.dimensions is not None:
-        # float16 in both segments, the int8 codes, and the links of the graph.
-        each += (2 + 2 + (1 if config.quantization else 0)) * config.dimensions + 12 * config.m
+        # float16 in both segments, codes of a quarter of a byte, and the links of the graph.
+        codes = config.dimensions // 4 if config.quantization else 0
+        each += 4 * config.dimensions + codes + 12 * config.m
     return RESERVE_BYTES + points * each
 
 

@@ -41,8 +41,8 @@ def test_more_needs_more() -> None:
     base = required_bytes(VectorConfig(), 1000)
     assert required_bytes(VectorConfig(), 2000) > base
     assert required_bytes(VectorConfig(learned=True), 1000) > base
-    # A float16 vector of 1024 dimensions is 2,048 bytes, in two segments, and an int8 code of 1,024.
-    assert required_bytes(VectorConfig(dimensions=1024), 1000) - base >= 5_120_000
+    # A float16 vector of 1024 dimensions is 2,048 bytes, in two segments, and a code of two bits each 256.
+    assert required_bytes(VectorConfig(dimensions=1024), 1000) - base >= 4_352_000
 
 
 @pytest.fixture
