@@ -95,7 +95,7 @@ class Library:
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
         self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
         self._numbers: Cache[int] = Cache(CACHED_IDS)
-        self._few_edges: Cache[bool] = Cache(CACHED_IDS)
+        self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._closed = False
 
     @classmethod
@@ -424,12 +424,12 @@ class Library:
     def has_few_edges(self, paper_id: str, direction: Direction) -> bool:
         """Whether a page of the paper's citations or references takes well below a millisecond: a server then need
         not make it in a thread of its own. Raises as ``citations``."""
-        return self._has_few_edges(self._id(paper_id), direction)
+        return self._few_edges_of(self._id(paper_id), direction) is not None
 
-    def _has_few_edges(self, number: int, direction: Direction) -> bool:
-        def ask() -> bool:
+    def _few_edges_of(self, number: int, direction: Direction) -> int | None:
+        def ask() -> int | None:
             with self._catalog.connection() as connection:
-                return citations.is_few(connection, number, direction)
+                return citations.few(connection, number, direction)
 
         return self._few_edges.get((number, direction), ask)
 
@@ -449,7 +449,7 @@ class Library:
         filters = self._resolve_filters(asked)
         number = self._id(paper_id)
         selection = selection_of(wanted)
-        few = self._has_few_edges(number, direction)
+        few = self._few_edges_of(number, direction)
         with self._catalog.connection() as connection:
             edges = citations.page(
                 connection,
@@ -461,7 +461,7 @@ class Library:
                 filters,
                 columns=selection.columns,
                 join=selection.join,
-                few=few,
+                at_most=few,
             )
             # A first page that is not full is all there is.
             whole = offset == 0 and len(edges) < limit

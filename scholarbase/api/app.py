@@ -47,9 +47,10 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
     registry = CollectorRegistry()
     app.state.library = library.for_sending()
     app.state.scraped = _scraped(registry)
-    for module in (search, titles, papers, expand, about):
-        # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.
-        app.router.routes.extend(module.router.routes)
+    # Routes are tried one after the other, so what agents call most comes first, and the pages of documentation last.
+    # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.
+    ours = (search, papers, titles, expand, about)
+    app.router.routes[:0] = [route for module in ours for route in module.router.routes]
     problems.install(app)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)

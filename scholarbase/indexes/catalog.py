@@ -20,6 +20,7 @@ from scholarbase.indexes.filters import venue_key
 from scholarbase.models import Author, Paper, PaperJson
 
 P = TypeVar("P")
+D = TypeVar("D", bound=dict[str, Any])
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -245,7 +246,7 @@ def selection_of(fields: tuple[str, ...]) -> Selection:
 
 def paper_of(row: Sequence[Any], selection: Selection) -> Paper:
     """The paper in a row of a selection."""
-    values = _values(row, selection.fields)
+    values: dict[str, Any] = _values(row, selection.fields, {})
     if "authors" in values:
         values["authors"] = tuple(Author(*pair) for pair in values["authors"])
     if "categories" in values:
@@ -255,17 +256,17 @@ def paper_of(row: Sequence[Any], selection: Selection) -> Paper:
 
 def paper_json_of(row: Sequence[Any], selection: Selection) -> PaperJson:
     """What ``to_dict`` gives of the paper in a row of a selection."""
-    values = PaperJson(_values(row, selection.fields))
+    values = _values(row, selection.fields, PaperJson())
     if "authors" in values:
         values["authors"] = [{"name": name, "author_id": author_id} for name, author_id in values["authors"]]
     return values
 
 
-def _values(row: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """The fields of a row, ``id`` first; authors as pairs, a name and an id."""
-    _, arxiv_id, corpus_id, document_id, *stored = row
-    values: dict[str, Any] = {"id": canonical_id(arxiv_id, corpus_id, document_id)}
-    values.update(zip(wanted, stored, strict=True))
+def _values(row: Sequence[Any], wanted: Sequence[str], values: D) -> D:
+    """The fields of a row, put into ``values``, ``id`` first; authors as pairs, a name and an id."""
+    arxiv_id, corpus_id = row[1], row[2]
+    values["id"] = canonical_id(arxiv_id, corpus_id, row[3])
+    values.update(zip(wanted, row[4:], strict=True))
     if "authors" in values:
         values["authors"] = orjson.loads(values["authors"]) if values["authors"] else ()
     if "categories" in values:

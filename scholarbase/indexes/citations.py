@@ -26,7 +26,8 @@ MAX_STEPS: Final = 20_000_000
 """Edges that one expansion may walk: about half a gigabyte of memory."""
 
 FEW: Final = 500
-"""Edges that are sorted in a fraction of a millisecond: a hub with a hundred thousand takes a tenth of a second."""
+"""Edges that are read and sorted in a fraction of a millisecond: a hub with a hundred thousand takes a tenth of a
+second."""
 
 _FETCH: Final = 50_000
 """Ids that a statement is given, and rows that are taken from it, at once."""
@@ -34,14 +35,9 @@ _UNCITED: Final = np.iinfo(np.int64).max
 """Where a paper whose citation count is unknown stands: after all others."""
 _READING: Final = "The citation edges"
 
-_ORDERS: Final[dict[CitationSort, str]] = {
-    "-citation_count": "p.citation_count DESC NULLS LAST, p.id",
-    "citation_count": "p.citation_count ASC NULLS LAST, p.id",
-    "-date": "p.first_day DESC NULLS LAST, p.last_day DESC, p.id",
-    "date": "p.first_day ASC NULLS LAST, p.last_day ASC, p.id",
-}
-"""A date of which only the year is known stands at that year's first day, before (after, when descending)
-the days inside the year."""
+_SORTED_BY: Final = {"citation_count": ("p.citation_count", "0"), "date": ("p.first_day", "p.last_day")}
+"""What a sort compares, one after the other, before ids. Where the first is unknown, so is the second. A date of which
+only the year is known stands at that year's first day, before (after, when descending) the days inside the year."""
 
 
 class EdgeRow(NamedTuple):
@@ -152,16 +148,18 @@ def count(
     return int(row[0])
 
 
-def is_few(connection: sqlite3.Connection, paper_id: int, direction: Direction) -> bool:
-    """Whether the paper has at most ``FEW`` edges in the direction.
+def few(connection: sqlite3.Connection, paper_id: int, direction: Direction) -> int | None:
+    """How many edges the paper has in the direction, None where that is more than ``FEW``.
 
     Raises:
         LibraryCorrupt: the edges cannot be read.
     """
     near, _ = _ends(direction)
     with reading(_READING):
-        beyond = connection.execute(f"SELECT 1 FROM edges WHERE {near} = ? LIMIT 1 OFFSET {FEW}", (paper_id,))
-        return beyond.fetchone() is None
+        [counted] = connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM edges WHERE {near} = ? LIMIT {FEW + 1})", (paper_id,)
+        ).fetchone()
+    return counted if counted <= FEW else None
 
 
 def page(
@@ -175,12 +173,12 @@ def page(
     *,
     columns: str = "",
     join: str = "",
-    few: bool | None = None,
+    at_most: int | None = None,
 ) -> list[Edge]:
     """A page of a paper's citations or references. Papers without the value sorted by come last; ties by id.
 
-    ``columns`` of ``papers AS p`` at the other end, and of what ``join`` adds, are read with it. ``few`` is
-    :func:`is_few`, where that is known.
+    ``columns`` of ``papers AS p`` at the other end, and of what ``join`` adds, are read with it. ``at_most`` is a
+    number that the paper's edges do not exceed, where one is known: what fits on the page is read in one go.
 
     Raises:
         InvalidRequest: an unknown sort, or ``both`` as the direction.
@@ -189,44 +187,54 @@ def page(
     check_sort(sort)
     near, far = _ends(direction)
     condition, params = filter_sql(filters, "p")
-    columns = f"p.id, {columns}" if columns else "p.id"
-    if is_few(connection, paper_id, direction) if few is None else few:
+    first, second = _SORTED_BY[sort.removeprefix("-")]
+    known = f"{first}, {second}, e.is_influential, e.contexts, e.intents, p.id"
+    columns = f"{known}, {columns}" if columns else known
+    if at_most is not None and at_most <= limit and not offset:
         sql = f"""
-            SELECT edges.is_influential, edges.contexts, edges.intents, {columns}
-            FROM edges CROSS JOIN papers AS p ON p.id = edges.{far} {join}
-            WHERE edges.{near} = ? AND {condition}
-            ORDER BY {_ORDERS[sort]} LIMIT ? OFFSET ?
+            SELECT {columns} FROM edges AS e CROSS JOIN papers AS p ON p.id = e.{far} {join}
+            WHERE e.{near} = ? AND {condition}
         """
-        return _edges(connection, sql, [paper_id, *params, limit, offset])
-    # The ids of the page first: contexts are long, and the sort of a hub need not carry them.
+        with reading(_READING):
+            rows = connection.execute(sql, [paper_id, *params]).fetchall()
+        # SQLite would carry the texts through its sort, which takes twice the time of reading them.
+        rows.sort(key=_falling if sort.startswith("-") else _rising)
+        return list(map(_edge, rows))
+    way = "DESC" if sort.startswith("-") else "ASC"
+    # The ids of the page first, for the same reason.
     sql = f"""
         WITH page AS MATERIALIZED (
-            SELECT p.id, row_number() OVER (ORDER BY {_ORDERS[sort]}) AS place
+            SELECT p.id, row_number() OVER (ORDER BY {first} {way} NULLS LAST, {second} {way}, p.id) AS place
             FROM edges CROSS JOIN papers AS p ON p.id = edges.{far}
             WHERE edges.{near} = ? AND {condition}
             ORDER BY place LIMIT ? OFFSET ?
         )
-        SELECT e.is_influential, e.contexts, e.intents, {columns}
-        FROM page CROSS JOIN edges AS e ON e.{far} = page.id AND e.{near} = ?
+        SELECT {columns} FROM page CROSS JOIN edges AS e ON e.{far} = page.id AND e.{near} = ?
         CROSS JOIN papers AS p ON p.id = page.id {join}
         ORDER BY page.place
     """
-    return _edges(connection, sql, [paper_id, *params, limit, offset, paper_id])
-
-
-def _edges(connection: sqlite3.Connection, sql: str, params: list[Any]) -> list[Edge]:
     with reading(_READING):
-        rows = connection.execute(sql, params).fetchall()
-    return [
-        Edge(
-            paper_id,
-            None if is_influential is None else bool(is_influential),
-            _loaded(contexts),
-            _loaded(intents),
-            tuple(paper),
-        )
-        for is_influential, contexts, intents, paper_id, *paper in rows
-    ]
+        rows = connection.execute(sql, [paper_id, *params, limit, offset, paper_id]).fetchall()
+    return list(map(_edge, rows))
+
+
+def _rising(row: tuple[Any, ...]) -> tuple[bool, int, int, int]:
+    """What rows of ``page`` are sorted by: the two values of ``_SORTED_BY``, then the id."""
+    return row[0] is None, row[0] or 0, row[1] or 0, row[5]
+
+
+def _falling(row: tuple[Any, ...]) -> tuple[bool, int, int, int]:
+    return row[0] is None, -(row[0] or 0), -(row[1] or 0), row[5]
+
+
+def _edge(row: tuple[Any, ...]) -> Edge:
+    return Edge(
+        row[5],
+        None if row[2] is None else bool(row[2]),
+        _loaded(row[3]) if row[3] else (),
+        _loaded(row[4]) if row[4] else (),
+        row[6:],
+    )
 
 
 def expand(
@@ -364,5 +372,5 @@ def _stored(texts: list[str] | None) -> str | None:
     return orjson.dumps(texts).decode() if texts else None
 
 
-def _loaded(stored: Any) -> tuple[str, ...]:
-    return () if stored is None else tuple(orjson.loads(stored))
+def _loaded(stored: str) -> tuple[str, ...]:
+    return tuple(orjson.loads(stored))

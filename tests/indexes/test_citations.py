@@ -79,11 +79,27 @@ def test_self_citations_are_not_stored(catalog: sqlite3.Connection) -> None:
         ("date", [2, 3, 4, 5]),
     ],
 )
+@pytest.mark.parametrize("at_most", [None, 10])
 def test_sorts_put_the_unknown_last_and_break_ties_by_id(
-    catalog: sqlite3.Connection, sort: str, order: list[int]
+    catalog: sqlite3.Connection, sort: str, order: list[int], at_most: int | None
 ) -> None:
-    page = citations.page(catalog, 1, "citations", 10, 0, sort)  # type: ignore[arg-type]
+    page = citations.page(catalog, 1, "citations", 10, 0, sort, at_most=at_most)  # type: ignore[arg-type]
     assert [edge.paper_id for edge in page] == order
+
+
+def test_what_does_not_fit_on_a_page_is_cut_however_few_it_is(catalog: sqlite3.Connection) -> None:
+    assert citations.few(catalog, 1, "citations") == 4
+    assert [e.paper_id for e in citations.page(catalog, 1, "citations", 3, at_most=4)] == [2, 4, 5]
+    assert [e.paper_id for e in citations.page(catalog, 1, "citations", 4, 3, at_most=4)] == [3]
+
+
+def test_a_hub_has_more_than_few(catalog: sqlite3.Connection) -> None:
+    ids = range(1000, 1001 + citations.FEW)
+    catalog.executemany("INSERT INTO papers(id, title) VALUES (?, 'A paper')", [(i,) for i in ids])
+    citations.insert_edges(catalog, [EdgeRow(i, 6) for i in ids])
+    assert citations.count(catalog, 6, "citations") == len(ids)
+    assert citations.few(catalog, 6, "citations") is None
+    assert citations.few(catalog, 6, "references") == 2
 
 
 def test_fault_3_totals_count_the_edges_that_paging_returns(catalog: sqlite3.Connection) -> None:
@@ -104,7 +120,9 @@ def test_filters_hold_for_counts_and_pages_alike(catalog: sqlite3.Connection) ->
         (ResolvedFilters(exclude=frozenset({4})), [2, 5, 3]),
         (ResolvedFilters(within=frozenset()), []),
     ]:
-        assert [e.paper_id for e in citations.page(catalog, 1, "citations", 10, filters=filters)] == passing
+        for at_most in (None, 4):
+            page = citations.page(catalog, 1, "citations", 10, filters=filters, at_most=at_most)
+            assert [edge.paper_id for edge in page] == passing
         assert citations.count(catalog, 1, "citations", filters) == len(passing)
 
 

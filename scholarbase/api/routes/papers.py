@@ -93,4 +93,4 @@ async def paper(
 
 
 def _arguments(parameters: EdgeParameters) -> dict[str, Any]:
-    return parameters.model_dump() | {"fields": separated(parameters.fields)}
+    return {**dict(parameters), "fields": separated(parameters.fields)}
