@@ -259,7 +259,7 @@ class Library:
         return self._ranker.resolve(request, self._resolve_filters(request.filters))
 
     def _resolve_filters(self, filters: Filters) -> ResolvedFilters:
-        if filters == _NO_REQUEST_FILTERS:
+        if filters is _NO_REQUEST_FILTERS or filters == _NO_REQUEST_FILTERS:
             return NO_FILTERS
         within = None if filters.within is None else frozenset(self._ids(filters.within))
         return ResolvedFilters(

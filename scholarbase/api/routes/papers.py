@@ -93,4 +93,4 @@ async def paper(
 
 
 def _arguments(parameters: EdgeParameters) -> dict[str, Any]:
-    return {**dict(parameters), "fields": separated(parameters.fields)}
+    return {**vars(parameters), "fields": separated(parameters.fields)}

@@ -55,8 +55,9 @@ from scholarbase.indexes.vectors.space import check_space, required_bytes
 HNSW_EF: Final = 384
 """Candidates held while the graph is walked. Among 600,000 vectors of 1,024 dimensions 350 found 0.980 of the true top
 100 of real questions, 384 found 0.983, and 450 found 0.986."""
-OVERSAMPLING: Final = 2.5
-"""Candidates by codes, for each hit wanted, that are scored again with the stored vectors."""
+OVERSAMPLING: Final = 2.0
+"""Candidates by codes, for each hit wanted, that are scored again with the stored vectors. Twice as many found 0.995 of
+the true top 1,000 among 48,384 MiniLM vectors, one and a half times as many 0.974."""
 FULL_SCAN_KB: Final = 1000
 """Below so many kilobytes of vectors Qdrant compares with all of them rather than walk the graph."""
 
