@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -57,8 +57,8 @@ modes of an evaluation and agents ask the same again. 16 MB at 1,024 dimensions.
 FEEDBACK: Final = "feedback"
 """The name of the leg that BM25 is with feedback."""
 MAX_CACHED_IDS: Final = 100
-ENCODING_THREADS: Final = 40
-"""Queries that are waited for at once: as many as calls that a serving process answers in threads."""
+THREADS: Final = 40
+"""Sparse legs that run beside an encoder at once: as many as calls that a serving process answers in threads."""
 MAX_FTS5_WORDS: Final = 256
 """Different words of a free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
 has fewer. BM25 vectors take any text."""
@@ -128,7 +128,7 @@ class Ranker:
         self._feedback = Feedback(vectors, papers.last_id())
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
-        self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="encode-query")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sparse-leg")
 
     def close(self) -> None:
         """Let go of the threads. Whoever is still being answered is."""
@@ -252,7 +252,7 @@ class Ranker:
 
     def _run_legs(self, query: Query) -> tuple[list[_Leg], list[FailedLeg]]:
         """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
-        plans: list[tuple[str, Callable[[Query], _Leg]]] = []
+        plans: list[tuple[str, Callable[[], _Leg]]] = []
         if query.engine is not None:
             run = {
                 "fts5": self._fts5,
@@ -260,16 +260,23 @@ class Ranker:
                 "feedback": self._feedback_leg,
                 "learned": self._learned,
             }[query.engine]
-            plans.append((query.engine, run))
+            wait = query.mode != "sparse" and _encoded_text(query) not in self._encodings
+            if wait and query.engine != "learned":  # whose words are the model's too
+                # While the model works, in another process or outside of Python's lock, a thread searches for the
+                # words. Not the other way round: Qdrant Edge keeps the lock while it searches, and a query that a
+                # thread were to send to the model would not leave before that.
+                plans.append((query.engine, self._threads.submit(run, query).result))
+            else:
+                plans.append((query.engine, partial(run, query)))
         if query.mode != "sparse":
-            ahead = self._encode_ahead(query) if plans else None
-            plans.append((DENSE, partial(self._dense, ahead=ahead)))
+            # The first to run, so that it does not wait for what goes on beside it.
+            plans.insert(0, (DENSE, partial(self._dense, query)))
         legs: list[_Leg] = []
         failed: list[FailedLeg] = []
         last: Exception | None = None
         for name, leg in plans:
             try:
-                legs.append(leg(query))
+                legs.append(leg())
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
                 if not query.request.partial:
                     raise
@@ -278,7 +285,7 @@ class Ranker:
                 last = error
         if not legs and last is not None:
             raise last
-        return legs, failed
+        return legs[::-1], failed[::-1]
 
     def _fts5(self, query: Query) -> _Leg:
         if query.expression is None:
@@ -349,9 +356,8 @@ class Ranker:
         )
         return _Leg(name, hits, total, "eq")
 
-    def _dense(self, query: Query, ahead: Future[Encodings] | None = None) -> _Leg:
-        """``ahead``: the query's vectors, where they are being made already."""
-        vector = (ahead.result() if ahead else self._encode(query)).dense[0]
+    def _dense(self, query: Query) -> _Leg:
+        vector = self._encode(query).dense[0]
         hits = self._vectors.search_dense(vector, query.depth, query.filters, exact=query.request.exact)
         return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
 
@@ -373,13 +379,6 @@ class Ranker:
             raise EncoderError("No query encoder is open: start with --encoder.")
         encode, text = self._encoder.encode_queries, _encoded_text(query)
         return self._encodings.get(text, lambda: encode([text]))
-
-    def _encode_ahead(self, query: Query) -> Future[Encodings] | None:
-        """Begin to encode while the sparse leg runs: the model works in another process, or outside of Python's lock.
-        None for a query whose vectors are known."""
-        if _encoded_text(query) in self._encodings:
-            return None
-        return self._threads.submit(self._encode, query)
 
     def _hybrid_total(self, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
         """Every paper with a vector that passes the filters is a match, and so is every sparse match."""
