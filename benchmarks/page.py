@@ -134,7 +134,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
     """A dot for each row's ratio, an upright stroke for its target, a line from one to the other."""
-    figure = Figure(figsize=(9, 0.6 + 0.52 * len(rows)))
+    figure = Figure(figsize=(9, 0.6 + 0.62 * len(rows)))
     axes = figure.subplots()
     for place, row in enumerate(rows):
         color = REACHED if row["reached"] else SHORT
@@ -150,7 +150,7 @@ def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
             color=color,
             annotation_clip=False,
         )
-    labels = [fill(f"{row['what']}, beside {row['beside']}", 60) for row in rows]
+    labels = [fill(f"{row['what']}, beside {row['beside']}", 72) for row in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xscale("log")
