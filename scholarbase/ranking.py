@@ -253,24 +253,22 @@ class Ranker:
     def _run_legs(self, query: Query) -> tuple[list[_Leg], list[FailedLeg]]:
         """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
         plans: list[tuple[str, Callable[[], _Leg]]] = []
+        if query.mode != "sparse":
+            plans.append((DENSE, partial(self._dense, query)))
         if query.engine is not None:
-            run = {
+            legs_of = {
                 "fts5": self._fts5,
                 "bm25": self._bm25_leg,
                 "feedback": self._feedback_leg,
                 "learned": self._learned,
-            }[query.engine]
-            wait = query.mode != "sparse" and _encoded_text(query) not in self._encodings
-            if wait and query.engine != "learned":  # whose words are the model's too
+            }
+            run: Callable[[], _Leg] = partial(legs_of[query.engine], query)
+            if plans and query.engine != "learned" and _encoded_text(query) not in self._encodings:
                 # While the model works, in another process or outside of Python's lock, a thread searches for the
                 # words. Not the other way round: Qdrant Edge keeps the lock while it searches, and a query that a
-                # thread were to send to the model would not leave before that.
-                plans.append((query.engine, self._threads.submit(run, query).result))
-            else:
-                plans.append((query.engine, partial(run, query)))
-        if query.mode != "sparse":
-            # The first to run, so that it does not wait for what goes on beside it.
-            plans.insert(0, (DENSE, partial(self._dense, query)))
+                # thread were to send to the model would not leave before that. Learned words are the model's too.
+                run = self._threads.submit(run).result
+            plans.append((query.engine, run))
         legs: list[_Leg] = []
         failed: list[FailedLeg] = []
         last: Exception | None = None
@@ -285,6 +283,7 @@ class Ranker:
                 last = error
         if not legs and last is not None:
             raise last
+        # Answers name the sparse leg first.
         return legs[::-1], failed[::-1]
 
     def _fts5(self, query: Query) -> _Leg:

@@ -54,7 +54,7 @@ from scholarbase.indexes.vectors.space import check_space, required_bytes
 
 HNSW_EF: Final = 384
 """Candidates held while the graph is walked. Among 600,000 vectors of 1,024 dimensions 350 found 0.980 of the true top
-100 of real questions, 384 found 0.983, and 450 found 0.986."""
+100 of real questions, 384 found 0.982, and 448 found 0.986."""
 OVERSAMPLING: Final = 2.0
 """Candidates by codes, for each hit wanted, that are scored again with the stored vectors. Twice as many found 0.995 of
 the true top 1,000 among 48,384 MiniLM vectors, one and a half times as many 0.974."""
@@ -396,7 +396,7 @@ def read_config(path: Path) -> VectorConfig:
             learned=learned,
             m=dense["hnsw_config"]["m"],
             ef_construct=dense["hnsw_config"]["ef_construct"],
-            quantization=_quantization(dense.get("quantization_config")),
+            quantization=_quantization(path, dense.get("quantization_config")),
         )
     except FileNotFoundError as error:
         raise VectorIndexError(
@@ -406,12 +406,15 @@ def read_config(path: Path) -> VectorConfig:
         raise VectorIndexError(f"{file} cannot be read as a vector index's layout: {error!r}.") from error
 
 
-def _quantization(written: Any) -> str | None:
-    """Raises ValueError: codes of a kind that is not made here."""
+def _quantization(path: Path, written: Any) -> str | None:
+    """Raises VectorIndexError: codes of a kind that is not made here."""
     if written is None:
         return None
     if written != {"turbo": {"bits": "bits2"}}:
-        raise ValueError(f"quantization {written!r}")
+        raise VectorIndexError(
+            f"The vector index at {path} has codes of another kind, {json.dumps(written)}: build the library again with "
+            "`scholarbase ingest`."
+        )
     return TURBO2
 
 

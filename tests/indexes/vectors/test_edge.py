@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -191,6 +192,16 @@ def test_the_layout_is_read_back(tmp_path: Path) -> None:
         assert index.count(NO_FILTERS) == 0
         assert list(index.ids()) == []
         index.close()
+
+
+def test_codes_of_another_kind_are_refused(tmp_path: Path) -> None:
+    EdgeWriter.open(tmp_path / "vectors", VectorConfig(dimensions=8)).close()
+    file = tmp_path / "vectors" / "edge_config.json"
+    written = json.loads(file.read_bytes())
+    written["vectors"]["dense"]["quantization_config"] = {"scalar": {"type": "int8"}}
+    file.write_text(json.dumps(written))
+    with pytest.raises(VectorIndexError, match=r"codes of another kind.*int8.*build the library again"):
+        EdgeIndex.open(tmp_path / "vectors")
 
 
 def test_another_layout_is_refused(tmp_path: Path) -> None:
