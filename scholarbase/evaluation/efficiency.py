@@ -124,10 +124,11 @@ def recall_by_call(run: Run) -> list[float]:
     calls = _calls_by_query(run)
     if run.manifest.kind == "search":
         curves = [
-            [_recall(query, (r.id for r in run.rankings.get(query.id, ()))) or 0.0] for query in queries
+            [_recall(_relevant(query), (r.id for r in run.rankings.get(query.id, ()))) or 0.0]
+            for query in queries
         ]
     else:
-        curves = [_curve(query, calls[query.id]) for query in queries]
+        curves = [recall_after_each(calls[query.id], _relevant(query)) for query in queries]
     length = max(map(len, curves), default=0)
     padded = [curve + (curve[-1:] or [0.0]) * (length - len(curve)) for curve in curves]
     return [fmean(values) for values in zip(*padded, strict=True)]
@@ -144,38 +145,70 @@ def _count(run: Run, calls: Sequence[Call]) -> int:
     return len(calls) if run.manifest.kind == "trajectory" else 1
 
 
-def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEfficiency:
-    ranking = run.rankings.get(query.id, ())
-    recall_100 = _recall(query, (result.id for result in ranking[:CUTOFF]))
-    rounds: int | None
-    failed: int | None
-    kinds: Mapping[str, int | None]
-    seconds: float | None
-    if run.manifest.kind == "trajectory":
-        rounds, failed = len({call.round for call in calls}), sum(call.error is not None for call in calls)
-        kinds = Counter(call.kind for call in calls)
-        candidates = len({i for call in calls if call.kind in LOOKING for i in call.ids})
-        seconds, tokens = total(calls, "seconds"), total(calls, "tokens")
-    else:
-        # One search a query, unless another system made the run, and nobody knows how.
-        known = run.manifest.kind == "search"
-        rounds, failed = (1, 0) if known else (None, None)
-        kinds = {"search": 1, "expand": 0, "inspect": 0} if known else dict.fromkeys(KINDS)
-        candidates = len({result.id for result in ranking})
-        seconds, tokens = run.seconds.get(query.id), None
+def figures(
+    query_id: str, calls: Sequence[Call], relevant: frozenset[str], ranking: Sequence[str] | None = None
+) -> QueryEfficiency:
+    """What the calls made for one query cost and found. ``ranking`` is what recall is of; None takes the last answer,
+    then the candidates that it leaves out, as they were first seen."""
+    candidates = dict.fromkeys(i for call in calls if call.kind in LOOKING for i in call.ids)
+    if ranking is None:
+        answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
+        ranking = tuple(dict.fromkeys((*(answers[-1] if answers else ()), *candidates)))
+    kinds = Counter(call.kind for call in calls)
+    tokens = total(calls, "tokens")
+    recall_100 = _recall(relevant, ranking[:CUTOFF])
     return QueryEfficiency(
-        query.id,
-        rounds=rounds,
+        query_id,
+        rounds=len({call.round for call in calls}),
         search_calls=kinds["search"],
         expand_calls=kinds["expand"],
         inspect_calls=kinds["inspect"],
-        failed_calls=failed,
-        candidates=candidates,
-        recall=_recall(query, (result.id for result in ranking)),
+        failed_calls=sum(call.error is not None for call in calls),
+        candidates=len(candidates),
+        recall=_recall(relevant, ranking),
         recall_100=recall_100,
-        recall_100_per_100=recall_100 / (candidates / 100) if candidates and recall_100 is not None else None,
-        seconds=seconds,
+        recall_100_per_100=_per_100(recall_100, len(candidates)),
+        seconds=total(calls, "seconds"),
         tokens=None if tokens is None else int(tokens),
+    )
+
+
+def recall_after_each(calls: Iterable[Call], relevant: frozenset[str]) -> list[float]:
+    """Recall over all of ``relevant`` after each call: over what search and expand calls have found, and the last
+    answer so far."""
+    seen: set[str] = set()
+    answered: set[str] = set()
+    curve = []
+    for call in calls:
+        if call.kind in LOOKING:
+            seen |= relevant.intersection(call.ids)
+        elif call.kind == "answer" and call.error is None:
+            answered = set(relevant.intersection(call.ids))
+        curve.append(len(seen | answered) / len(relevant))
+    return curve
+
+
+def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEfficiency:
+    ranking = [result.id for result in run.rankings.get(query.id, ())]
+    relevant = _relevant(query)
+    if run.manifest.kind == "trajectory":
+        return figures(query.id, calls, relevant, ranking)
+    # One search a query, unless another system made the run, and nobody knows how.
+    known = run.manifest.kind == "search"
+    recall_100 = _recall(relevant, ranking[:CUTOFF])
+    return QueryEfficiency(
+        query.id,
+        rounds=1 if known else None,
+        search_calls=1 if known else None,
+        expand_calls=0 if known else None,
+        inspect_calls=0 if known else None,
+        failed_calls=0 if known else None,
+        candidates=len(set(ranking)),
+        recall=_recall(relevant, ranking),
+        recall_100=recall_100,
+        recall_100_per_100=_per_100(recall_100, len(set(ranking))),
+        seconds=run.seconds.get(query.id),
+        tokens=None,
     )
 
 
@@ -188,21 +221,14 @@ def total(calls: Sequence[Call], name: str) -> float | None:
     return sum(known) if known else None
 
 
-def _recall(query: JudgedQuery, ids: Iterable[str]) -> float | None:
+def _relevant(query: JudgedQuery) -> frozenset[str]:
+    return frozenset(answer.paper_id for answer in query.relevant)
+
+
+def _recall(relevant: frozenset[str], ids: Iterable[str]) -> float | None:
     """The share of the answers that are among the ids; None where there is no answer to find."""
-    relevant = {answer.paper_id for answer in query.relevant}
     return len(relevant.intersection(ids)) / len(relevant) if relevant else None
 
 
-def _curve(query: JudgedQuery, calls: Sequence[Call]) -> list[float]:
-    relevant = {answer.paper_id for answer in query.relevant}
-    seen: set[str] = set()
-    answered: set[str] = set()
-    curve = []
-    for call in calls:
-        if call.kind in LOOKING:
-            seen |= relevant.intersection(call.ids)
-        elif call.kind == "answer" and call.error is None:
-            answered = relevant.intersection(call.ids)
-        curve.append(len(seen | answered) / len(relevant))
-    return curve
+def _per_100(recall_100: float | None, candidates: int) -> float | None:
+    return recall_100 / (candidates / 100) if candidates and recall_100 is not None else None

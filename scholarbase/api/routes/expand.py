@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from scholarbase.api.answers import answer
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.api.schemas import ExpandAnswer, ExpandBody
+from scholarbase.schemas import ExpandAnswer, ExpandBody
 
 router = resource("/v1/expand", "papers")
 

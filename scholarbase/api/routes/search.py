@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from scholarbase.api.answers import answer, answered
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.api.schemas import (
+from scholarbase.schemas import (
     SearchAnswer,
     SearchBatchAnswer,
     SearchBatchBody,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from scholarbase.api.answers import answer, answered
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.api.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
+from scholarbase.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
 from scholarbase.api.strict import separated
 from scholarbase.models import MIN_TITLE_SCORE
 

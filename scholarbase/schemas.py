@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scholarbase.indexes.titles import MIN_SCORE
 from scholarbase.models import (
     MAX_BATCH,
     MAX_LIMIT,
     MAX_TITLE_MATCHES,
     MAX_TITLES,
+    MIN_TITLE_SCORE,
     PAPER_FIELDS,
     SearchRequest,
     search_request,
@@ -88,7 +88,8 @@ Within = Annotated[
     ),
 ]
 MinScore = Annotated[
-    float, Field(description="How alike titles must be: above 0, at most 1 (the same).", examples=[MIN_SCORE])
+    float,
+    Field(description="How alike titles must be: above 0, at most 1 (the same).", examples=[MIN_TITLE_SCORE]),
 ]
 
 
@@ -165,7 +166,7 @@ class TitleParameters(BaseModel):
         examples=["Two Dimensional QCD is a String Theory"],
     )
     limit: TitleLimit = 5
-    min_score: MinScore = MIN_SCORE
+    min_score: MinScore = MIN_TITLE_SCORE
     fields: FieldNames = None
 
 
@@ -179,7 +180,7 @@ class TitleBatchBody(BaseModel):
         examples=[["Two Dimensional QCD is a String Theory"]],
     )
     limit: TitleLimit = 1
-    min_score: MinScore = MIN_SCORE
+    min_score: MinScore = MIN_TITLE_SCORE
     fields: FieldNames = None
 
 
