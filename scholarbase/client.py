@@ -199,6 +199,7 @@ class Client(_Base):
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         within: Sequence[str] | None = None,
+        as_of: str | None = None,
         exact: bool = False,
         explain: bool = False,
         partial: bool = False,
@@ -219,6 +220,7 @@ class Client(_Base):
                 min_citations=min_citations,
                 exclude=exclude,
                 within=within,
+                as_of=as_of,
                 exact=exact,
                 explain=explain,
                 partial=partial,
@@ -248,10 +250,11 @@ class Client(_Base):
         *,
         limit: int = 5,
         min_score: float = MIN_TITLE_SCORE,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
         """The papers whose title is this one, then those with titles like it, best first; none is empty."""
-        return self._send(wire.match_title(title, limit, min_score, fields))
+        return self._send(wire.match_title(title, limit, min_score, as_of, fields))
 
     def match_titles(
         self,
@@ -259,21 +262,24 @@ class Client(_Base):
         *,
         limit: int = 1,
         min_score: float = MIN_TITLE_SCORE,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
         """Many titles, answered in order. A thousand go in one request."""
-        calls = wire.match_titles(titles, limit, min_score, fields)
+        calls = wire.match_titles(titles, limit, min_score, as_of, fields)
         return [answer for call in calls for answer in self._send(call)]
 
     # -- papers -----------------------------------------------------------------------------------------
 
-    def paper(self, paper_id: str, *, fields: Sequence[str] | None = None) -> Paper:
+    def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
         """The paper that an id of any form names."""
-        return self._send(wire.paper(paper_id, fields))
+        return self._send(wire.paper(paper_id, as_of, fields))
 
-    def papers(self, ids: Sequence[str], *, fields: Sequence[str] | None = None) -> list[Paper | None]:
-        """Many papers, in order, None in the place of one that the library does not hold."""
-        return [found for call in wire.papers(ids, fields) for found in self._send(call)]
+    def papers(
+        self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
+    ) -> list[Paper | None]:
+        """Many papers, in order, None in the place of one that the library does not hold, or not ``as_of`` then."""
+        return [found for call in wire.papers(ids, as_of, fields) for found in self._send(call)]
 
     # -- citations --------------------------------------------------------------------------------------
 
@@ -283,13 +289,14 @@ class Client(_Base):
         *,
         limit: int = 100,
         offset: int = 0,
-        sort: CitationSort = "-citation_count",
+        sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of the library that cite the paper, most cited first."""
-        filters = Filters(from_=from_, to=to)
+        """The papers of the library that cite the paper, most cited first, or with ``as_of`` newest first."""
+        filters = Filters(from_=from_, to=to, as_of=as_of)
         call = wire.edges(paper_id, "citations", limit, offset, sort, filters, fields)
         return self._send(call)
 
@@ -299,13 +306,14 @@ class Client(_Base):
         *,
         limit: int = 100,
         offset: int = 0,
-        sort: CitationSort = "-citation_count",
+        sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of the library that the paper cites, most cited first."""
-        filters = Filters(from_=from_, to=to)
+        """The papers of the library that the paper cites, sorted as citations are."""
+        filters = Filters(from_=from_, to=to, as_of=as_of)
         call = wire.edges(paper_id, "references", limit, offset, sort, filters, fields)
         return self._send(call)
 
@@ -340,11 +348,12 @@ class Client(_Base):
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         within: Sequence[str] | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first."""
-        filters = Filters(from_, to, category, venue, min_citations, exclude, within)  # type: ignore[arg-type]  # it makes tuples of them
+        filters = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
         return self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
     # -- about ------------------------------------------------------------------------------------------
@@ -429,6 +438,7 @@ class AsyncClient(_Base):
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         within: Sequence[str] | None = None,
+        as_of: str | None = None,
         exact: bool = False,
         explain: bool = False,
         partial: bool = False,
@@ -449,6 +459,7 @@ class AsyncClient(_Base):
                 min_citations=min_citations,
                 exclude=exclude,
                 within=within,
+                as_of=as_of,
                 exact=exact,
                 explain=explain,
                 partial=partial,
@@ -480,10 +491,11 @@ class AsyncClient(_Base):
         *,
         limit: int = 5,
         min_score: float = MIN_TITLE_SCORE,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
         """The papers whose title is this one, then those with titles like it, best first; none is empty."""
-        return await self._send(wire.match_title(title, limit, min_score, fields))
+        return await self._send(wire.match_title(title, limit, min_score, as_of, fields))
 
     async def match_titles(
         self,
@@ -491,21 +503,26 @@ class AsyncClient(_Base):
         *,
         limit: int = 1,
         min_score: float = MIN_TITLE_SCORE,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
         """Many titles, answered in order. A thousand go in one request."""
-        calls = wire.match_titles(titles, limit, min_score, fields)
+        calls = wire.match_titles(titles, limit, min_score, as_of, fields)
         return [answer for call in calls for answer in await self._send(call)]
 
     # -- papers -----------------------------------------------------------------------------------------
 
-    async def paper(self, paper_id: str, *, fields: Sequence[str] | None = None) -> Paper:
+    async def paper(
+        self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None
+    ) -> Paper:
         """The paper that an id of any form names."""
-        return await self._send(wire.paper(paper_id, fields))
+        return await self._send(wire.paper(paper_id, as_of, fields))
 
-    async def papers(self, ids: Sequence[str], *, fields: Sequence[str] | None = None) -> list[Paper | None]:
-        """Many papers, in order, None in the place of one that the library does not hold."""
-        return [found for call in wire.papers(ids, fields) for found in await self._send(call)]
+    async def papers(
+        self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
+    ) -> list[Paper | None]:
+        """Many papers, in order, None in the place of one that the library does not hold, or not ``as_of`` then."""
+        return [found for call in wire.papers(ids, as_of, fields) for found in await self._send(call)]
 
     # -- citations --------------------------------------------------------------------------------------
 
@@ -515,13 +532,14 @@ class AsyncClient(_Base):
         *,
         limit: int = 100,
         offset: int = 0,
-        sort: CitationSort = "-citation_count",
+        sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of the library that cite the paper, most cited first."""
-        filters = Filters(from_=from_, to=to)
+        """The papers of the library that cite the paper, most cited first, or with ``as_of`` newest first."""
+        filters = Filters(from_=from_, to=to, as_of=as_of)
         call = wire.edges(paper_id, "citations", limit, offset, sort, filters, fields)
         return await self._send(call)
 
@@ -531,13 +549,14 @@ class AsyncClient(_Base):
         *,
         limit: int = 100,
         offset: int = 0,
-        sort: CitationSort = "-citation_count",
+        sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of the library that the paper cites, most cited first."""
-        filters = Filters(from_=from_, to=to)
+        """The papers of the library that the paper cites, sorted as citations are."""
+        filters = Filters(from_=from_, to=to, as_of=as_of)
         call = wire.edges(paper_id, "references", limit, offset, sort, filters, fields)
         return await self._send(call)
 
@@ -572,11 +591,12 @@ class AsyncClient(_Base):
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         within: Sequence[str] | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first."""
-        filters = Filters(from_, to, category, venue, min_citations, exclude, within)  # type: ignore[arg-type]  # it makes tuples of them
+        filters = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
         return await self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
     # -- about ------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
     ScholarBaseError
     ├── InvalidRequest        the request cannot be right, whatever the library holds
-    │   └── UnsupportedMode   ... or not on this library: it has no vectors of that kind
+    │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
+    │   └── NothingLeft       ... or leaves nothing of this library that could match
     ├── PaperNotFound         a well-formed id that this library does not hold
     ├── LibraryError          what lies on disk
     │   ├── LibraryNotFound   no library there
@@ -63,6 +64,13 @@ class UnsupportedMode(InvalidRequest):
 
     slug = "unsupported-mode"
     title = "Unsupported mode"
+
+
+class NothingLeft(InvalidRequest):
+    """What the request leaves out is everything that this library could answer with."""
+
+    slug = "nothing-left"
+    title = "Nothing left"
 
 
 class PaperNotFound(ScholarBaseError):

@@ -19,6 +19,7 @@ from scholarbase.errors import (
     EncoderError,
     LibraryCorrupt,
     LibraryError,
+    NothingLeft,
     PaperNotFound,
     VectorIndexError,
 )
@@ -47,6 +48,7 @@ from scholarbase.models import (
     SearchResponse,
     TitleMatch,
     TitleMatchResponse,
+    as_of_day,
     check_expansion,
     check_fields,
     check_ids,
@@ -89,13 +91,14 @@ class Library:
         self.snapshot_id = snapshot
         self.settings = settings
         self._catalog = papers
-        self._papers: Callable[[Sequence[int], Sequence[str]], list[Paper]] = papers.papers
+        self._papers: Callable[..., list[Paper]] = papers.papers
         self._vectors = vectors
         self._encoder = encoder
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
         self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
+        self._begun: int | None = None
         self._closed = False
 
     @classmethod
@@ -154,9 +157,7 @@ class Library:
         long as the library does.
         """
         sending = copy.copy(self)
-        sending._papers = cast(
-            Callable[[Sequence[int], Sequence[str]], list[Paper]], self._catalog.papers_json
-        )
+        sending._papers = cast(Callable[..., list[Paper]], self._catalog.papers_json)
         sending._paper_of = cast(Callable[[Sequence[Any], Selection], Paper], paper_json_of)
         return sending
 
@@ -186,6 +187,7 @@ class Library:
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         within: Sequence[str] | None = None,
+        as_of: str | None = None,
         exact: bool = False,
         explain: bool = False,
         partial: bool = False,
@@ -194,7 +196,8 @@ class Library:
 
         Raises:
             InvalidRequest: an argument cannot be right; ``UnsupportedMode``: this library has no such index.
-            PaperNotFound: ``exclude`` or ``within`` names a paper that the library does not hold.
+            NothingLeft: ``as_of`` is before every paper of this library.
+            PaperNotFound: ``exclude`` or ``within`` names a paper that the library does not hold (then).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         return self.run(
@@ -212,6 +215,7 @@ class Library:
                 min_citations=min_citations,
                 exclude=exclude,
                 within=within,
+                as_of=as_of,
                 exact=exact,
                 explain=explain,
                 partial=partial,
@@ -261,7 +265,8 @@ class Library:
     def _resolve_filters(self, filters: Filters) -> ResolvedFilters:
         if filters is _NO_REQUEST_FILTERS or filters == _NO_REQUEST_FILTERS:
             return NO_FILTERS
-        within = None if filters.within is None else frozenset(self._ids(filters.within))
+        self._day_of(filters.as_of)
+        within = None if filters.within is None else frozenset(self._ids(filters.within, filters.as_of))
         return ResolvedFilters(
             first_day=filters.first_day,
             last_day=filters.last_day,
@@ -269,13 +274,32 @@ class Library:
             venues=self._catalog.venue_keys(filters.venue) if filters.venue else (),
             min_citations=filters.min_citations,
             within=within,
-            exclude=frozenset(self._ids(filters.exclude)),
+            exclude=frozenset(self._ids(filters.exclude, filters.as_of)),
         )
+
+    def _day_of(self, as_of: str | None) -> int | None:
+        """The day after which no paper exists.
+
+        Raises:
+            InvalidRequest: no date; ``NothingLeft``: no paper exists on that day.
+        """
+        day = as_of_day(as_of)
+        # The day of one paper is enough: most libraries need not be looked through for the first of them.
+        if day is not None and (self._begun is None or day < self._begun):
+            begun = self._catalog.any_by(day)
+            if begun is None:
+                raise NothingLeft(
+                    f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
+                )
+            self._begun = begun
+        return day
 
     def _answer(self, query: Query) -> SearchResponse:
         ranking = self._ranker.rank(query)
         fields = query.request.fields
-        papers = self._papers([ranked.id for ranked in ranking.page], fields)
+        papers = self._papers(
+            [ranked.id for ranked in ranking.page], fields, counts=query.request.filters.as_of is None
+        )
         return SearchResponse(
             snapshot=self.snapshot_id,
             mode=query.mode,
@@ -299,19 +323,23 @@ class Library:
         *,
         limit: int = 5,
         min_score: float = titles.MIN_SCORE,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
         """The papers whose title is this one, then those with titles like it, best first; none is empty.
 
         Raises:
-            InvalidRequest: an empty title, or an argument out of range.
+            InvalidRequest: an empty title, or an argument out of range; ``NothingLeft``: ``as_of`` is before every
+                paper.
         """
         check_title_match(limit, min_score)
         check_title(title)
         wanted = check_fields(fields)
+        day = self._day_of(as_of)
+        filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
         with self._catalog.connection() as connection:
-            matches = titles.match(connection, title, limit, min_score)
-        papers = self._papers([match.id for match in matches], wanted)
+            matches = titles.match(connection, title, limit, min_score, filters)
+        papers = self._papers([match.id for match in matches], wanted, counts=day is None)
         results = tuple(TitleMatch(m.score, p) for m, p in zip(matches, papers, strict=True))
         return TitleMatchResponse(self.snapshot_id, results, wanted)
 
@@ -321,6 +349,7 @@ class Library:
         *,
         limit: int = 1,
         min_score: float = titles.MIN_SCORE,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
         """Many titles, answered in order. Raises as ``match_title``; the sentence says for which title."""
@@ -328,47 +357,73 @@ class Library:
         answers = []
         for title in titles:
             with in_batch("title", title):
-                answers.append(self.match_title(title, limit=limit, min_score=min_score, fields=fields))
+                answers.append(
+                    self.match_title(title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
+                )
         return answers
 
     # -- papers -----------------------------------------------------------------------------------------
 
-    def paper(self, paper_id: str, *, fields: Sequence[str] | None = None) -> Paper:
+    def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
         """The paper that an id of any form names.
 
         Raises:
-            InvalidRequest: no form of an id.
-            PaperNotFound: the library does not hold it.
+            InvalidRequest: no form of an id; ``NothingLeft``: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold it, or not ``as_of`` then.
         """
         wanted = check_fields(fields)
-        return self._papers([self._id(paper_id)], wanted)[0]
+        return self._papers([self._id(paper_id, as_of)], wanted, counts=as_of is None)[0]
 
-    def papers(self, ids: Sequence[str], *, fields: Sequence[str] | None = None) -> list[Paper | None]:
-        """Many papers, in order, None in the place of one that the library does not hold.
+    def papers(
+        self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
+    ) -> list[Paper | None]:
+        """Many papers, in order, None in the place of one that the library does not hold, or not ``as_of`` then.
 
         Raises:
-            InvalidRequest: one of the ids has no form of an id.
+            InvalidRequest: one of the ids has no form of an id; ``NothingLeft``: ``as_of`` is before every paper.
         """
         wanted = check_fields(fields)
+        day = self._day_of(as_of)
         found = self._catalog.resolve([parse(i) for i in check_ids(ids, "ids") or ()])
         held = [paper_id for paper_id in found if paper_id is not None]
-        by_id = dict(zip(held, self._papers(held, wanted), strict=True))
-        return [by_id[paper_id] if paper_id is not None else None for paper_id in found]
+        if day is not None:
+            existing = self._catalog.existing(held, day)
+            held = [paper_id for paper_id in held if paper_id in existing]
+        by_id = dict(zip(held, self._papers(held, wanted, counts=day is None), strict=True))
+        return [None if paper_id is None else by_id.get(paper_id) for paper_id in found]
 
-    def _id(self, paper_id: str) -> int:
+    def _id(self, paper_id: str, as_of: str | None = None) -> int:
+        day = self._day_of(as_of)
         # Agents look a paper up, then its references, then its citations.
-        return self._numbers.get(paper_id, lambda: self._ids([paper_id])[0])
+        number = self._numbers.get(paper_id, lambda: self._ids([paper_id])[0])
+        if day is not None:
+            self._check_existing([paper_id], [number], as_of, day)
+        return number
 
-    def _ids(self, ids: Sequence[str]) -> list[int]:
+    def _check_existing(
+        self, ids: Sequence[str], numbers: Sequence[int], as_of: str | None, day: int
+    ) -> None:
+        existing = self._catalog.existing(numbers, day)
+        later = [given for given, number in zip(ids, numbers, strict=True) if number not in existing]
+        if later:
+            what = "Paper {} is" if len(later) == 1 else "Papers {} are"
+            raise PaperNotFound(
+                f"{what.format(_shown(later))} not there as of {as_of}: later than that, or of a day not known. "
+                "Ask with a later as_of, or without."
+            )
+
+    def _ids(self, ids: Sequence[str], as_of: str | None = None) -> list[int]:
         found = self._catalog.resolve([parse(i) for i in ids])
         missing = [given for given, paper_id in zip(ids, found, strict=True) if paper_id is None]
         if missing:
-            shown = ", ".join(repr(m) for m in missing[:5]) + (" ..." if len(missing) > 5 else "")
             raise PaperNotFound(
-                f"No paper {shown} in this library (snapshot {self.snapshot_id}): "
+                f"No paper {_shown(missing)} in this library (snapshot {self.snapshot_id}): "
                 "try a title match or another id of the paper."
             )
-        return [paper_id for paper_id in found if paper_id is not None]
+        numbers = [paper_id for paper_id in found if paper_id is not None]
+        if as_of is not None and (day := self._day_of(as_of)) is not None:
+            self._check_existing(ids, numbers, as_of, day)
+        return numbers
 
     # -- citations --------------------------------------------------------------------------------------
 
@@ -378,18 +433,19 @@ class Library:
         *,
         limit: int = 100,
         offset: int = 0,
-        sort: CitationSort = "-citation_count",
+        sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that cite the paper, most cited first.
+        """The papers of this library that cite the paper, most cited first, or with ``as_of`` newest first.
 
         Raises:
-            InvalidRequest: an argument cannot be right.
-            PaperNotFound: the library does not hold the paper.
+            InvalidRequest: an argument cannot be right; ``NothingLeft``: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold the paper, or not ``as_of`` then.
         """
-        return self._edges(paper_id, "citations", limit, offset, sort, _between(from_, to), fields)
+        return self._edges(paper_id, "citations", limit, offset, sort, _between(from_, to, as_of), fields)
 
     def references(
         self,
@@ -397,13 +453,14 @@ class Library:
         *,
         limit: int = 100,
         offset: int = 0,
-        sort: CitationSort = "-citation_count",
+        sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that the paper cites, most cited first. Raises as ``citations``."""
-        return self._edges(paper_id, "references", limit, offset, sort, _between(from_, to), fields)
+        """The papers of this library that the paper cites, sorted as citations are. Raises as ``citations``."""
+        return self._edges(paper_id, "references", limit, offset, sort, _between(from_, to, as_of), fields)
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, **arguments: Any
@@ -421,10 +478,10 @@ class Library:
             lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
         )
 
-    def has_few_edges(self, paper_id: str, direction: Direction) -> bool:
+    def has_few_edges(self, paper_id: str, direction: Direction, *, as_of: str | None = None) -> bool:
         """Whether a page of the paper's citations or references takes well below a millisecond: a server then need
         not make it in a thread of its own. Raises as ``citations``."""
-        return self._few_edges_of(self._id(paper_id), direction) is not None
+        return self._few_edges_of(self._id(paper_id, as_of), direction) is not None
 
     def _few_edges_of(self, number: int, direction: Direction) -> int | None:
         def ask() -> int | None:
@@ -439,16 +496,16 @@ class Library:
         direction: Direction,
         limit: int,
         offset: int,
-        sort: CitationSort,
+        sort: CitationSort | None,
         asked: Filters,
         fields: Sequence[str] | None,
     ) -> CitationsResponse:
         check_page(limit, offset)
-        check_sort(sort)
+        order = check_sort(sort, asked.as_of)
         wanted = check_fields(fields)
         filters = self._resolve_filters(asked)
-        number = self._id(paper_id)
-        selection = selection_of(wanted)
+        number = self._id(paper_id, asked.as_of)
+        selection = selection_of(wanted, asked.as_of is None)
         few = self._few_edges_of(number, direction)
         with self._catalog.connection() as connection:
             edges = citations.page(
@@ -457,7 +514,7 @@ class Library:
                 direction,
                 limit,
                 offset,
-                sort,
+                order,
                 filters,
                 columns=selection.columns,
                 join=selection.join,
@@ -487,24 +544,27 @@ class Library:
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         within: Sequence[str] | None = None,
+        as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first.
 
         Raises:
-            InvalidRequest: an argument cannot be right, or the walk takes too many edges.
-            PaperNotFound: the library does not hold a seed.
+            InvalidRequest: an argument cannot be right, or the walk takes too many edges; ``NothingLeft``: ``as_of``
+                is before every paper.
+            PaperNotFound: the library does not hold a paper that the call names, or not ``as_of`` then.
         """
         checked = check_expansion(seeds, direction, limit, offset)
         wanted = check_fields(fields)
-        filters = self._resolve_filters(
-            Filters(from_, to, category, venue, min_citations, exclude, within)  # type: ignore[arg-type]  # it makes tuples
-        )
-        starts = self._ids(checked)
+        asked = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples
+        filters = self._resolve_filters(asked)
+        starts = self._ids(checked, as_of)
         with self._catalog.connection() as connection:
-            total, rows = citations.expand(connection, starts, direction, hops, filters, limit, offset)
-        papers = self._papers([row.paper_id for row in rows], wanted)
+            total, rows = citations.expand(
+                connection, starts, direction, hops, filters, limit, offset, as_of=asked.as_of_day
+            )
+        papers = self._papers([row.paper_id for row in rows], wanted, counts=as_of is None)
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
         return ExpandResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
 
@@ -538,8 +598,13 @@ class Library:
 _NO_REQUEST_FILTERS: Final = Filters()
 
 
-def _between(from_: str | None, to: str | None) -> Filters:
-    return _NO_REQUEST_FILTERS if from_ is None and to is None else Filters(from_=from_, to=to)
+def _between(from_: str | None, to: str | None, as_of: str | None) -> Filters:
+    unlimited = from_ is None and to is None and as_of is None
+    return _NO_REQUEST_FILTERS if unlimited else Filters(from_=from_, to=to, as_of=as_of)
+
+
+def _shown(ids: Sequence[str]) -> str:
+    return ", ".join(map(repr, ids[:5])) + (" ..." if len(ids) > 5 else "")
 
 
 def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:

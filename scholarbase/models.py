@@ -51,8 +51,8 @@ class Author:
 class Paper:
     """A paper as the library holds it. What is not known, or was not asked for, is None or empty.
 
-    ``citation_count`` and ``reference_count`` are the source's own, worldwide figures; how many edges this
-    library holds is the ``total`` of a citations or references call.
+    ``citation_count`` and ``reference_count`` are the source's own, worldwide figures, which are not told as of a
+    point in time; how many edges this library holds is the ``total`` of a citations or references call.
     """
 
     id: str
@@ -154,6 +154,27 @@ def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
     return exact, exact
 
 
+def as_of_day(text: str | None) -> int | None:
+    """The last day ``yyyymmdd`` of a point in time ``YYYY-MM`` or ``YYYY-MM-DD``; None of None.
+
+    Raises:
+        InvalidRequest: another form, a year alone, or no such day.
+    """
+    if text is None:
+        return None
+    if isinstance(text, str) and re.fullmatch(r"[0-9]{4}", text):
+        raise InvalidRequest(
+            f"as_of {text!r} is a year and does not say which end of it: give YYYY-MM or YYYY-MM-DD, such as "
+            f"{text}-12."
+        )
+    try:
+        return date_bounds(text, "as_of")[1]
+    except InvalidRequest as error:
+        raise InvalidRequest(
+            f"{text!r} is no date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06."
+        ) from error
+
+
 def _choice(value: str | None, name: str, choices: Sequence[str]) -> None:
     if value is not None and value not in choices:
         raise InvalidRequest(f"Unknown {name} {value!r}: it is one of {', '.join(choices)}.")
@@ -207,9 +228,21 @@ def check_page(limit: int, offset: int) -> None:
     _whole(offset, "offset", 0)
 
 
-def check_sort(sort: str) -> None:
-    """Raises InvalidRequest: citations are not sorted that way."""
+def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationSort:
+    """How citations are sorted: as was asked for, else most cited first, or with ``as_of`` newest first.
+
+    Raises:
+        InvalidRequest: citations are not sorted that way, or not at a point in time.
+    """
+    if sort is None:
+        return "-citation_count" if as_of is None else "-date"
     _choice(sort, "sort", CITATION_SORTS)
+    if as_of is not None and sort.endswith("citation_count"):
+        raise InvalidRequest(
+            f"sort {sort!r} does not go with as_of {as_of!r}: the counts are the snapshot's, made after that. Sort by "
+            "'-date' or 'date'."
+        )
+    return sort
 
 
 def check_expansion(seeds: Sequence[str], direction: str, limit: int, offset: int) -> tuple[str, ...]:
@@ -246,7 +279,8 @@ class Filters:
     A date limit holds for papers that are *certainly* inside it: one of which only the year is known passes
     ``from_='2006'`` but not ``from_='2006-03'``, and one without a date passes no date limit.
     ``category`` matches a category (``cs.CL``) or a whole archive (``cs``); ``category`` and ``venue`` each
-    pass when any of their values does.
+    pass when any of their values does. With ``as_of`` papers that are not certainly of that day (a month: its last)
+    or before do not exist.
     """
 
     from_: str | None = None
@@ -256,13 +290,10 @@ class Filters:
     min_citations: int | None = None
     exclude: tuple[str, ...] = ()
     within: tuple[str, ...] | None = None
+    as_of: str | None = None
 
     def __post_init__(self) -> None:
-        first, last = self.first_day, self.last_day
-        if first is not None and last is not None and first > last:
-            raise InvalidRequest(
-                f"from {self.from_!r} is later than to {self.to!r}: nothing can lie between."
-            )
+        self._check_days()
         for name in ("category", "venue"):
             values = getattr(self, name)
             values = (values,) if isinstance(values, str) else tuple(values)
@@ -273,8 +304,21 @@ class Filters:
             object.__setattr__(self, name, values)
         if self.min_citations is not None:
             _whole(self.min_citations, "min_citations", 0)
+            if self.as_of is not None:
+                raise InvalidRequest(
+                    f"min_citations {self.min_citations} does not go with as_of {self.as_of!r}: the counts are the "
+                    "snapshot's, made after that. Leave one of them out."
+                )
         object.__setattr__(self, "exclude", check_ids(self.exclude, "exclude") or ())
         object.__setattr__(self, "within", check_ids(self.within, "within"))
+
+    def _check_days(self) -> None:
+        first = self.first_day
+        for name, last in (("to", self._to_day), ("as_of", self.as_of_day)):
+            if first is not None and last is not None and first > last:
+                raise InvalidRequest(
+                    f"from {self.from_!r} is later than {name} {getattr(self, name)!r}: nothing can lie between."
+                )
 
     @property
     def first_day(self) -> int | None:
@@ -284,6 +328,15 @@ class Filters:
     @property
     def last_day(self) -> int | None:
         """The last day allowed, ``yyyymmdd``."""
+        return min((day for day in (self._to_day, self.as_of_day) if day is not None), default=None)
+
+    @property
+    def as_of_day(self) -> int | None:
+        """The day after which no paper exists, ``yyyymmdd``."""
+        return as_of_day(self.as_of)
+
+    @property
+    def _to_day(self) -> int | None:
         return None if self.to is None else date_bounds(self.to, "to")[1]
 
 
@@ -334,7 +387,7 @@ def search_request(q: str, *, fields: Sequence[str] | None = None, **arguments: 
     Raises:
         InvalidRequest: an argument that ``search`` does not have, or that cannot be right.
     """
-    filter_names = ("from_", "to", "category", "venue", "min_citations", "exclude", "within")
+    filter_names = ("from_", "to", "category", "venue", "min_citations", "exclude", "within", "as_of")
     own_names = ("mode", "engine", "limit", "offset", "exact", "explain", "partial")
     unknown = [name for name in arguments if name not in (*filter_names, *own_names)]
     if unknown:

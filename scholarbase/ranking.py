@@ -211,14 +211,13 @@ class Ranker:
     def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
         """A boolean query says what must match, so in a hybrid search it holds for the dense leg too."""
         with self._catalog.connection() as connection:
-            matches = fulltext.matching_ids(connection, expression, MAX_SYNTAX_MATCHES + 1)
+            matches = fulltext.matching_ids(connection, expression, MAX_SYNTAX_MATCHES + 1, filters)
         if len(matches) > MAX_SYNTAX_MATCHES:
             raise InvalidRequest(
                 f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning as well: "
                 "use mode 'sparse', or add words that must match."
             )
-        within = matches if filters.within is None else matches & filters.within
-        return replace(filters, within=frozenset(within))
+        return replace(filters, within=frozenset(matches))
 
     def rank(self, query: Query) -> Ranking:
         """Run the legs and cut the page.

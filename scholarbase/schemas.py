@@ -55,6 +55,14 @@ ToDate = Annotated[
         description="Only papers certainly not after this: YYYY, YYYY-MM or YYYY-MM-DD.", examples=["2003"]
     ),
 ]
+AsOf = Annotated[
+    str | None,
+    Field(
+        description="As if asked on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM): papers that are not "
+        "certainly of then or before do not exist, and citation counts are null.",
+        examples=["2003-06"],
+    ),
+]
 Categories = Annotated[
     list[str],
     Field(
@@ -126,6 +134,7 @@ class SearchParameters(BaseModel):
     min_citations: MinCitations = None
     exclude: Exclude = []
     within: Within = None
+    as_of: AsOf = None
     exact: bool = Field(
         False, description="Search vectors without approximation, and count every match.", examples=[False]
     )
@@ -167,6 +176,7 @@ class TitleParameters(BaseModel):
     )
     limit: TitleLimit = 5
     min_score: MinScore = MIN_TITLE_SCORE
+    as_of: AsOf = None
     fields: FieldNames = None
 
 
@@ -181,12 +191,14 @@ class TitleBatchBody(BaseModel):
     )
     limit: TitleLimit = 1
     min_score: MinScore = MIN_TITLE_SCORE
+    as_of: AsOf = None
     fields: FieldNames = None
 
 
 class PaperParameters(BaseModel):
     model_config = _CONFIG
 
+    as_of: AsOf = None
     fields: FieldNames = None
 
 
@@ -198,6 +210,7 @@ class PaperBatchBody(BaseModel):
         min_length=1,
         examples=[[EXAMPLE_ID, "CorpusId:1000001"]],
     )
+    as_of: AsOf = None
     fields: FieldNames = None
 
 
@@ -208,13 +221,15 @@ class EdgeParameters(BaseModel):
 
     limit: Limit = 100
     offset: Offset = 0
-    sort: Literal["-citation_count", "citation_count", "-date", "date"] = Field(
-        "-citation_count",
-        description="By citation count or date; `-` puts the greatest first, unknown ones come last.",
+    sort: Literal["-citation_count", "citation_count", "-date", "date"] | None = Field(
+        None,
+        description="By citation count or date; `-` puts the greatest first, unknown ones come last. `-citation_count` "
+        "when left out, with `as_of` `-date`.",
         examples=["-date"],
     )
     from_: FromDate = None
     to: ToDate = None
+    as_of: AsOf = None
     fields: FieldNames = None
 
 
@@ -242,6 +257,7 @@ class ExpandBody(BaseModel):
     min_citations: MinCitations = None
     exclude: Exclude = []
     within: Within = None
+    as_of: AsOf = None
 
 
 # -- answers --------------------------------------------------------------------------------------------
@@ -269,9 +285,9 @@ class PaperAnswer(BaseModel):
     venue: str | None = None
     categories: list[str] = Field([], description="arXiv categories.")
     citation_count: int | None = Field(
-        None, description="Worldwide, by the source; null when it does not say."
+        None, description="Worldwide, by the source; null when it does not say, and with `as_of`."
     )
-    reference_count: int | None = Field(None, description="As the source counts.")
+    reference_count: int | None = Field(None, description="As the source counts; null with `as_of`.")
     url: str | None = None
 
 

@@ -27,6 +27,7 @@ from scholarbase.models import (
     MAX_BATCH,
     MAX_TITLES,
     PAPER_FIELDS,
+    CitationSort,
     CitationsResponse,
     ExpandResponse,
     Filters,
@@ -34,6 +35,7 @@ from scholarbase.models import (
     SearchRequest,
     SearchResponse,
     TitleMatchResponse,
+    as_of_day,
     check_expansion,
     check_fields,
     check_ids,
@@ -110,33 +112,43 @@ def _search_chunk(requests: Sequence[SearchRequest]) -> Call[list[SearchResponse
 
 
 def match_title(
-    title: str, limit: int, min_score: float, fields: Sequence[str] | None
+    title: str, limit: int, min_score: float, as_of: str | None, fields: Sequence[str] | None
 ) -> Call[TitleMatchResponse]:
     """A title: in the URL where it is short, else as a batch of one."""
     check_title_match(limit, min_score)
     check_title(title)
-    wanted = check_fields(fields)
-    query = _query_string({"title": title, "limit": limit, "min_score": min_score, **_fields(wanted)})
+    common = {
+        "limit": limit,
+        "min_score": min_score,
+        **_as_of(as_of),
+        **_fields(wanted := check_fields(fields)),
+    }
+    query = _query_string({"title": title, **common})
     if len(query) <= MAX_QUERY_STRING:
         return Call("GET", "/v1/title-match", lambda data: TitleMatchResponse.from_dict(data, wanted), query)
-    batch = _title_chunk([title], limit, min_score, wanted)
+    batch = _title_chunk([title], common, wanted)
     return Call("POST", batch.path, lambda data: batch.read(data)[0], body=batch.body)
 
 
 def match_titles(
-    titles: Sequence[str], limit: int, min_score: float, fields: Sequence[str] | None
+    titles: Sequence[str], limit: int, min_score: float, as_of: str | None, fields: Sequence[str] | None
 ) -> list[Call[list[TitleMatchResponse]]]:
     """Many titles, as few requests as the server's limit allows."""
     check_title_match(limit, min_score)
     for title in titles:
         with in_batch("title", title):
             check_title(title)
-    wanted = check_fields(fields)
-    return [_title_chunk(chunk, limit, min_score, wanted) for chunk in _chunks(titles, MAX_TITLES)]
+    common = {
+        "limit": limit,
+        "min_score": min_score,
+        **_as_of(as_of),
+        **_fields(wanted := check_fields(fields)),
+    }
+    return [_title_chunk(chunk, common, wanted) for chunk in _chunks(titles, MAX_TITLES)]
 
 
 def _title_chunk(
-    titles: Sequence[str], limit: int, min_score: float, wanted: tuple[str, ...]
+    titles: Sequence[str], common: Mapping[str, Any], wanted: tuple[str, ...]
 ) -> Call[list[TitleMatchResponse]]:
     def read(data: Any) -> list[TitleMatchResponse]:
         return [
@@ -144,33 +156,38 @@ def _title_chunk(
             for _, matches in zip(titles, data["results"], strict=True)
         ]
 
-    content = {"titles": list(titles), "limit": limit, "min_score": min_score, **_fields(wanted)}
-    return Call("POST", "/v1/title-match/batch", read, body=_json(content))
+    return Call("POST", "/v1/title-match/batch", read, body=_json({"titles": list(titles), **common}))
 
 
-def paper(paper_id: str, fields: Sequence[str] | None) -> Call[Paper]:
+def paper(paper_id: str, as_of: str | None, fields: Sequence[str] | None) -> Call[Paper]:
     """One paper by its id."""
     wanted = check_fields(fields)
     path = _paper_path(paper_id)
     # The server takes the ends of these for a question about citations, and a long id makes a long URL.
     if paper_id.strip().endswith(("/citations", "/references")) or len(path) > MAX_QUERY_STRING:
-        batch = papers([paper_id], wanted)[0]
+        batch = papers([paper_id], as_of, wanted)[0]
         return Call(
-            "POST", batch.path, lambda data: _found(paper_id, batch.read(data)[0], data), body=batch.body
+            "POST",
+            batch.path,
+            lambda data: _found(paper_id, batch.read(data)[0], data, as_of),
+            body=batch.body,
         )
-    return Call("GET", path, Paper.from_dict, _query_string(_fields(wanted)))
+    return Call("GET", path, Paper.from_dict, _query_string(_as_of(as_of) | _fields(wanted)))
 
 
-def _found(paper_id: str, paper: Paper | None, data: Any) -> Paper:
+def _found(paper_id: str, paper: Paper | None, data: Any, as_of: str | None) -> Paper:
     if paper is None:
+        then = "" if as_of is None else f" as of {as_of}"
         raise PaperNotFound(
-            f"No paper {paper_id!r} in this library (snapshot {data['snapshot']}): "
+            f"No paper {paper_id!r} in this library (snapshot {data['snapshot']}){then}: "
             "try a title match or another id of the paper."
         )
     return paper
 
 
-def papers(ids: Sequence[str], fields: Sequence[str] | None) -> list[Call[list[Paper | None]]]:
+def papers(
+    ids: Sequence[str], as_of: str | None, fields: Sequence[str] | None
+) -> list[Call[list[Paper | None]]]:
     """Many papers in one request; no ids need none."""
     wanted = check_fields(fields)
     checked = check_ids(ids, "ids") or ()
@@ -179,7 +196,7 @@ def papers(ids: Sequence[str], fields: Sequence[str] | None) -> list[Call[list[P
         pairs = zip(checked, data["results"], strict=True)
         return [None if found is None else Paper.from_dict(found) for _, found in pairs]
 
-    body = _json({"ids": list(checked), **_fields(wanted)})
+    body = _json({"ids": list(checked), **_as_of(as_of), **_fields(wanted)})
     return [Call("POST", "/v1/papers/batch", read, body=body)] if checked else []
 
 
@@ -188,15 +205,16 @@ def edges(
     direction: Literal["citations", "references"],
     limit: int,
     offset: int,
-    sort: str,
+    sort: CitationSort | None,
     filters: Filters,
     fields: Sequence[str] | None,
 ) -> Call[CitationsResponse]:
     """A page of a paper's citations or references."""
     check_page(limit, offset)
-    check_sort(sort)
+    check_sort(sort, filters.as_of)
     wanted = check_fields(fields)
-    content = {"limit": limit, "offset": offset, "sort": sort, **_filters(filters), **_fields(wanted)}
+    sorted_by = {} if sort is None else {"sort": sort}
+    content = {"limit": limit, "offset": offset, **sorted_by, **_filters(filters), **_fields(wanted)}
     path = f"{_paper_path(paper_id)}/{direction}"
     return Call("GET", path, lambda data: CitationsResponse.from_dict(data, wanted), _query_string(content))
 
@@ -252,11 +270,16 @@ def _fields(wanted: tuple[str, ...]) -> dict[str, Any]:
     return {} if wanted == PAPER_FIELDS else {"fields": list(wanted)}
 
 
+def _as_of(as_of: str | None) -> dict[str, Any]:
+    as_of_day(as_of)  # refuses here what is no date, with the server's own sentence
+    return {} if as_of is None else {"as_of": as_of}
+
+
 def _filters(filters: Filters) -> dict[str, Any]:
     content = {"from": filters.from_, "to": filters.to, "min_citations": filters.min_citations}
     lists = {"category": filters.category, "venue": filters.venue, "exclude": filters.exclude}
     given: dict[str, Any] = {name: value for name, value in content.items() if value is not None}
-    given |= {name: list(values) for name, values in lists.items() if values}
+    given |= {name: list(values) for name, values in lists.items() if values} | _as_of(filters.as_of)
     return given if filters.within is None else given | {"within": list(filters.within)}
 
 

@@ -17,7 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.evaluation import evaluation
-from scholarbase.cli.options import library_option, need_library, open_source, where_options
+from scholarbase.cli.options import as_of_option, library_option, need_library, open_source, where_options
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models import CITATION_SORTS, ENGINES, MODES
 from scholarbase.settings import Settings, load_settings
@@ -197,6 +197,7 @@ def _print(answer: Any, as_json: bool, show: Callable[[Any], None]) -> None:
 @click.option("--min-citations", type=int, help="The fewest citations.")
 @click.option("--exclude", multiple=True, help="The id of a paper to leave out; may be repeated.")
 @click.option("--within", multiple=True, help="The id of a paper to choose from; may be repeated.")
+@as_of_option
 @click.option("--exact", is_flag=True, help="No approximation, and exact totals.")
 @click.option("--explain", is_flag=True, help="What each leg says of each result.")
 @click.option("--partial", is_flag=True, help="Answer from the legs that work when one fails.")
@@ -215,12 +216,14 @@ def search(settings: Settings, /, q: str, **options: Any) -> None:
 @main.command()
 @click.argument("title")
 @click.option("--limit", default=5, show_default=True, help="How many matches.")
+@as_of_option
 @where_options
 @click.pass_obj
 def title(
     settings: Settings,
     title: str,
     limit: int,
+    as_of: str | None,
     library: Path | None,
     url: str | None,
     encoder: str | None,
@@ -228,16 +231,18 @@ def title(
 ) -> None:
     """Find the paper with TITLE, or with titles like it."""
     with open_source(settings, library, url, encoder, default_encoder="none") as source:
-        _print(source.match_title(title, limit=limit), as_json, _shown("show_titles"))
+        _print(source.match_title(title, limit=limit, as_of=as_of), as_json, _shown("show_titles"))
 
 
 @main.command()
 @click.argument("paper_id")
+@as_of_option
 @where_options
 @click.pass_obj
 def paper(
     settings: Settings,
     paper_id: str,
+    as_of: str | None,
     library: Path | None,
     url: str | None,
     encoder: str | None,
@@ -245,7 +250,7 @@ def paper(
 ) -> None:
     """Show the paper that PAPER_ID names: an arXiv id, DOI, CorpusId, link, ..."""
     with open_source(settings, library, url, encoder, default_encoder="none") as source:
-        _print(source.paper(paper_id), as_json, _shown("show_paper"))
+        _print(source.paper(paper_id, as_of=as_of), as_json, _shown("show_paper"))
 
 
 def _edges(direction: str) -> None:
@@ -256,12 +261,11 @@ def _edges(direction: str) -> None:
     @click.option(
         "--sort",
         type=click.Choice(CITATION_SORTS),
-        default="-citation_count",
-        show_default=True,
-        help="In which order.",
+        help="In which order; -citation_count when left out, with --as-of -date.",
     )
     @click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD.")
     @click.option("--to", help="Latest date.")
+    @as_of_option
     @where_options
     @click.pass_obj
     def command(settings: Settings, /, paper_id: str, **options: Any) -> None:

@@ -26,6 +26,12 @@ def library_option(command: F) -> F:
     )(command)
 
 
+def as_of_option(command: F) -> F:
+    return click.option(
+        "--as-of", help="As if asked then, YYYY-MM or YYYY-MM-DD: later papers do not exist."
+    )(command)
+
+
 def where_options(command: F) -> F:
     """Where a question goes: a library here, or a server."""
     for option in (

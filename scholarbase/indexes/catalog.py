@@ -41,6 +41,8 @@ _COLUMNS: Final = {
     "url": "p.url",
 }
 """The SQL that gives each field of a paper. ``id`` takes three columns; it always comes first."""
+_LATER: Final = ("citation_count", "reference_count")
+"""Fields that go on changing after a paper is out."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
 
 
@@ -122,24 +124,46 @@ class Catalog:
         with self.connection() as connection:
             return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
 
-    def papers(self, ids: Sequence[int], fields: Sequence[str]) -> list[Paper]:
-        """The papers of these catalogue ids, in their order, with the fields asked for.
+    def existing(self, ids: Sequence[int], day: int) -> set[int]:
+        """Those of the papers that are certainly of the day ``yyyymmdd`` or before."""
+        with self.connection() as connection:
+            rows = connection.execute(
+                """
+                SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
+                WHERE p.last_day <= ?
+                """,
+                (orjson.dumps(list(ids)).decode(), day),
+            ).fetchall()
+        return {row[0] for row in rows}
+
+    def any_by(self, day: int) -> int | None:
+        """The last day of some paper that is certainly of the day ``yyyymmdd`` or before; None where there is none."""
+        with self.connection() as connection:
+            row = connection.execute(
+                "SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", (day,)
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
+        """The papers of these catalogue ids, in their order, with the fields asked for; without ``counts`` those of
+        citations and references are not told.
 
         Raises:
             LibraryCorrupt: an id has no row, so an index and the catalogue disagree.
         """
-        return self._made(paper_of, ids, fields)
+        return self._made(paper_of, ids, selection_of(tuple(fields), counts))
 
-    def papers_json(self, ids: Sequence[int], fields: Sequence[str]) -> list[PaperJson]:
+    def papers_json(
+        self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True
+    ) -> list[PaperJson]:
         """What ``to_dict`` gives of the same papers, in a third of the time. Raises as ``papers``."""
-        return self._made(paper_json_of, ids, fields)
+        return self._made(paper_json_of, ids, selection_of(tuple(fields), counts))
 
     def _made(
-        self, make: Callable[[Sequence[Any], Selection], P], ids: Sequence[int], fields: Sequence[str]
+        self, make: Callable[[Sequence[Any], Selection], P], ids: Sequence[int], selection: Selection
     ) -> list[P]:
         if not ids:
             return []
-        selection = selection_of(tuple(fields))
         # The outer loop goes through the ids, so that the rows come in their order.
         sql = f"""
             SELECT {selection.columns}
@@ -237,10 +261,13 @@ class Selection:
 
 
 @lru_cache(maxsize=256)
-def selection_of(fields: tuple[str, ...]) -> Selection:
-    """The selection of a paper's fields, with or without ``id``, which always comes."""
+def selection_of(fields: tuple[str, ...], counts: bool = True) -> Selection:
+    """The selection of a paper's fields, with or without ``id``, which always comes. Without ``counts`` those of
+    citations and references are NULL: at a point in time nobody knew them."""
     wanted = tuple(name for name in fields if name != "id")
-    columns = ", ".join(("p.id", *(_COLUMNS[name] for name in ("id", *wanted))))
+    columns = ", ".join(
+        ("p.id", *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *wanted)))
+    )
     return Selection(columns, _WITH_ABSTRACT if "abstract" in wanted else "", wanted)
 
 

@@ -31,8 +31,8 @@ second."""
 
 _FETCH: Final = 50_000
 """Ids that a statement is given, and rows that are taken from it, at once."""
-_UNCITED: Final = np.iinfo(np.int64).max
-"""Where a paper whose citation count is unknown stands: after all others."""
+_UNKNOWN: Final = np.iinfo(np.int64).max
+"""Where a paper of which what sorts it is unknown stands: after all others."""
 _READING: Final = "The citation edges"
 
 _SORTED_BY: Final = {"citation_count": ("p.citation_count", "0"), "date": ("p.first_day", "p.last_day")}
@@ -245,11 +245,15 @@ def expand(
     filters: ResolvedFilters = NO_FILTERS,
     limit: int = 100,
     offset: int = 0,
+    *,
+    as_of: int | None = None,
 ) -> Expansion:
     """The neighbours of a set of papers, each once and never a seed.
 
     Those that most seeds reach come first, then those that take fewer hops, then the most cited (unknown
-    last), then the lowest id. Filters hold for the neighbours, not for the papers on the way to them.
+    last), then the lowest id. Filters hold for the neighbours, not for the papers on the way to them. ``as_of``, a day
+    ``yyyymmdd``, holds for both: no paper after it is reached or counted, and the newest stand where the most cited
+    would.
 
     Raises:
         InvalidRequest: ``hops`` is not 1 or 2, or the walk takes more than ``MAX_STEPS`` edges.
@@ -259,38 +263,45 @@ def expand(
         raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
     starts = np.unique(np.fromiter(seeds, dtype=np.int64))
     with reading(_READING):
-        near, far = _walk(connection, starts, direction)
+        near, far = _walk(connection, starts, direction, as_of)
         reached_from, reached = near, far
         if hops == 2:
-            middles, onward = _walk(connection, np.unique(far), direction)
+            middles, onward = _walk(connection, np.unique(far), direction, as_of)
             second_from, second = _join(near, far, middles, onward)
             reached_from = np.concatenate([near, second_from])
             reached = np.concatenate([far, second])
         ids, seed_counts = _distinct_counts(reached_from, reached, starts)
         in_one = np.isin(ids, far)
-        passing, cited = _passing(connection, ids, filters)
+        passing, last_key = _passing(
+            connection, ids, filters, "p.citation_count" if as_of is None else "p.first_day"
+        )
     hops_taken = np.where(in_one, 1, 2)
     # The last key counts first.
-    order = np.lexsort((ids[passing], cited[passing], hops_taken[passing], -seed_counts[passing]))
+    order = np.lexsort((ids[passing], last_key[passing], hops_taken[passing], -seed_counts[passing]))
     some = passing[order[offset : offset + limit]]
     columns = (ids[some].tolist(), seed_counts[some].tolist(), hops_taken[some].tolist())
     return Expansion(len(passing), list(map(NeighbourRow, *columns)))
 
 
-def _walk(connection: sqlite3.Connection, starts: Ids, direction: Direction) -> tuple[Ids, Ids]:
-    """All edges that leave these papers in the direction, as two arrays: where from, where to."""
+def _walk(
+    connection: sqlite3.Connection, starts: Ids, direction: Direction, as_of: int | None
+) -> tuple[Ids, Ids]:
+    """All edges that leave these papers in the direction, as two arrays: where from, where to. Those that lead to
+    papers after the day ``as_of`` are none."""
     ways: tuple[Direction, ...] = ("citations", "references") if direction == "both" else (direction,)
     parts: list[Ids] = [np.empty((0, 2), dtype=np.int64)]
     steps = 0
     for way in ways:
         near, far = _ends(way)
+        existing = f"CROSS JOIN papers AS p ON p.id = edges.{far} AND p.last_day <= ?"
         for listed in _lists(starts):
             cursor = connection.execute(
                 f"""
                 SELECT start.value, edges.{far}
                 FROM json_each(?) AS start CROSS JOIN edges ON edges.{near} = start.value
+                {"" if as_of is None else existing}
                 """,
-                (listed,),
+                (listed,) if as_of is None else (listed, as_of),
             )
             # In parts: a list of a million tuples takes ten times the memory of its array.
             while rows := cursor.fetchmany(_FETCH):
@@ -323,25 +334,27 @@ def _distinct_counts(reached_from: Ids, reached: Ids, starts: Ids) -> tuple[Ids,
     return ids, np.bincount(pairs // max(len(starts), 1), minlength=len(ids))
 
 
-def _passing(connection: sqlite3.Connection, ids: Ids, filters: ResolvedFilters) -> tuple[Ids, Ids]:
-    """The places in ``ids``, which ascend, of the papers that pass; and for every place what sorts it, the
-    most cited first: the citation count below zero."""
+def _passing(
+    connection: sqlite3.Connection, ids: Ids, filters: ResolvedFilters, greatest: str
+) -> tuple[Ids, Ids]:
+    """The places in ``ids``, which ascend, of the papers that pass; and for every place what sorts it, that with the
+    greatest value first: the value of the column ``greatest`` below zero."""
     condition, params = filter_sql(filters, "p")
     places: list[Ids] = [np.empty(0, dtype=np.int64)]
-    cited = np.full(len(ids), _UNCITED)
+    order = np.full(len(ids), _UNKNOWN)
     for listed in _lists(ids):
         rows = connection.execute(
             f"""
-            SELECT p.id, ifnull(-p.citation_count, {_UNCITED})
+            SELECT p.id, ifnull(-{greatest}, {_UNKNOWN})
             FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value WHERE {condition}
             """,
             [listed, *params],
         ).fetchall()
         found = np.array(rows, dtype=np.int64).reshape(-1, 2)
         place = np.searchsorted(ids, found[:, 0])
-        cited[place] = found[:, 1]
+        order[place] = found[:, 1]
         places.append(place)
-    return np.concatenate(places), cited
+    return np.concatenate(places), order
 
 
 def _lists(ids: Ids) -> Iterator[str]:

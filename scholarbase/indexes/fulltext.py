@@ -142,9 +142,11 @@ def count(connection: sqlite3.Connection, expression: str, filters: ResolvedFilt
     return int(_read(connection, f"SELECT count(*) {source}", expression, params)[0][0])
 
 
-def matching_ids(connection: sqlite3.Connection, expression: str, limit: int) -> set[int]:
+def matching_ids(
+    connection: sqlite3.Connection, expression: str, limit: int, filters: ResolvedFilters = NO_FILTERS
+) -> set[int]:
     """The ids of the papers that match, or of the ``limit`` with the lowest ids. Raises as :func:`search`."""
-    source, params = _matches(NO_FILTERS)
+    source, params = _matches(filters)
     sql = f"SELECT fulltext.rowid {source} ORDER BY fulltext.rowid LIMIT ?"
     return {row[0] for row in _read(connection, sql, expression, [*params, limit])}
 

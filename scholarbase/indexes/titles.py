@@ -178,19 +178,20 @@ def _candidates(
     If no words tell it from others, any ``_TELLING`` of the titles that share them are taken: the one that is
     meant may be missed, unless it is the same.
     """
-    expression = _rare_words(connection, title)
+    expression = _rare_words(connection, title, condition, params)
     if expression is None:
         return []
-    if not expression.telling:
+    if params:
+        # Telling or not, they are counted among the papers that pass. Those are not ranked: how rare a word is among
+        # all papers, by which BM25 would, says nothing of its rank among these.
         return connection.execute(
             f"""
-            SELECT p.id, p.title
-            FROM (SELECT rowid FROM title_words WHERE title_words MATCH ? LIMIT ?) AS some
-            CROSS JOIN papers AS p ON p.id = some.rowid WHERE {condition}
+            SELECT p.id, p.title FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
+            WHERE title_words MATCH ? AND {condition} LIMIT ?
             """,
-            [expression.text, _TELLING, *params],
+            [expression.text, *params, _TELLING],
         ).fetchall()
-    if not params:  # then the papers' rows are read for the best alone
+    if expression.telling:  # the papers' rows are read for the best alone
         return connection.execute(
             """
             SELECT p.id, p.title FROM (
@@ -200,27 +201,30 @@ def _candidates(
             [expression.text, _CANDIDATES],
         ).fetchall()
     return connection.execute(
-        f"""
-        SELECT p.id, p.title FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
-        WHERE title_words MATCH ? AND {condition}
-        ORDER BY bm25(title_words), p.id LIMIT ?
+        """
+        SELECT p.id, p.title
+        FROM (SELECT rowid FROM title_words WHERE title_words MATCH ? LIMIT ?) AS some
+        CROSS JOIN papers AS p ON p.id = some.rowid
         """,
-        [expression.text, *params, _CANDIDATES],
+        [expression.text, _TELLING],
     ).fetchall()
 
 
-def _rare_words(connection: sqlite3.Connection, title: str) -> _Expression | None:
-    """The titles that share with this one a rare word, or common ones that are rare together.
+def _rare_words(
+    connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
+) -> _Expression | None:
+    """The titles that share with this one a rare word, or common ones that are rare together, among the papers that
+    meet the condition.
 
     All alternatives together match no more than ``_TELLING`` papers, so that ranking them takes milliseconds.
     Where there is no such alternative, it is the one that is rarest.
     """
     each = list(dict.fromkeys(word.casefold() for word in words(title)))[:_LOOKED_UP]
-    known = _counted(connection, [f'"{word}"' for word in each])
+    known = _counted(connection, [f'"{word}"' for word in each], condition, params)
     if not known:
         # Every word is misspelt, or unknown in this form: words that begin alike may do.
         prefixes = [f'"{word[: (len(word) + 1) // 2]}" *' for word in words(title) if len(word) >= 6]
-        known = _counted(connection, prefixes[:_COMBINED])
+        known = _counted(connection, prefixes[:_COMBINED], condition, params)
     if not known:
         return None
     alternatives: list[str] = []
@@ -233,7 +237,8 @@ def _rare_words(connection: sqlite3.Connection, title: str) -> _Expression | Non
     common = (telling or [term for _, term in known])[:_COMBINED]
     rarest = common[0] if common else ""
     for size in range(2, len(common) + 1):
-        together = _counted(connection, [" AND ".join(some) for some in combinations(common, size)])
+        joined = [" AND ".join(some) for some in combinations(common, size)]
+        together = _counted(connection, joined, condition, params)
         if not together:
             break
         rarest = together[0][1]
@@ -251,16 +256,24 @@ def _rare_words(connection: sqlite3.Connection, title: str) -> _Expression | Non
     return _Expression(rarest, telling=False)
 
 
-def _counted(connection: sqlite3.Connection, expressions: list[str]) -> list[tuple[int, str]]:
+def _counted(
+    connection: sqlite3.Connection, expressions: list[str], condition: str, params: list[int | str]
+) -> list[tuple[int, str]]:
     """The expressions that some title matches, the rarest first, each with how many do."""
-    counted = [(_frequency(connection, text), place, text) for place, text in enumerate(expressions)]
+    counted = [
+        (_frequency(connection, text, condition, params), place, text)
+        for place, text in enumerate(expressions)
+    ]
     return [(papers, text) for papers, _, text in sorted(counted) if papers]
 
 
-def _frequency(connection: sqlite3.Connection, expression: str) -> int:
+def _frequency(
+    connection: sqlite3.Connection, expression: str, condition: str, params: list[int | str]
+) -> int:
     """How many titles match, with words as FTS5 stems them; counting stops where it is common."""
+    join = f"CROSS JOIN papers AS p ON p.id = title_words.rowid AND {condition}" if params else ""
     row = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM title_words WHERE title_words MATCH ? LIMIT ?)",
-        (expression, _COUNTED),
+        f"SELECT count(*) FROM (SELECT 1 FROM title_words {join} WHERE title_words MATCH ? LIMIT ?)",
+        (*params, expression, _COUNTED),
     ).fetchone()
     return int(row[0])

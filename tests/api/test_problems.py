@@ -242,6 +242,7 @@ IDS = (
     | ODD
 )
 DATES = st.sampled_from(["1993", "1993-02", "1993-02-22", "0000", "9999-12-31", "1993-02-30"]) | ODD
+AS_OF = st.sampled_from(["1993", "1993-02", "1900-01", "1993-02-22", "9999-12-31"]) | ODD
 FILTERS: dict[str, Any] = {
     "from": DATES,
     "to": DATES,
@@ -250,6 +251,7 @@ FILTERS: dict[str, Any] = {
     "min_citations": NUMBERS,
     "exclude": st.lists(IDS, max_size=2),
     "within": st.lists(IDS, max_size=2),
+    "as_of": AS_OF,
 }
 PAGE: dict[str, Any] = {
     "limit": NUMBERS,
@@ -271,10 +273,10 @@ BODIES: dict[str, st.SearchStrategy[Any]] = {
         {"searches": st.lists(st.fixed_dictionaries({"q": ODD}, optional=SEARCH), max_size=2)}
     ),
     "/v1/title-match/batch": st.fixed_dictionaries(
-        {"titles": st.lists(ODD, max_size=2)}, optional={"min_score": st.floats() | NUMBERS, **PAGE}
+        {"titles": st.lists(ODD, max_size=2)}, optional={"min_score": st.floats() | NUMBERS, "as_of": AS_OF, **PAGE}
     ),
     "/v1/papers/batch": st.fixed_dictionaries(
-        {"ids": st.lists(IDS, max_size=3)}, optional={"fields": PAGE["fields"]}
+        {"ids": st.lists(IDS, max_size=3)}, optional={"fields": PAGE["fields"], "as_of": AS_OF}
     ),
     "/v1/expand": st.fixed_dictionaries(
         {"seeds": st.lists(IDS, max_size=2)},
@@ -283,9 +285,9 @@ BODIES: dict[str, st.SearchStrategy[Any]] = {
 }
 URLS: dict[str, st.SearchStrategy[Any]] = {
     "/v1/search": st.fixed_dictionaries({"q": ODD}, optional=SEARCH),
-    "/v1/title-match": st.fixed_dictionaries({"title": ODD}, optional={"min_score": st.floats(), **PAGE}),
+    "/v1/title-match": st.fixed_dictionaries({"title": ODD}, optional={"min_score": st.floats(), "as_of": AS_OF, **PAGE}),
     "/v1/papers/CorpusId:1014899/citations": st.fixed_dictionaries(
-        {}, optional={"sort": st.sampled_from(["date", "x"]), "from": DATES, "to": DATES, **PAGE}
+        {}, optional={"sort": st.sampled_from(["date", "x"]), "from": DATES, "to": DATES, "as_of": AS_OF, **PAGE}
     ),
 }
 BOUNDED = settings(

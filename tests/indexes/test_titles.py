@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,24 @@ def test_a_missing_index_is_an_error_and_no_empty_list(catalog: sqlite3.Connecti
     catalog.execute("DROP TABLE title_words")
     with pytest.raises(LibraryCorrupt, match="The titles cannot be read"):
         titles.match(catalog, "Atention", 5)
+
+
+def test_a_filter_holds_before_every_cut(tmp_path: Path) -> None:
+    """Words are rare or common, and candidates are taken, among the papers that pass: what others there are changes
+    nothing."""
+    few = {number: f"Spectral gaps of random lattices part {number:04}" for number in range(5001, 5161)}
+    many = {number: f"Spectral gaps of random lattices volume {number:04}" for number in range(1, 5001)}
+    passing = ResolvedFilters(min_citations=1)
+    asked = "Spectral gaps of random latices part 5077"
+    found = []
+    for name, held in (("few", few), ("all", many | few)):
+        with closing(open_for_building(tmp_path / name)) as connection:
+            connection.executemany(
+                "INSERT INTO papers(id, title, title_hash, citation_count) VALUES (?, ?, ?, ?)",
+                [(i, title, titles.title_hash(title), int(i in few)) for i, title in held.items()],
+            )
+            fulltext.index_range(connection, 1, 10_000)
+            found.append(titles.match(connection, asked, 100, filters=passing))
+    assert found[0] == found[1]
+    assert len(found[0]) == 100
+    assert found[0][0].id == 5077

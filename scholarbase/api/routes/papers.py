@@ -39,7 +39,7 @@ PaperId = Annotated[
 def papers(library: OpenLibrary, body: PaperBatchBody) -> Response:
     """Many papers, in order; `null` stands in the place of one that the library does not hold."""
     wanted = check_fields(body.fields)
-    found = library.papers(body.ids, fields=wanted)
+    found = library.papers(body.ids, as_of=body.as_of, fields=wanted)
     results = [None if paper is None else paper.to_dict(wanted) for paper in found]
     return answer({"snapshot": library.snapshot_id, "results": results})
 
@@ -57,7 +57,7 @@ async def citations(
     """The papers of this library that cite the paper. `total` counts what paging returns."""
     return await answered(
         lambda: library.citations(paper_id, **_arguments(parameters)).to_dict(),
-        brief=library.has_few_edges(paper_id, "citations"),
+        brief=library.has_few_edges(paper_id, "citations", as_of=parameters.as_of),
     )
 
 
@@ -73,7 +73,7 @@ async def references(
     """The papers of this library that the paper cites. `total` counts what paging returns."""
     return await answered(
         lambda: library.references(paper_id, **_arguments(parameters)).to_dict(),
-        brief=library.has_few_edges(paper_id, "references"),
+        brief=library.has_few_edges(paper_id, "references", as_of=parameters.as_of),
     )
 
 
@@ -88,7 +88,7 @@ async def paper(
 ) -> Response:
     """The paper that an id names, in any of its forms."""
     wanted = check_fields(separated(parameters.fields))
-    found = library.paper(paper_id, fields=wanted)
+    found = library.paper(paper_id, as_of=parameters.as_of, fields=wanted)
     return answer({"snapshot": library.snapshot_id, **found.to_dict(wanted)})
 
 

@@ -23,12 +23,13 @@ async def match_title(library: OpenLibrary, parameters: Annotated[TitleParameter
     """The papers with this title (score 1), then those with titles like it. No such paper is an empty list."""
     p = parameters
     # In a thread it would give the interpreter away at each of hundreds of rows, and wait for it as often: half a
-    # second beside ten busy clients, for 4 ms of work. Many matches, or poor ones, are more work than that.
+    # second beside ten busy clients, for 4 ms of work. Many matches, or poor ones, are more work than that, and so is
+    # counting words among the papers of a time.
     return await answered(
         lambda: library.match_title(
-            p.title, limit=p.limit, min_score=p.min_score, fields=separated(p.fields)
+            p.title, limit=p.limit, min_score=p.min_score, as_of=p.as_of, fields=separated(p.fields)
         ).to_dict(),
-        brief=p.limit <= BRIEF_MATCHES and p.min_score >= MIN_TITLE_SCORE,
+        brief=p.limit <= BRIEF_MATCHES and p.min_score >= MIN_TITLE_SCORE and p.as_of is None,
     )
 
 
@@ -37,5 +38,5 @@ async def match_title(library: OpenLibrary, parameters: Annotated[TitleParameter
 )
 def match_titles(library: OpenLibrary, body: TitleBatchBody) -> Response:
     """Many titles, answered in order: a list of matches for each, empty where there is none."""
-    found = library.match_titles(body.titles, limit=body.limit, min_score=body.min_score, fields=body.fields)
+    found = library.match_titles(**body.model_dump())
     return answer({"snapshot": library.snapshot_id, "results": [f.to_dict()["results"] for f in found]})
