@@ -5,6 +5,12 @@
     │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
     │   └── NothingLeft       ... or leaves nothing of this library that could match
     ├── PaperNotFound         a well-formed id that this library does not hold
+    ├── ToolNotFound          no tool of that name
+    ├── SessionError          what agents did
+    │   ├── SessionNotFound   no session of that name
+    │   ├── SessionExists     ... or there is one already
+    │   ├── BudgetExhausted   the session has been asked for all that it may be
+    │   └── ReplayDiffers     a recorded session gives something else on this library
     ├── LibraryError          what lies on disk
     │   ├── LibraryNotFound   no library there
     │   ├── LibraryExists     a library, or something else, is in the way
@@ -80,6 +86,55 @@ class PaperNotFound(ScholarBaseError):
     exit_code = 4
     slug = "paper-not-found"
     title = "Paper not found"
+
+
+class ToolNotFound(ScholarBaseError):
+    """There is no tool of that name."""
+
+    status = 404
+    exit_code = 4
+    slug = "tool-not-found"
+    title = "Tool not found"
+
+
+class SessionError(ScholarBaseError):
+    """Something is wrong with a session."""
+
+    status = 400
+    exit_code = 15
+    slug = "session"
+    title = "Session refused"
+
+
+class SessionNotFound(SessionError):
+    """There is no session of that name."""
+
+    status = 404
+    slug = "session-not-found"
+    title = "Session not found"
+
+
+class SessionExists(SessionError):
+    """There is a session of that name already."""
+
+    status = 409
+    slug = "session-exists"
+    title = "Session exists"
+
+
+class BudgetExhausted(SessionError):
+    """The session has been asked for all that its limits allow."""
+
+    status = 403
+    slug = "budget-exhausted"
+    title = "Budget exhausted"
+
+
+class ReplayDiffers(SessionError):
+    """A recorded session, run again, gives something else."""
+
+    slug = "replay-differs"
+    title = "Replay differs"
 
 
 class LibraryError(ScholarBaseError):

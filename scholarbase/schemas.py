@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from scholarbase.errors import InvalidRequest
 from scholarbase.models import (
     MAX_BATCH,
     MAX_LIMIT,
@@ -101,7 +102,39 @@ MinScore = Annotated[
 ]
 
 
-class SearchParameters(BaseModel):
+ExcludeSeen = Annotated[
+    bool,
+    Field(
+        description="Leave out every paper that this session has been given already. Needs a session.",
+        examples=[True],
+    ),
+]
+
+
+def check_unseen(exclude_seen: bool) -> None:
+    """Raises InvalidRequest: what a session has been given is to be left out, and there is no session."""
+    if exclude_seen:
+        raise InvalidRequest(
+            "exclude_seen leaves out what a session has been given, and this call names none: name one in the header "
+            "X-ScholarBase-Session."
+        )
+
+
+class AnswerOptions(BaseModel):
+    """How an answer is given."""
+
+    max_tokens: int | None = Field(
+        None,
+        description="How many tokens the answer may take, by an estimate: whole papers are kept in rank order, "
+        "abstracts cut at a sentence, and the answer says what was left out.",
+        examples=[4000],
+    )
+    format: Literal["json", "text"] = Field(
+        "json", description="JSON, or a text that reads well without it.", examples=["json"]
+    )
+
+
+class Search(BaseModel):
     """A search."""
 
     model_config = _CONFIG
@@ -145,19 +178,32 @@ class SearchParameters(BaseModel):
         examples=[False],
     )
 
+    exclude_seen: ExcludeSeen = False
+
     def to_request(self) -> SearchRequest:
         """Raises InvalidRequest: a value that cannot be right."""
-        return search_request(**self.model_dump())
+        check_unseen(self.exclude_seen)
+        return search_request(**self.model_dump(exclude={"exclude_seen", "max_tokens", "format"}))
+
+
+class SearchParameters(Search, AnswerOptions):
+    """A search."""
 
 
 class SearchBody(SearchParameters):
     model_config = _STRICT
 
 
-class SearchBatchBody(BaseModel):
+class OneSearch(Search):
+    """A search among others."""
+
     model_config = _STRICT
 
-    searches: list[SearchBody] = Field(
+
+class SearchBatchBody(AnswerOptions):
+    model_config = _STRICT
+
+    searches: list[OneSearch] = Field(
         description=f"The searches, at most {MAX_BATCH}.",
         min_length=1,
         max_length=MAX_BATCH,
@@ -165,7 +211,7 @@ class SearchBatchBody(BaseModel):
     )
 
 
-class TitleParameters(BaseModel):
+class TitleParameters(AnswerOptions):
     """A title to match."""
 
     model_config = _CONFIG
@@ -180,7 +226,7 @@ class TitleParameters(BaseModel):
     fields: FieldNames = None
 
 
-class TitleBatchBody(BaseModel):
+class TitleBatchBody(AnswerOptions):
     model_config = _STRICT
 
     titles: list[str] = Field(
@@ -195,26 +241,31 @@ class TitleBatchBody(BaseModel):
     fields: FieldNames = None
 
 
-class PaperParameters(BaseModel):
+class PaperParameters(AnswerOptions):
     model_config = _CONFIG
 
     as_of: AsOf = None
     fields: FieldNames = None
 
 
-class PaperBatchBody(BaseModel):
+class PaperBatchBody(AnswerOptions):
     model_config = _STRICT
 
     ids: list[str] = Field(
-        description="Ids of any form; an unknown one is answered by `null` in its place.",
+        description="Ids of any form.",
         min_length=1,
         examples=[[EXAMPLE_ID, "CorpusId:1000001"]],
+    )
+    missing: Literal["null", "error"] = Field(
+        "null",
+        description="What an unknown id gets: `null` in its place, or a 404 for all.",
+        examples=["null"],
     )
     as_of: AsOf = None
     fields: FieldNames = None
 
 
-class EdgeParameters(BaseModel):
+class EdgeParameters(AnswerOptions):
     """A page of citations or references."""
 
     model_config = _CONFIG
@@ -233,7 +284,15 @@ class EdgeParameters(BaseModel):
     fields: FieldNames = None
 
 
-class ExpandBody(BaseModel):
+class EdgeBody(EdgeParameters):
+    """A page of a paper's citations or references, all in one."""
+
+    model_config = _STRICT
+
+    paper_id: str = Field(description="An id of any form.", examples=[EXAMPLE_ID])
+
+
+class ExpandBody(AnswerOptions):
     model_config = _STRICT
 
     seeds: list[str] = Field(
@@ -258,6 +317,70 @@ class ExpandBody(BaseModel):
     exclude: Exclude = []
     within: Within = None
     as_of: AsOf = None
+    exclude_seen: ExcludeSeen = False
+
+
+class SessionLimits(BaseModel):
+    """How much a session may ask; what is left out is without limit."""
+
+    model_config = _STRICT
+
+    calls: int | None = Field(None, description="Calls of any kind.", examples=[60])
+    expansions: int | None = Field(None, description="Calls along citations.", examples=[20])
+    candidates: int | None = Field(
+        None, description="Different papers that search and expansion calls give.", examples=[2000]
+    )
+    tokens: int | None = Field(None, description="Tokens of answers, by an estimate.", examples=[100000])
+
+
+class SessionBody(BaseModel):
+    model_config = _STRICT
+
+    session: str | None = Field(
+        None, description="Its name; one is made when left out.", examples=["agent-7.question-12"]
+    )
+    query_id: str | None = Field(
+        None, description="Which question of a query set it is for.", examples=["AutoScholarQuery_dev_110"]
+    )
+    query: str | None = Field(None, description="The question.", examples=[EXAMPLE_QUESTION])
+    as_of: AsOf = None
+    limits: SessionLimits | None = Field(None, description="Without any when left out.")
+
+
+class SessionAnswerBody(BaseModel):
+    model_config = _STRICT
+
+    ids: list[str] = Field(
+        description="The agent's own answer, best first, by ids of any form.", examples=[[EXAMPLE_ID]]
+    )
+
+
+class ReportBody(BaseModel):
+    model_config = _STRICT
+
+    answers: list[str] = Field(
+        description="The papers that answer the question, by ids of any form.", examples=[[EXAMPLE_ID]]
+    )
+
+
+def sentence(error: Any) -> str:
+    """What pydantic found first, as a sentence that names the value. ``loc`` begins with what it is about: ``query``,
+    ``path``, ``body`` or ``argument``."""
+    where, *path = (str(part) for part in error["loc"])
+    name = ".".join(path) or where
+    kind, value = error["type"], error.get("input")
+    what = {"body": "key", "argument": "argument"}.get(where, "parameter")
+    if kind == "json_invalid":
+        return f"The body is no JSON: {error['ctx']['error']}. Send a JSON object."
+    if not path and kind in ("model_attributes_type", "dict_type"):
+        return "The body is no JSON object: send one, with the header Content-Type: application/json."
+    if kind == "extra_forbidden":
+        return f"Unknown {what} {name!r}: see /docs for those of this call."
+    if kind == "missing":
+        return f"The {what} {name!r} is missing." if path else "The body is missing: send a JSON object."
+    shown = {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
+    shown = shown if len(shown) <= 200 else shown[:200] + "..."
+    return f"{name} is {shown}: {error['msg'][:1].lower()}{error['msg'][1:]}."
 
 
 # -- answers --------------------------------------------------------------------------------------------
@@ -399,6 +522,57 @@ class SnapshotAnswer(BaseModel):
     snapshot: Snapshot
     ranking: RankingAnswer = Field(description="What decides rankings besides the snapshot: settings.")
     manifest: dict[str, Any] = Field(description="What the library holds, and from what it was made.")
+
+
+class ToolsAnswer(BaseModel):
+    snapshot: Snapshot
+    tools: list[dict[str, Any]] = Field(description="A function schema each, in the form asked for.")
+
+
+class OneSessionAnswer(BaseModel):
+    session: str
+    query_id: str = Field(description="The session's name where it was told none.")
+    query: str | None
+    as_of: str | None
+    limits: dict[str, int] = Field(description="The limits that there are.")
+    opened: str = Field(description="RFC 3339.")
+
+
+class ListedSessionAnswer(OneSessionAnswer):
+    calls: int
+    used: str = Field(description="When it was last called.")
+    lost: int = Field(description="Calls that could not be written down.")
+
+
+class SessionsAnswer(BaseModel):
+    results: list[ListedSessionAnswer]
+
+
+class RecordedAnswer(BaseModel):
+    session: str
+    call: int = Field(description="The number of the call.")
+
+
+class ReportAnswer(BaseModel):
+    """What a session cost and found; docs/trajectories.md says what each figure is."""
+
+    session: str
+    query_id: str
+    calls: int
+    rounds: int
+    search_calls: int
+    expand_calls: int
+    inspect_calls: int
+    failed_calls: int
+    candidates: int
+    recall: float | None = Field(description="Over all answers; null where none were given.")
+    recall_100: float | None
+    recall_100_per_100: float | None
+    seconds: float | None
+    tokens: int | None
+    recall_after: list[float] | None = Field(description="Recall after each call.")
+    answers: int
+    answers_absent: list[str] = Field(description="Answers that the library does not hold.")
 
 
 class ProblemAnswer(BaseModel):

@@ -42,6 +42,15 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
 
+    sessions: str | None = Field(
+        None,
+        description="The folder where sessions are recorded, or none; scholarbase in the user's folder for state "
+        "($XDG_STATE_HOME, or ~/.local/state) when unset.",
+    )
+    session_days: float | None = Field(
+        30.0, gt=0, description="Sessions not used for so many days are deleted."
+    )
+
     encoder: str | None = Field(
         None,
         description="The query encoder: a name, a path or a URL; what the library was built with when unset.",
@@ -110,6 +119,14 @@ class Settings(BaseSettings):
                 "give one of them more"
             )
         return value
+
+    @property
+    def sessions_folder(self) -> Path | None:
+        """Where sessions are recorded; None where none are to be."""
+        if self.sessions is None:
+            state = os.environ.get("XDG_STATE_HOME")
+            return (Path(state) if state else Path.home() / ".local" / "state") / "scholarbase"
+        return None if self.sessions == "none" else Path(self.sessions)
 
     @property
     def ranking(self) -> dict[str, Any]:

@@ -36,7 +36,11 @@ MAY: dict[str, set[str]] = {
     "wire": {*BASE, "remote"},
     "client": {*BASE, "remote", "wire"},
     "display": {*BASE, "manifest"},
-    "api": {*BASE, "encoders", "indexes", "library", "logs", "manifest", "schemas", "sessions", "sizing", "prose", "tools"},
+    "api": {
+        *BASE,
+        *("encoders", "indexes", "keys", "library", "logs", "manifest", "remote", "schemas", "sessions", "sizing"),
+        *("prose", "tools"),
+    },
     "evaluation": {*BASE, "client", "library", "manifest", "indexes", "progress"},
     "cli": {"*"},
 }

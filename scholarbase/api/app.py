@@ -11,13 +11,22 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
 
 from scholarbase import __version__
 from scholarbase.api import problems
 from scholarbase.api.middleware import Requests
+from scholarbase.api.mcp import over_http
 from scholarbase.api.routes import about, expand, papers, search, titles
+from scholarbase.api.routes import sessions as session_routes
+from scholarbase.api.routes import tools as tool_routes
 from scholarbase.library import Library
+from scholarbase.sessions.store import SessionStore
+from scholarbase.settings import Settings
+
+MAX_ARGUMENTS = 8 * 1024 * 1024
 
 DESCRIPTION = """
 A local, reproducible scholarly search server. Every answer names its `snapshot`: the same request on the same
@@ -26,12 +35,21 @@ A failure is a problem document (RFC 9457) with a sentence; an empty list always
 """
 
 
-def create_app(library: Library, *, on_close: Callable[[], None] | None = None) -> FastAPI:
-    """The application that serves ``library``. ``on_close`` is called when it shuts down."""
+def create_app(
+    library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
+) -> FastAPI:
+    """The application that serves ``library``, by its own settings where none are given. ``on_close`` is called when it
+    shuts down."""
+    settings = settings or library.settings
+    folder = settings.sessions_folder
+    sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with tools.run():
+            yield
+        if sessions is not None:
+            sessions.close()
         if on_close is not None:
             on_close()
 
@@ -43,14 +61,17 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         redirect_slashes=False,
-        openapi_tags=[{"name": name} for name in ("search", "titles", "papers", "about")],
+        openapi_tags=[{"name": name} for name in ("search", "titles", "papers", "tools", "sessions", "about")],
     )
     registry = CollectorRegistry()
     app.state.library = library.for_sending()
+    app.state.sessions = sessions
+    tools = over_http(app.state, max_bytes=MAX_ARGUMENTS)
+    app.router.routes.append(Route("/mcp", StreamableHTTPASGIApp(tools), include_in_schema=False))
     app.state.scraped = _scraped(registry)
     # Routes are tried one after the other, so those come first whose answers take least, and the documentation last.
     # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.
-    ours = (papers, titles, search, expand, about)
+    ours = (papers, titles, search, expand, tool_routes, session_routes, about)
     app.router.routes[:0] = [route for module in ours for route in module.router.routes]
     problems.install(app)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]

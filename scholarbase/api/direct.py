@@ -11,11 +11,13 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
+from scholarbase.api.exchange import names_session, within_session
 from scholarbase.api.strict import check_parameters, known_parameters
 
 
 class DirectRoute(APIRoute):
-    """A route that hands its endpoint the library, the paper id of the path and the parameters of the URL.
+    """A route that hands its endpoint the request, the library, the paper id of the path and the parameters of the URL,
+    and keeps what belongs to a session.
 
     FastAPI works out anew for each call what an endpoint takes and where that stands, which was a third of the time
     of a look-up. A call with something wrong in it goes FastAPI's way after all, so that it says what is wrong. So do
@@ -23,6 +25,16 @@ class DirectRoute(APIRoute):
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = self._answer()
+
+        async def handle(request: Request) -> Response:
+            if names_session(request.scope):
+                return await within_session(request, self.name, answer)
+            return await answer(request)
+
+        return handle
+
+    def _answer(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         thorough = super().get_route_handler()
         endpoint, model = self.endpoint, self._model()
         takes_paper = "paper_id" in self.param_convertors
@@ -37,7 +49,7 @@ class DirectRoute(APIRoute):
                 return await thorough(request)
             if takes_paper:
                 given["paper_id"] = request.path_params["paper_id"]
-            answer: Response = await endpoint(library=request.app.state.library, **given)
+            answer: Response = await endpoint(request=request, library=request.app.state.library, **given)
             return answer
 
         return direct

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, ScholarBaseError
+from scholarbase.schemas import sentence
 
 log = logging.getLogger("scholarbase.api")
 
@@ -55,27 +56,7 @@ def _ours(request: Request, error: Exception) -> Response:
 
 def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(400, InvalidRequest.slug, InvalidRequest.title, _sentence(error.errors()[0]))
-
-
-def _sentence(error: Any) -> str:
-    """What pydantic found first, as a sentence that names the value."""
-    where, *path = (str(part) for part in error["loc"])
-    name = ".".join(path) or where
-    kind, value = error["type"], error.get("input")
-    if kind == "json_invalid":
-        return f"The body is no JSON: {error['ctx']['error']}. Send a JSON object."
-    if not path and kind in ("model_attributes_type", "dict_type"):
-        return "The body is no JSON object: send one, with the header Content-Type: application/json."
-    if kind == "extra_forbidden":
-        what = "key" if where == "body" else "parameter"
-        return f"Unknown {what} {name!r}: see /docs for those of this call."
-    if kind == "missing":
-        what = "key" if where == "body" else "parameter"
-        return f"The {what} {name!r} is missing." if path else "The body is missing: send a JSON object."
-    shown = {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
-    shown = shown if len(shown) <= 200 else shown[:200] + "..."
-    return f"{name} is {shown}: {error['msg'][:1].lower()}{error['msg'][1:]}."
+    return problem(400, InvalidRequest.slug, InvalidRequest.title, sentence(error.errors()[0]))
 
 
 def _http(request: Request, error: Exception) -> Response:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from fastapi import Request
 from starlette.responses import Response
 
-from scholarbase.api.answers import answer
+from scholarbase.api.exchange import respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.schemas import ExpandAnswer, ExpandBody
+from scholarbase.tools.definitions import run_expand, tool_named
 
 router = resource("/v1/expand", "papers")
+TOOL = tool_named("expand_papers")
 
 
 @router.post(
     "", response_model=None, responses={200: {"model": ExpandAnswer}}, summary="Neighbours of a set of papers"
 )
-def expand(library: OpenLibrary, body: ExpandBody) -> Response:
+async def expand(request: Request, library: OpenLibrary, body: ExpandBody) -> Response:
     """Each paper that the seeds reach within one or two hops, once, with how many seeds reach it; those that
     most of them reach come first. Filters hold for the neighbours."""
-    return answer(library.expand(**body.model_dump()).to_dict())
+    return await respond(
+        request,
+        library,
+        TOOL.name,
+        body,
+        lambda asked: run_expand(library, asked),
+        calls=lambda: [TOOL.given(body)],
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from scholarbase.api.answers import answer, answered
+from scholarbase.api.exchange import respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.schemas import (
     EXAMPLE_ID,
     CitationsAnswer,
+    EdgeBody,
     EdgeParameters,
     OnePaperAnswer,
     PaperBatchAnswer,
@@ -19,9 +20,12 @@ from scholarbase.schemas import (
     PaperParameters,
 )
 from scholarbase.api.strict import separated
+from scholarbase.library import Library
 from scholarbase.models import check_fields
+from scholarbase.tools.definitions import Tool, run_papers, tool_named
 
 router = resource("/v1/papers", "papers")
+READ, CITATIONS, REFERENCES = map(tool_named, ("get_papers", "get_citations", "get_references"))
 
 PaperId = Annotated[
     str,
@@ -36,12 +40,16 @@ PaperId = Annotated[
 @router.post(
     "/batch", response_model=None, responses={200: {"model": PaperBatchAnswer}}, summary="Look up many papers"
 )
-def papers(library: OpenLibrary, body: PaperBatchBody) -> Response:
+async def papers(request: Request, library: OpenLibrary, body: PaperBatchBody) -> Response:
     """Many papers, in order; `null` stands in the place of one that the library does not hold."""
-    wanted = check_fields(body.fields)
-    found = library.papers(body.ids, as_of=body.as_of, fields=wanted)
-    results = [None if paper is None else paper.to_dict(wanted) for paper in found]
-    return answer({"snapshot": library.snapshot_id, "results": results})
+    return await respond(
+        request,
+        library,
+        READ.name,
+        body,
+        lambda asked: run_papers(library, asked),
+        calls=lambda: [READ.given(body)],
+    )
 
 
 # An id may hold slashes (hep-th/9901001, a DOI, a link), so these stand before the look-up, which takes them all.
@@ -52,13 +60,13 @@ def papers(library: OpenLibrary, body: PaperBatchBody) -> Response:
     summary="Papers that cite a paper",
 )
 async def citations(
-    library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]
+    request: Request,
+    library: OpenLibrary,
+    paper_id: PaperId,
+    parameters: Annotated[EdgeParameters, Query()],
 ) -> Response:
     """The papers of this library that cite the paper. `total` counts what paging returns."""
-    return await answered(
-        lambda: library.citations(paper_id, **_arguments(parameters)).to_dict(),
-        brief=library.has_few_edges(paper_id, "citations", as_of=parameters.as_of),
-    )
+    return await _edges(request, library, CITATIONS, paper_id, parameters)
 
 
 @router.get(
@@ -68,13 +76,13 @@ async def citations(
     summary="Papers that a paper cites",
 )
 async def references(
-    library: OpenLibrary, paper_id: PaperId, parameters: Annotated[EdgeParameters, Query()]
+    request: Request,
+    library: OpenLibrary,
+    paper_id: PaperId,
+    parameters: Annotated[EdgeParameters, Query()],
 ) -> Response:
     """The papers of this library that the paper cites. `total` counts what paging returns."""
-    return await answered(
-        lambda: library.references(paper_id, **_arguments(parameters)).to_dict(),
-        brief=library.has_few_edges(paper_id, "references", as_of=parameters.as_of),
-    )
+    return await _edges(request, library, REFERENCES, paper_id, parameters)
 
 
 @router.get(
@@ -84,13 +92,35 @@ async def references(
     summary="Look up a paper",
 )
 async def paper(
-    library: OpenLibrary, paper_id: PaperId, parameters: Annotated[PaperParameters, Query()]
+    request: Request,
+    library: OpenLibrary,
+    paper_id: PaperId,
+    parameters: Annotated[PaperParameters, Query()],
 ) -> Response:
     """The paper that an id names, in any of its forms."""
     wanted = check_fields(separated(parameters.fields))
-    found = library.paper(paper_id, as_of=parameters.as_of, fields=wanted)
-    return answer({"snapshot": library.snapshot_id, **found.to_dict(wanted)})
+
+    def run(asked: PaperParameters) -> dict[str, Any]:
+        found = library.paper(paper_id, as_of=asked.as_of, fields=wanted)
+        return {"snapshot": library.snapshot_id, **found.to_dict(wanted)}
+
+    def calls() -> list[dict[str, Any]]:
+        given = parameters.model_copy(update={"fields": separated(parameters.fields)})
+        return [READ.given(given, ids=[paper_id], missing="error")]
+
+    return await respond(request, library, READ.name, parameters, run, calls=calls)
 
 
-def _arguments(parameters: EdgeParameters) -> dict[str, Any]:
-    return {**vars(parameters), "fields": separated(parameters.fields)}
+async def _edges(
+    request: Request, library: Library, tool: Tool, paper_id: str, parameters: EdgeParameters
+) -> Response:
+    given = {**vars(parameters), "paper_id": paper_id, "fields": separated(parameters.fields)}
+    asked = EdgeBody.model_construct(**given)
+    return await respond(
+        request,
+        library,
+        tool.name,
+        asked,
+        lambda edges: tool.run(library, edges),
+        calls=lambda: [tool.given(asked)],
+    )

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from starlette.responses import Response
 
-from scholarbase.api.answers import answer, answered
+from scholarbase.api.exchange import respond
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
 from scholarbase.api.strict import separated
-from scholarbase.models import MIN_TITLE_SCORE
-
-BRIEF_MATCHES: Final = 10
+from scholarbase.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
+from scholarbase.tools.definitions import run_titles, tool_named
 
 router = resource("/v1/title-match", "titles")
+TOOL = tool_named("match_titles")
 
 
 @router.get("", response_model=None, responses={200: {"model": TitlesAnswer}}, summary="Match a title")
-async def match_title(library: OpenLibrary, parameters: Annotated[TitleParameters, Query()]) -> Response:
+async def match_title(
+    request: Request, library: OpenLibrary, parameters: Annotated[TitleParameters, Query()]
+) -> Response:
     """The papers with this title (score 1), then those with titles like it. No such paper is an empty list."""
-    p = parameters
-    # In a thread it would give the interpreter away at each of hundreds of rows, and wait for it as often: half a
-    # second beside ten busy clients, for 4 ms of work. Many matches, or poor ones, are more work than that, and so is
-    # counting words among the papers of a time.
-    return await answered(
-        lambda: library.match_title(
-            p.title, limit=p.limit, min_score=p.min_score, as_of=p.as_of, fields=separated(p.fields)
-        ).to_dict(),
-        brief=p.limit <= BRIEF_MATCHES and p.min_score >= MIN_TITLE_SCORE and p.as_of is None,
+    given = parameters.model_copy(update={"fields": separated(parameters.fields)})
+
+    def run(asked: TitleParameters) -> dict[str, Any]:
+        return library.match_title(
+            asked.title, limit=asked.limit, min_score=asked.min_score, as_of=asked.as_of, fields=asked.fields
+        ).to_dict()
+
+    return await respond(
+        request, library, TOOL.name, given, run, calls=lambda: [TOOL.given(given, titles=[given.title])]
     )
 
 
 @router.post(
     "/batch", response_model=None, responses={200: {"model": TitlesBatchAnswer}}, summary="Match many titles"
 )
-def match_titles(library: OpenLibrary, body: TitleBatchBody) -> Response:
+async def match_titles(request: Request, library: OpenLibrary, body: TitleBatchBody) -> Response:
     """Many titles, answered in order: a list of matches for each, empty where there is none."""
-    found = library.match_titles(**body.model_dump())
-    return answer({"snapshot": library.snapshot_id, "results": [f.to_dict()["results"] for f in found]})
+    return await respond(
+        request,
+        library,
+        TOOL.name,
+        body,
+        lambda asked: run_titles(library, asked),
+        calls=lambda: [TOOL.given(body)],
+    )

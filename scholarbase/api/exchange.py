@@ -1,0 +1,311 @@
+"""Calls that belong to a session, or ask for an answer of a size: from a request to its answer and its record."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Scope
+
+from scholarbase.api.answers import answered
+from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.library import Library
+from scholarbase.models import MIN_TITLE_SCORE, Direction
+from scholarbase.schemas import (
+    EdgeBody,
+    PaperBatchBody,
+    PaperParameters,
+    SearchParameters,
+    TitleParameters,
+    sentence,
+)
+from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
+from scholarbase.sessions.session import Session, check_number, check_session_id
+from scholarbase.sessions.store import SessionStore
+from scholarbase.tools.answering import Answer, make_answer
+from scholarbase.tools.definitions import tool_named
+
+log = logging.getLogger("scholarbase.sessions")
+
+SESSION: Final = "X-ScholarBase-Session"
+PARENT: Final = "X-ScholarBase-Parent"
+ROUND: Final = "X-ScholarBase-Round"
+CALL: Final = "X-ScholarBase-Call"
+BUDGET: Final = "X-ScholarBase-Budget"
+
+_EXCHANGE: Final = "scholarbase.exchange"
+_SESSION_KEY: Final = SESSION.lower().encode()
+BRIEF_IDS: Final = 20
+BRIEF_MATCHES: Final = 10
+
+
+# -- which session ------------------------------------------------------------------------------------------
+
+
+def store_of(state: Any) -> SessionStore:
+    """The server's sessions.
+
+    Raises:
+        InvalidRequest: it keeps none.
+    """
+    store: SessionStore | None = state.sessions
+    if store is None:
+        raise InvalidRequest(
+            "This server keeps no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS naming a folder."
+        )
+    return store
+
+
+def owner_of(scope: Scope) -> str:
+    """The id of the key that a request came with; empty where no keys are in force."""
+    key = scope.get("scholarbase.key")
+    return key.id if key is not None else ""
+
+
+async def session_named(state: Any, scope: Scope, name: object) -> Session:
+    """The session of a call; one that is new opens.
+
+    Raises:
+        InvalidRequest: it is no name of one, or another key's.
+    """
+    store, session_id, owner = store_of(state), check_session_id(name), owner_of(scope)
+    known = store.known(session_id, owner)
+    return known or await waited(store.find(session_id, owner))
+
+
+async def waited(future: Future[Any]) -> Any:
+    """What the store gives, or its error."""
+    return await asyncio.wait_for(asyncio.wrap_future(future), BUDGET_SECONDS)
+
+
+async def recording_of(
+    state: Any, scope: Scope, tool: str, told: Mapping[str, Any], *, count: int = 1
+) -> Recording | None:
+    """The record that a call is to have, None where it names no session. ``told`` has ``session``, ``parent`` and
+    ``round``, as headers or MCP's metadata say them.
+
+    Raises:
+        InvalidRequest: one of them cannot be right.
+    """
+    if told.get("session") is None:
+        for name in ("parent", "round"):
+            if told.get(name) is not None:
+                raise InvalidRequest(f"A {name} is told of a call without a session: name the session too.")
+        return None
+    session = await session_named(state, scope, told["session"])
+    return Recording(
+        store_of(state),
+        session,
+        tool,
+        state.library.snapshot_id,
+        check_number(told.get("parent"), "parent"),
+        check_number(told.get("round"), "round"),
+        count,
+    )
+
+
+def told_by(headers: Headers) -> dict[str, str | None]:
+    """What a request's headers say of its session."""
+    return {"session": headers.get(SESSION), "parent": headers.get(PARENT), "round": headers.get(ROUND)}
+
+
+def names_session(scope: Scope) -> bool:
+    """Whether a request's headers name a session."""
+    return any(key == _SESSION_KEY for key, _ in scope["headers"])
+
+
+# -- an answer ----------------------------------------------------------------------------------------------
+
+
+async def make(
+    library: Library,
+    tool: str,
+    request: Any,
+    run: Callable[[Any], dict[str, Any]],
+    recording: Recording | None,
+    *,
+    compact: bool,
+) -> Answer:
+    """The answer to a call, made here and now where that is brief, else in a thread.
+
+    Raises:
+        BudgetExhausted: its session has nothing left. Whatever the library raises.
+    """
+    seen = _asks_for_seen(request)
+    if recording is not None and recording.needs_standing(seen):
+        recording.standing = await waited(recording.begin(seen))
+    if request.max_tokens is None and not seen and is_brief(library, tool, request):
+        return make_answer(request, run, recording, compact=compact)
+    return await run_in_threadpool(lambda: make_answer(request, run, recording, compact=compact))
+
+
+def _asks_for_seen(request: Any) -> bool:
+    searches = getattr(request, "searches", None)
+    if searches is not None:
+        return any(search.exclude_seen for search in searches)
+    return bool(getattr(request, "exclude_seen", False))
+
+
+def is_brief(library: Library, tool: str, request: Any) -> bool:
+    """Whether the answer takes so little that it is made on the event loop; :func:`answered` says why."""
+    if isinstance(request, SearchParameters):
+        return library.is_brief(request.to_request())
+    if isinstance(request, EdgeBody):
+        direction: Direction = "citations" if tool == "get_citations" else "references"
+        return library.has_few_edges(request.paper_id, direction, as_of=request.as_of)
+    if isinstance(request, PaperBatchBody):
+        return len(request.ids) <= BRIEF_IDS
+    if isinstance(request, TitleParameters):
+        # In a thread it would give the interpreter away at each of hundreds of rows, and wait for it as often: half a
+        # second beside ten busy clients, for 4 ms of work. Many matches, or poor ones, are more work than that, and so
+        # is counting words among the papers of a time.
+        few = request.limit <= BRIEF_MATCHES and request.min_score >= MIN_TITLE_SCORE
+        return few and request.as_of is None
+    return isinstance(request, PaperParameters)
+
+
+async def recorded(
+    recording: Recording, calls: Sequence[Mapping[str, Any]], answer: Answer
+) -> dict[str, str]:
+    """Keep the calls that an answer answers; the headers that say so."""
+    given = zip(calls, answer.given, strict=True)
+    headers = _numbered(await written(recording.finish(list(given))))
+    if answer.left:
+        headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in answer.left.items())
+    return headers
+
+
+async def failed(recording: Recording, arguments: Mapping[str, Any], error: Exception) -> None:
+    """Keep a call that failed."""
+    if isinstance(error, RequestValidationError):
+        error = InvalidRequest(sentence(error.errors()[0]))
+    elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
+        error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
+    await written([recording.fail(arguments, error)])
+
+
+async def written(calls: Sequence[Future[int]]) -> list[int]:
+    """The numbers of calls that are being recorded; none where the disk is slower than an answer may wait."""
+    try:
+        async with asyncio.timeout(WRITE_SECONDS):
+            return [await asyncio.wrap_future(call) for call in calls]
+    except TimeoutError:
+        log.warning("A call is not yet recorded: its answer goes out without waiting.")
+    except ScholarBaseError as error:
+        log.error("A call cannot be recorded: %s", error)
+    return []
+
+
+def _numbered(numbers: Sequence[int]) -> dict[str, str]:
+    if not numbers:
+        return {}
+    first, last = numbers[0], numbers[-1]
+    return {CALL: str(first) if first == last else f"{first}-{last}"}
+
+
+# -- the native routes --------------------------------------------------------------------------------------
+
+_TOOLS: Final = {
+    "search": "search_papers",
+    "search_by_body": "search_papers",
+    "search_batch": "search_papers",
+    "match_title": "match_titles",
+    "match_titles": "match_titles",
+    "paper": "get_papers",
+    "papers": "get_papers",
+    "citations": "get_citations",
+    "references": "get_references",
+    "expand": "expand_papers",
+}
+"""Route to the tool that it is, by the route's name."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request of a session, from before its parameters are read."""
+
+    recording: Recording
+
+
+async def within_session(
+    request: Request, route: str, answer: Callable[[Request], Any]
+) -> Response:
+    """Answer a request that names a session, and keep it also where it fails."""
+    scope = request.scope
+    tool = request.path_params["name"] if route == "call_tool" else _TOOLS.get(route)
+    if tool is None:
+        response: Response = await answer(request)
+        return response
+    tool_named(tool)
+    recording = await recording_of(request.app.state, scope, tool, told_by(request.headers))
+    assert recording is not None
+    scope[_EXCHANGE] = Exchange(recording)
+    try:
+        response = await answer(request)
+    except Exception as error:
+        await failed(recording, await _raw_arguments(request), error)
+        raise
+    return response
+
+
+async def _raw_arguments(request: Request) -> dict[str, Any]:
+    """What a request that could not be answered asked for, as it was sent."""
+    arguments: dict[str, Any] = dict(request.query_params.multi_items())
+    if "paper_id" in request.path_params:
+        arguments["paper_id"] = request.path_params["paper_id"]
+    body = await request.body()
+    if body:
+        try:
+            content = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            content = body[:1000].decode("utf-8", "backslashreplace")
+        arguments |= content if isinstance(content, dict) else {"body": content}
+    return arguments
+
+
+async def respond(
+    request: Request,
+    library: Library,
+    tool: str,
+    parameters: Any,
+    run: Callable[[Any], dict[str, Any]],
+    *,
+    calls: Callable[[], Sequence[Mapping[str, Any]]],
+    compact: bool = False,
+) -> Response:
+    """The response to a native call, or a tool's.
+
+    Args:
+        parameters: what it asks for, with ``max_tokens`` and ``format``.
+        run: gives the JSON of the answer.
+        calls: gives the tool's arguments by which the call, or each of a batch, is kept.
+    """
+    exchange: Exchange | None = request.scope.get(_EXCHANGE)
+    if exchange is None and not compact and parameters.max_tokens is None and parameters.format == "json":
+        brief = is_brief(library, tool, parameters)
+        return await answered(lambda: run(parameters), brief=brief)
+    recording = exchange.recording if exchange is not None else None
+    if recording is not None:
+        kept = calls()
+        recording.count = len(kept)
+    answer = await make(library, tool, parameters, run, recording, compact=compact)
+    headers = await recorded(recording, kept, answer) if recording is not None else None
+    media_type = "text/plain; charset=utf-8" if answer.is_text else "application/json"
+    return Response(answer.body, media_type=media_type, headers=headers)
+
+
+def is_plain(request: Request, parameters: BaseModel) -> bool:
+    """Whether a call has neither a session nor a size nor another format: it then takes the shortest way."""
+    options: Any = parameters
+    return _EXCHANGE not in request.scope and options.max_tokens is None and options.format == "json"

@@ -1,0 +1,169 @@
+"""``/v1/sessions``: what agents did, as trajectories and as figures."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import Path, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from scholarbase.api.answers import answer
+from scholarbase.api.exchange import owner_of, store_of, waited
+from scholarbase.api.routes import OpenLibrary, resource
+from scholarbase.errors import SessionNotFound
+from scholarbase.identifiers import parse
+from scholarbase.library import Library
+from scholarbase.models import check_ids
+from scholarbase.schemas import (
+    OneSessionAnswer,
+    RecordedAnswer,
+    ReportAnswer,
+    ReportBody,
+    SessionAnswerBody,
+    SessionBody,
+    SessionsAnswer,
+)
+from scholarbase.sessions.report import calls_of, report
+from scholarbase.sessions.session import CallRecord, Limits, Session, now
+from scholarbase.sessions.store import SessionFacts, SessionStore
+
+router = resource("/v1/sessions", "sessions")
+
+SessionName = Annotated[str, Path(description="The session's name.", examples=["agent-7.question-12"])]
+
+
+@router.post(
+    "",
+    response_model=None,
+    status_code=201,
+    responses={201: {"model": OneSessionAnswer}},
+    summary="Open a session",
+)
+async def open_session(request: Request, body: SessionBody) -> Response:
+    """Open a session with a question, a cut-off date or limits. A session without any of these needs no opening: the
+    first call with the header `X-ScholarBase-Session` opens it."""
+    session = Session(
+        body.session if body.session is not None else secrets.token_hex(8),
+        query_id=body.query_id or "",
+        query=body.query,
+        as_of=body.as_of,
+        limits=Limits(**body.limits.model_dump()) if body.limits is not None else Limits(),
+        owner=owner_of(request.scope),
+    )
+    opened: Session = await waited(store_of(request.app.state).open(session))
+    made = answer(opened.to_dict())
+    made.status_code = 201
+    return made
+
+
+@router.get("", response_model=None, responses={200: {"model": SessionsAnswer}}, summary="List sessions")
+def list_sessions(request: Request) -> Response:
+    """The sessions that your key opened, the last used first; an admin's key sees all."""
+    owner = None if _sees_all(request) else owner_of(request.scope)
+    facts = store_of(request.app.state).sessions(owner)
+    return answer({"results": [described(one) for one in facts]})
+
+
+@router.get(
+    "/{name}",
+    response_model=None,
+    responses={200: {"content": {"application/jsonl": {}}, "description": "One JSON object a line, one line a call."}},
+    summary="A session's trajectory",
+)
+def trajectory(request: Request, name: SessionName) -> Response:
+    """Every call of the session, in the form that evaluation reads (docs/trajectories.md)."""
+    store, _ = _visible(request, name)
+
+    def lines() -> Iterator[bytes]:
+        for line in store.lines(name):
+            yield line + b"\n"
+
+    return StreamingResponse(lines(), media_type="application/jsonl")
+
+
+@router.get(
+    "/{name}/report",
+    response_model=None,
+    responses={200: {"model": ReportAnswer}},
+    summary="What a session cost",
+)
+def session_report(request: Request, library: OpenLibrary, name: SessionName) -> Response:
+    """Rounds, calls, candidates, seconds and tokens."""
+    return _reported(request, library, name, None)
+
+
+@router.post(
+    "/{name}/report",
+    response_model=None,
+    responses={200: {"model": ReportAnswer}},
+    summary="What a session cost and found",
+)
+def judged_report(request: Request, library: OpenLibrary, name: SessionName, body: ReportBody) -> Response:
+    """The same, with recall over the answers given: after each call, in all, at 100, and for each 100 candidates."""
+    return _reported(request, library, name, body.answers)
+
+
+@router.post(
+    "/{name}/answer",
+    response_model=None,
+    responses={200: {"model": RecordedAnswer}},
+    summary="Record the agent's answer",
+)
+async def record_answer(
+    request: Request, library: OpenLibrary, name: SessionName, body: SessionAnswerBody
+) -> Response:
+    """The agent's own last word, which ranks before what its calls have shown."""
+    store, facts = await run_in_threadpool(_visible, request, name)
+    ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
+    call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id)
+    number = await waited(store.record(facts.session, call))
+    return answer({"session": name, "call": number})
+
+
+@router.delete("/{name}", response_model=None, status_code=204, summary="Delete a session")
+async def delete_session(request: Request, name: SessionName) -> Response:
+    """Delete the session and its calls."""
+    store, _ = await run_in_threadpool(_visible, request, name)
+    await waited(store.delete(name))
+    return Response(status_code=204)
+
+
+def described(facts: SessionFacts) -> dict[str, Any]:
+    """A session as a list shows it."""
+    return {**facts.session.to_dict(), "calls": facts.calls, "used": facts.used, "lost": facts.lost}
+
+
+def _sees_all(request: Request) -> bool:
+    key = request.scope.get("scholarbase.key")
+    return key is None or key.role == "admin"
+
+
+def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
+    """Raises SessionNotFound: there is none of this name, or another key opened it."""
+    store = store_of(request.app.state)
+    facts = store.session(name)
+    if not _sees_all(request) and facts.session.owner != owner_of(request.scope):
+        raise SessionNotFound(f"There is no session {name!r} of your key: see GET /v1/sessions for those there are.")
+    return store, facts
+
+
+def _reported(request: Request, library: Library, name: str, answers: list[str] | None) -> Response:
+    store, facts = _visible(request, name)
+    calls = calls_of(store.lines(name))
+    held = None if answers is None else library_ids(library, answers)
+    return answer(report(name, facts.session.query_id, calls, held).to_dict())
+
+
+def library_ids(library: Library, answers: list[str]) -> dict[str, str | None]:
+    """Each answer by its canonical form, and the library's id of it, None where it holds none.
+
+    Raises:
+        InvalidRequest: one of them has no form of an id.
+    """
+    forms = [str(parse(given)) for given in check_ids(answers, "answers") or ()]
+    found = library.papers(forms, fields=("id",)) if forms else []
+    ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in found]
+    return dict(zip(forms, ids, strict=True))

@@ -1,0 +1,80 @@
+"""What a session cost and, where the answers to its question are given, what it found: after each call, and in all.
+
+The figures are those of :mod:`scholarbase.evaluation.efficiency`, which ScholarQuest (arXiv:2606.20235) reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from scholarbase.evaluation.efficiency import QueryEfficiency, figures, recall_after_each
+from scholarbase.evaluation.runs import Call
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """``figures`` as for a query of an evaluation; ``recall_after`` has the recall over all answers after each call,
+    None where no answers were given; ``answers_absent`` are answers that the library does not hold."""
+
+    session: str
+    figures: QueryEfficiency
+    recall_after: tuple[float, ...] | None
+    answers: tuple[str, ...]
+    answers_absent: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        named = asdict(self.figures)
+        del named["query_id"]
+        return {
+            "session": self.session,
+            "query_id": self.figures.query_id,
+            "calls": sum(named[f"{kind}_calls"] or 0 for kind in ("search", "expand", "inspect")),
+            **named,
+            "recall_after": None if self.recall_after is None else list(self.recall_after),
+            "answers": len(self.answers),
+            "answers_absent": list(self.answers_absent),
+        }
+
+
+def calls_of(lines: Iterable[bytes]) -> list[Call]:
+    """The calls of a recorded trajectory."""
+    return [_call(orjson.loads(line)) for line in lines]
+
+
+def _call(row: Mapping[str, Any]) -> Call:
+    return Call(
+        query_id=row["query_id"],
+        call=row["call"],
+        tool=row["tool"],
+        kind=row["kind"],
+        arguments=row["arguments"],
+        ids=tuple(row["ids"]),
+        round=row["round"],
+        parent=row.get("parent"),
+        seconds=row.get("seconds"),
+        tokens=row.get("tokens"),
+        error=row.get("error"),
+    )
+
+
+def report(
+    session: str, query_id: str, calls: Sequence[Call], answers: Mapping[str, str | None] | None = None
+) -> SessionReport:
+    """The report of a session's calls.
+
+    Args:
+        answers: each answer as it was given, to the library's id for it, None where it holds none. An answer that the
+            library lacks counts as one that was not found.
+    """
+    relevant = frozenset(held or given for given, held in (answers or {}).items())
+    return SessionReport(
+        session=session,
+        figures=figures(query_id, calls, relevant),
+        recall_after=None if not relevant else tuple(recall_after_each(calls, relevant)),
+        answers=tuple(sorted(relevant)),
+        answers_absent=tuple(given for given, held in (answers or {}).items() if held is None),
+    )

@@ -1,0 +1,120 @@
+"""A call's answer: the request as its session changes it, the library's answer, cut to a size and written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+
+from scholarbase.prose import as_text, compact_authors
+from scholarbase.sessions.recording import Given, Recording, given
+from scholarbase.sizing import check_max_tokens, estimate_tokens, fit
+
+BUDGET_TOKENS: Final = 60
+"""What the ``budget`` of an answer takes at most, kept free where an answer is cut to a size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``content`` is the answer's JSON and ``body`` what is sent, JSON or text; ``given`` has the papers of each call
+    that it answers (one, or those of a batch); ``left`` what the session's budgets leave."""
+
+    content: dict[str, Any]
+    body: bytes
+    is_text: bool
+    given: Sequence[Given]
+    left: Mapping[str, int] = field(default_factory=dict)
+
+
+def apply_session(request: BaseModel, recording: Recording | None) -> BaseModel:
+    """The request with what its session says of it.
+
+    Raises:
+        InvalidRequest: it asks for what its session does not allow.
+    """
+    if recording is None:
+        return request
+    searches = getattr(request, "searches", None)
+    if searches is not None:
+        return request.model_copy(update={"searches": [apply_session(s, recording) for s in searches]})
+    changes = recording.changes({**vars(request)})
+    return request.model_copy(update=changes) if changes else request
+
+
+def make_answer(
+    request: BaseModel,
+    run: Callable[[Any], dict[str, Any]],
+    recording: Recording | None = None,
+    *,
+    compact: bool = False,
+) -> Answer:
+    """Run a request and write its answer.
+
+    Args:
+        run: gives the JSON of a request's answer.
+        recording: the call as its session knows it, with its standing.
+        compact: give authors in one line also where no size is asked for.
+
+    Raises:
+        InvalidRequest: the size cannot be, or holds no answer at all. Whatever ``run`` raises.
+    """
+    size: int | None = getattr(request, "max_tokens", None)
+    is_text = getattr(request, "format", "json") == "text"
+    offset: int = getattr(request, "offset", 0)
+    if size is not None:
+        check_max_tokens(size)
+    content = run(apply_session(request, recording))
+    limited = recording is not None and bool(recording.session.limits)
+    if size is not None and limited:
+        size -= BUDGET_TOKENS
+    # The answer to several searches is one call each, and each has its even share.
+    parts = content["results"] if _is_batch(content) else [content]
+    cut = [_cut(part, size and size // len(parts), offset, is_text, compact) for part in parts]
+    content = {**content, "results": cut} if _is_batch(content) else cut[0]
+    body = _written(content, is_text, offset)
+    if len(cut) == 1:
+        papers = [given(cut[0], estimate_tokens(body))]
+    else:
+        papers = [given(part, estimate_tokens(_written(part, is_text, offset))) for part in cut]
+    left: dict[str, int] = {}
+    if recording is not None and limited:
+        left = recording.left(papers)
+        content = {**content, "budget": left}
+        body = _written(content, is_text, offset)
+    return Answer(content, body, is_text, papers, left)
+
+
+def _cut(
+    content: dict[str, Any], size: int | None, offset: int, is_text: bool, compact: bool
+) -> dict[str, Any]:
+    if size is not None:
+        return fit(content, size, offset=offset, text=is_text)
+    return _compact(content) if compact else content
+
+
+def _is_batch(content: Mapping[str, Any]) -> bool:
+    """Whether this is the answer to several searches, each of them a call."""
+    results = content.get("results") or [None]
+    return isinstance(results[0], dict) and "results" in results[0]
+
+
+def _written(content: dict[str, Any], is_text: bool, offset: int) -> bytes:
+    return as_text(content, offset=offset).encode() if is_text else orjson.dumps(content)
+
+
+def _compact(content: Any) -> Any:
+    """The same answer with each paper's authors in one line."""
+    if isinstance(content, list):
+        return [_compact(item) for item in content]
+    if not isinstance(content, dict):
+        return content
+    made = dict(content)
+    if "authors" in made:
+        made["authors"] = compact_authors(made["authors"])
+    for key in ("results", "paper"):
+        if key in made:
+            made[key] = _compact(made[key])
+    return made

@@ -1,0 +1,134 @@
+"""The tools for agents written in Python, on a library here or on a server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from scholarbase.client import Client
+from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.library import Library
+from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
+from scholarbase.sessions.session import Session, check_number
+from scholarbase.sessions.store import SessionStore
+from scholarbase.tools.answering import Answer, make_answer
+from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
+
+log = logging.getLogger("scholarbase.tools")
+
+
+class Tools:
+    """The tools, on a library or on a server. Safe to share between threads.
+
+    Args:
+        source: an open library, or a client.
+        session: what the calls are recorded as. On a server its name is all that is needed; on a library, a
+            :class:`Session`, or the name of one in ``store``.
+        store: where the calls on a library are recorded.
+
+    Raises:
+        InvalidRequest: a session on a library without a store, or a store for a server, which has its own.
+    """
+
+    def __init__(
+        self,
+        source: Library | Client,
+        *,
+        session: str | Session | None = None,
+        store: SessionStore | None = None,
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._session: Session | None = None
+        self._name: str | None = session.id if isinstance(session, Session) else session
+        if isinstance(source, Client):
+            if store is not None or isinstance(session, Session):
+                raise InvalidRequest(
+                    "A server keeps its own sessions: open one there (client.open_session), and give its name."
+                )
+        elif session is not None:
+            if store is None:
+                raise InvalidRequest("Calls on a library are recorded in a store: give one, or no session.")
+            opened = store.open(session) if isinstance(session, Session) else store.find(session, "")
+            self._session = opened.result(BUDGET_SECONDS)
+
+    def schemas(self, form: SchemaForm = "openai") -> list[dict[str, Any]]:
+        """The tools as function schemas."""
+        return schemas(form)
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> dict[str, Any] | str:
+        """Call a tool; what it gives is JSON, or a text where ``format`` is ``text``.
+
+        Args:
+            parent: the number of the call that this one follows from; told from its arguments where not given.
+            round: the agent's turn, for calls that are made side by side.
+
+        Raises:
+            ToolNotFound: there is no such tool.
+            InvalidRequest: an argument cannot be right.
+            BudgetExhausted: the session has nothing left.
+            PaperNotFound, and whatever else the library or the client raises.
+        """
+        if isinstance(self._source, Client):
+            return self._source.call_tool(name, arguments, session=self._name, parent=parent, round=round)
+        recording = self._recording(name, parent, round)
+        answer = answered(self._source, name, arguments, recording)
+        return answer.body.decode() if answer.is_text else answer.content
+
+    def _recording(self, name: str, parent: int | None, round_: int | None) -> Recording | None:
+        tool_named(name)
+        if self._session is None or self._store is None or not isinstance(self._source, Library):
+            return None
+        return Recording(
+            self._store,
+            self._session,
+            name,
+            self._source.snapshot_id,
+            check_number(parent, "parent"),
+            check_number(round_, "round"),
+        )
+
+
+def answered(
+    library: Library, name: str, arguments: Mapping[str, Any], recording: Recording | None
+) -> Answer:
+    """Call a tool on a library and record it, waiting for both. Raises as ``Tools.call``."""
+    tool = tool_named(name)
+    try:
+        request = tool.parse(arguments)
+        seen = bool(getattr(request, "exclude_seen", False))
+        if recording is not None and recording.needs_standing(seen):
+            recording.standing = recording.begin(seen).result(BUDGET_SECONDS)
+        answer = make_answer(request, lambda asked: tool.run(library, asked), recording, compact=True)
+    except ScholarBaseError as error:
+        if recording is not None:
+            wait_written([recording.fail(_object(arguments), error)])
+        raise
+    if recording is not None:
+        wait_written(recording.finish([(arguments, answer.given[0])]))
+    return answer
+
+
+def wait_written(calls: Sequence[Future[int]]) -> list[int]:
+    """The numbers of calls that are being recorded; none where the disk is slower than an answer may wait."""
+    try:
+        return [call.result(WRITE_SECONDS) for call in calls]
+    except FutureTimeoutError:
+        log.warning("A call is not yet recorded: it goes on without waiting.")
+    except ScholarBaseError as error:
+        log.error("A call cannot be recorded: %s", error)
+    return []
+
+
+def _object(arguments: Any) -> dict[str, Any]:
+    return dict(arguments) if isinstance(arguments, Mapping) else {"arguments": repr(arguments)}

@@ -1,0 +1,106 @@
+"""A recorded session run again on a library, and where it differs: nowhere, on the snapshot that it was made on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.errors import ScholarBaseError
+from scholarbase.library import Library
+from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
+from scholarbase.sessions.session import Session
+from scholarbase.sessions.store import SessionStore
+from scholarbase.tools.calling import answered
+
+COMPARED: Final = ("ids", "scores", "error")
+SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A call run again: as it was recorded, as it came out now, and the answer's JSON, None where it failed."""
+
+    recorded: Mapping[str, Any]
+    now: Mapping[str, Any]
+    content: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a call comes out otherwise: ``what`` is ids, scores, error or snapshot."""
+
+    call: int
+    tool: str
+    what: str
+    recorded: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"call {self.call} ({self.tool}): {self.what} {_shown(self.recorded, self.now)}"
+
+
+def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterator[Replayed]:
+    """Run a session's calls again, in their order, in a session of its own with the same ``as_of`` and limits.
+
+    Answers that the agent gave are not run: they are passed on as they are.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="scholarbase-replay-") as folder,
+        SessionStore(Path(folder)) as store,
+    ):
+        again = store.open(replace(session, owner="")).result(BUDGET_SECONDS)
+        for line in lines:
+            row: dict[str, Any] = orjson.loads(line)
+            if row["kind"] == "answer":
+                yield Replayed(row, row, None)
+                continue
+            recording = Recording(
+                store, again, row["tool"], library.snapshot_id, row.get("parent"), row.get("round")
+            )
+            arguments = row.get("arguments", {})
+            try:
+                answer = answered(library, row["tool"], arguments, recording)
+            except ScholarBaseError as error:
+                yield Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
+                continue
+            [found] = answer.given
+            now: dict[str, Any] = {"ids": list(found.ids), "snapshot": library.snapshot_id}
+            if found.scores is not None:
+                now["scores"] = list(found.scores)
+            yield Replayed(row, now, answer.content)
+
+
+def differences(replayed: Iterable[Replayed]) -> list[Difference]:
+    """What came out otherwise. Of two failures the sentences are not compared, since a native call and a tool may say
+    the same in other words."""
+    found: list[Difference] = []
+    for one in replayed:
+        for what in COMPARED:
+            before, after = one.recorded.get(what), one.now.get(what)
+            if what == "error" and before is not None and after is not None:
+                continue
+            if before != after:
+                row = one.recorded
+                found.append(Difference(row["call"], row["tool"], what, before, after))
+                break
+    return found
+
+
+def _shown(recorded: Any, now: Any) -> str:
+    if isinstance(recorded, list) and isinstance(now, list):
+        pairs = list(zip(recorded, now, strict=False))
+        place = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
+        return (
+            f"differ from place {place + 1}: {_some(recorded, place)} were recorded, {_some(now, place)} came now "
+            f"({len(recorded)} and {len(now)} in all)"
+        )
+    return f"was {recorded!r} and is {now!r}"
+
+
+def _some(values: Sequence[Any], place: int) -> str:
+    return repr(list(values[place : place + SHOWN])) if place < len(values) else "none"
