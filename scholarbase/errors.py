@@ -2,8 +2,12 @@
 
     ScholarBaseError
     ├── InvalidRequest        the request cannot be right, whatever the library holds
-    │   └── UnsupportedMode   ... or not on this library: it has no vectors of that kind
+    │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
+    │   └── BodyTooLarge      ... or not in one piece: its body is larger than the server takes
     ├── PaperNotFound         a well-formed id that this library does not hold
+    ├── Unauthorized          the server asks for a key, and got none that it knows
+    ├── Forbidden             the key may not do this
+    ├── RateLimited           the key has asked too much within a minute
     ├── LibraryError          what lies on disk
     │   ├── LibraryNotFound   no library there
     │   ├── LibraryExists     a library, or something else, is in the way
@@ -65,6 +69,14 @@ class UnsupportedMode(InvalidRequest):
     title = "Unsupported mode"
 
 
+class BodyTooLarge(InvalidRequest):
+    """The request's body is larger than the server takes."""
+
+    status = 413
+    slug = "body-too-large"
+    title = "Body too large"
+
+
 class PaperNotFound(ScholarBaseError):
     """A well-formed id that this library does not hold."""
 
@@ -72,6 +84,33 @@ class PaperNotFound(ScholarBaseError):
     exit_code = 4
     slug = "paper-not-found"
     title = "Paper not found"
+
+
+class Unauthorized(ScholarBaseError):
+    """The server asks for a key, and the request has none, or one that it does not know."""
+
+    status = 401
+    exit_code = 14
+    slug = "unauthorized"
+    title = "Unauthorized"
+
+
+class Forbidden(ScholarBaseError):
+    """The request's key may not do this."""
+
+    status = 403
+    exit_code = 14
+    slug = "forbidden"
+    title = "Forbidden"
+
+
+class RateLimited(ScholarBaseError):
+    """The request's key has asked too much within a minute."""
+
+    status = 429
+    exit_code = 14
+    slug = "rate-limited"
+    title = "Rate limited"
 
 
 class LibraryError(ScholarBaseError):
