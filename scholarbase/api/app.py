@@ -14,10 +14,11 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
 
 from scholarbase import __version__
-from scholarbase.api import problems
+from scholarbase.api import guard, problems
 from scholarbase.api.middleware import Requests
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.library import Library
+from scholarbase.settings import Settings, load_settings
 
 DESCRIPTION = """
 A local, reproducible scholarly search server. Every answer names its `snapshot`: the same request on the same
@@ -26,8 +27,11 @@ A failure is a problem document (RFC 9457) with a sentence; an empty list always
 """
 
 
-def create_app(library: Library, *, on_close: Callable[[], None] | None = None) -> FastAPI:
-    """The application that serves ``library``. ``on_close`` is called when it shuts down."""
+def create_app(
+    library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
+) -> FastAPI:
+    """The application that serves ``library``. ``on_close`` is called when it shuts down; ``settings`` say who may
+    ask it, those of the environment where they are left out."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -55,6 +59,7 @@ def create_app(library: Library, *, on_close: Callable[[], None] | None = None) 
     problems.install(app)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
+    guard.install(app, settings or load_settings())
     app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
     return app
 
@@ -72,6 +77,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
                         response["content"] = {problems.MEDIA_TYPE: response["content"]["application/json"]}
         for name in ("HTTPValidationError", "ValidationError"):
             document["components"]["schemas"].pop(name, None)
+        guard.describe(document)
         app.openapi_schema = document
     return app.openapi_schema
 
