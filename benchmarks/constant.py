@@ -20,15 +20,18 @@ from scholarbase.api import server
 from scholarbase.api.answers import answer
 from scholarbase.cli import main
 from scholarbase.library import Library
+from scholarbase.settings import Settings
 
 FOLDER: Final = "BENCHMARK_CONSTANTS"
 PREFIX: Final = "/constant/"
 _create_app = server.create_app
 
 
-def create_app(library: Library, *, on_close: Callable[[], None] | None = None) -> FastAPI:
+def create_app(
+    library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
+) -> FastAPI:
     """The application, with a route for each constant before all others, so that it is found first."""
-    app = _create_app(library, on_close=on_close)
+    app = _create_app(library, on_close=on_close, settings=settings)
     others = list(app.router.routes)
     for file in sorted(Path(os.environ[FOLDER]).iterdir()):
         app.add_api_route(f"{PREFIX}{file.name}", _constant(file.read_bytes()), response_model=None)

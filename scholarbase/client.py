@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -47,6 +48,7 @@ DEFAULT_TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)
 """Seconds: for connecting, and between two bytes of an answer."""
 DEFAULT_RETRIES: Final = 3
 DEFAULT_BACKOFF: Final = 0.5
+_KEY: Final = re.compile(r"[\x21-\x7e]+")
 
 T = TypeVar("T")
 
@@ -61,13 +63,15 @@ class _Base:
         retries: int,
         backoff: float,
         headers: Mapping[str, str] | None,
+        api_key: str | None,
     ) -> None:
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidRequest(f"retries is {retries!r}: it must be a whole number of 0 or more.")
         for name, seconds in (("timeout", timeout), ("backoff", backoff)):
             if not isinstance(seconds, httpx.Timeout) and not seconds > 0:
                 raise InvalidRequest(f"{name} is {seconds!r}: it must be more than 0 seconds.")
-        url = _address(load_settings().url if base_url is None else base_url)
+        settings = load_settings()
+        url = _address(settings.url if base_url is None else base_url)
         # A password in the address goes to the server, and never to a log or a message.
         self._auth = (url.username, url.password) if url.userinfo else None
         self.base_url: Final = str(url.copy_with(userinfo=b""))
@@ -79,6 +83,11 @@ class _Base:
         self._headers = httpx.Headers(
             {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"}
         )
+        if api_key is None and settings.api_key is not None:
+            api_key = settings.api_key.get_secret_value()
+        # A user's name and password stand in the header in which a key would.
+        if api_key and self._auth is None:
+            self._headers["Authorization"] = f"Bearer {_checked_key(api_key)}"
         self._headers.update(headers)
 
     def _request(self, call: wire.Call[Any]) -> dict[str, Any]:
@@ -94,6 +103,16 @@ class _Base:
     def _check_open(self, closed: bool) -> None:
         if closed:
             raise ClientError(f"The client of {self.base_url} is closed: make a new one.")
+
+
+def _checked_key(api_key: str) -> str:
+    """A key that a header can hold. httpx would quote one that it cannot in its message."""
+    if not isinstance(api_key, str) or not _KEY.fullmatch(api_key.strip()):
+        raise InvalidRequest(
+            "The API key has characters that no key has, such as spaces or line breaks: give it as "
+            '"scholarbase key create" printed it.'
+        )
+    return api_key.strip()
 
 
 def _address(base_url: str) -> httpx.URL:
@@ -123,6 +142,8 @@ class Client(_Base):
         backoff: seconds before the second attempt, at most, doubled for each one after it; a server that says
             how long to wait (``Retry-After``) is heeded up to a minute.
         headers: sent with every request.
+        api_key: the key that a shared server asks for; None takes the setting ``SCHOLARBASE_API_KEY``. It is not sent
+            where the address has a user's name and password.
         transport: how requests are sent, where it is not httpx's own way.
 
     Raises:
@@ -142,9 +163,10 @@ class Client(_Base):
         retries: int = DEFAULT_RETRIES,
         backoff: float = DEFAULT_BACKOFF,
         headers: Mapping[str, str] | None = None,
+        api_key: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(base_url, timeout, retries, backoff, headers)
+        super().__init__(base_url, timeout, retries, backoff, headers, api_key)
         self._http = httpx.Client(
             auth=self._auth,
             timeout=timeout,
@@ -381,9 +403,10 @@ class AsyncClient(_Base):
         retries: int = DEFAULT_RETRIES,
         backoff: float = DEFAULT_BACKOFF,
         headers: Mapping[str, str] | None = None,
+        api_key: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(base_url, timeout, retries, backoff, headers)
+        super().__init__(base_url, timeout, retries, backoff, headers, api_key)
         self._http = httpx.AsyncClient(
             auth=self._auth,
             timeout=timeout,

@@ -3,7 +3,8 @@
     ScholarBaseError
     ├── InvalidRequest        the request cannot be right, whatever the library holds
     │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
-    │   └── NothingLeft       ... or leaves nothing of this library that could match
+    │   ├── NothingLeft       ... or leaves nothing of this library that could match
+    │   └── BodyTooLarge      ... or not in one piece: its body is larger than the server takes
     ├── PaperNotFound         a well-formed id that this library does not hold
     ├── ToolNotFound          no tool of that name
     ├── SessionError          what agents did
@@ -11,6 +12,9 @@
     │   ├── SessionExists     ... or there is one already
     │   ├── BudgetExhausted   the session has been asked for all that it may be
     │   └── ReplayDiffers     a recorded session gives something else on this library
+    ├── Unauthorized          the server asks for a key, and got none that it knows
+    ├── Forbidden             the key may not do this
+    ├── RateLimited           the key has asked too much within a minute
     ├── LibraryError          what lies on disk
     │   ├── LibraryNotFound   no library there
     │   ├── LibraryExists     a library, or something else, is in the way
@@ -79,6 +83,14 @@ class NothingLeft(InvalidRequest):
     title = "Nothing left"
 
 
+class BodyTooLarge(InvalidRequest):
+    """The request's body is larger than the server takes."""
+
+    status = 413
+    slug = "body-too-large"
+    title = "Body too large"
+
+
 class PaperNotFound(ScholarBaseError):
     """A well-formed id that this library does not hold."""
 
@@ -135,6 +147,33 @@ class ReplayDiffers(SessionError):
 
     slug = "replay-differs"
     title = "Replay differs"
+
+
+class Unauthorized(ScholarBaseError):
+    """The server asks for a key, and the request has none, or one that it does not know."""
+
+    status = 401
+    exit_code = 14
+    slug = "unauthorized"
+    title = "Unauthorized"
+
+
+class Forbidden(ScholarBaseError):
+    """The request's key may not do this."""
+
+    status = 403
+    exit_code = 14
+    slug = "forbidden"
+    title = "Forbidden"
+
+
+class RateLimited(ScholarBaseError):
+    """The request's key has asked too much within a minute."""
+
+    status = 429
+    exit_code = 14
+    slug = "rate-limited"
+    title = "Rate limited"
 
 
 class LibraryError(ScholarBaseError):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 import time
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
 
 
 def retry_after(response: httpx.Response) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -21,6 +22,9 @@ LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """What a fusion weight may be given to: the sparse leg by its engine, and the dense one."""
 
 
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s*A-Z]+")
+
+
 class Settings(BaseSettings):
     """Settings from the environment; what the command line says goes before them.
 
@@ -31,6 +35,7 @@ class Settings(BaseSettings):
 
     library: Path | None = Field(None, description="The library's folder, where a command is not told one.")
     url: str = Field("http://127.0.0.1:8000", description="The server that the client and `--url` speak to.")
+    api_key: SecretStr | None = Field(None, description="The key that the client and `--url` send.")
 
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
     port: int = Field(
@@ -39,6 +44,17 @@ class Settings(BaseSettings):
     workers: int = Field(1, ge=1, le=64, description="Serving processes. They share one query encoder.")
     runtime_dir: Path | None = Field(
         None, description="Where serving processes keep temporary files; the system's own place when unset."
+    )
+    public: bool = Field(
+        False, description="Serve at an address that others may reach although no keys are in force."
+    )
+    keys: Path | None = Field(None, description="The file of the keys of which a request needs one.")
+    rate_limit: int | None = Field(None, ge=1, le=1_000_000, description="Requests a minute for each key.")
+    cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None, description="Origins whose pages may ask, separated by commas; * for all."
+    )
+    max_body_bytes: int = Field(
+        8 * 2**20, ge=1024, le=2**30, description="The largest body of a request, in bytes."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
 
@@ -99,6 +115,11 @@ class Settings(BaseSettings):
     )
     readers: int = Field(8, ge=1, le=256, description="Read-only SQLite connections kept open by a process.")
 
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _read_origins(cls, value: Any) -> Any:
+        return _origins_of(value) if isinstance(value, str) else value
+
     @field_validator("fusion_weights", mode="before")
     @classmethod
     def _read_weights(cls, value: Any) -> Any:
@@ -139,6 +160,18 @@ class Settings(BaseSettings):
         }
 
 
+def _origins_of(text: str) -> tuple[str, ...] | None:
+    """``https://a.org,https://b.org`` to origins, None for an empty text.
+
+    An origin is what a browser's ``Origin`` says: a scheme, a host and perhaps a port, in lower case (RFC 6454).
+    """
+    origins = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise _refused(f"{origin!r} is no origin: give such as https://example.org, without a path, or *")
+    return origins or None
+
+
 def _weights_of(text: str) -> dict[str, float] | None:
     """``dense=1.5,bm25=1`` to weights; None for an empty text."""
     weights: dict[str, float] = {}
@@ -158,7 +191,7 @@ def _weights_of(text: str) -> dict[str, float] | None:
 
 def _refused(sentence: str) -> PydanticCustomError:
     # As a plain ValueError it would begin with "Value error"; the braces of a text are no fields of a template.
-    return PydanticCustomError("weights", "{sentence}", {"sentence": sentence})
+    return PydanticCustomError("refused", "{sentence}", {"sentence": sentence})
 
 
 def load_settings(**overrides: object) -> Settings:

@@ -49,6 +49,9 @@ from scholarbase.remote import retry_after
 
 MAX_QUERY_STRING: Final = 2000
 """Characters. A longer search goes as a body: proxies commonly end a URL's line at 8 kB, logs much earlier."""
+MAX_BODY: Final = 2**22
+"""Bytes. A batch of searches with long lists of ids goes in several requests, each well below what a server takes
+(``SCHOLARBASE_MAX_BODY_BYTES``)."""
 PAGE_SIZE: Final = 100
 """Results in one request of an iterator."""
 MAX_WAIT: Final = 60.0
@@ -99,16 +102,23 @@ def search(request: SearchRequest) -> Call[SearchResponse]:
 
 def search_batch(requests: Sequence[SearchRequest]) -> list[Call[list[SearchResponse]]]:
     """Many searches, as few requests as the server's limit allows."""
-    return [_search_chunk(chunk) for chunk in _chunks(requests, MAX_BATCH)]
+    chunks: list[list[tuple[SearchRequest, bytes]]] = []
+    size = 0
+    for request in requests:
+        body = _json(_search_body(request))
+        if not chunks or len(chunks[-1]) == MAX_BATCH or size + len(body) > MAX_BODY:
+            chunks.append([])
+            size = 0
+        chunks[-1].append((request, body))
+        size += len(body)
+    return [_search_chunk(*zip(*chunk, strict=True)) for chunk in chunks]
 
 
-def _search_chunk(requests: Sequence[SearchRequest]) -> Call[list[SearchResponse]]:
+def _search_chunk(requests: Sequence[SearchRequest], bodies: Sequence[bytes]) -> Call[list[SearchResponse]]:
     def read(data: Any) -> list[SearchResponse]:
         return [SearchResponse.from_dict(a, r.fields) for a, r in zip(data["results"], requests, strict=True)]
 
-    return Call(
-        "POST", "/v1/search/batch", read, body=_json({"searches": [_search_body(r) for r in requests]})
-    )
+    return Call("POST", "/v1/search/batch", read, body=b'{"searches":[' + b",".join(bodies) + b"]}")
 
 
 def match_title(

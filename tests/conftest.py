@@ -29,10 +29,13 @@ DENSE_PAPERS = 150
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_settings_from_outside() -> Iterator[None]:
-    """The settings of whoever runs the tests are not the tests' own."""
-    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("SCHOLARBASE_")}
+def _no_settings_from_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The settings of whoever runs the tests are not the tests' own, nor are their sessions."""
+    ours = ("SCHOLARBASE_", "XDG_STATE_HOME")
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(ours)}
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
     yield
+    del os.environ["XDG_STATE_HOME"]
     os.environ.update(kept)
 
 

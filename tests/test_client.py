@@ -281,6 +281,20 @@ def test_a_batch_longer_than_the_servers_limit_goes_in_several_requests(client: 
     assert client.match_titles([TITLE] * 1001, fields=["id"]) == [title] * 1001
 
 
+def test_a_batch_too_long_for_one_body_goes_in_several(
+    sample: Library, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred searches with long lists of ids have more bytes than a server takes at once."""
+    ids = tuple(hit.paper.id for hit in sample.search("gravity", limit=40).results)
+    asked = [SearchRequest("gravity", limit=3, filters=Filters(exclude=ids[:n])) for n in range(40)]
+    monkeypatch.setattr(wire, "MAX_BODY", 4000)
+    calls = wire.search_batch(asked)
+    assert 2 < len(calls) < 40
+    assert max(len(call.body or b"") for call in calls) < 4200
+    with Client(server) as client:
+        assert client.search_batch(asked) == sample.search_batch(asked)
+
+
 def test_threads_share_a_client(client: Client, library: Library) -> None:
     words = ["gravity", "string", "gauge", "lattice", "neutrino", "quark", "black hole", "duality"]
     with ThreadPoolExecutor(8) as pool:
@@ -650,7 +664,7 @@ def test_an_address_with_the_version_at_its_end_is_told(server: str) -> None:
 def test_the_examples_of_the_docs_run(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parent.parent / "docs" / "client.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
         exec(
             compile(example.replace("http://127.0.0.1:8000", server), "docs/client.md", "exec"),

@@ -16,7 +16,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from scholarbase import __version__
-from scholarbase.api import problems
+from scholarbase.api import guard, problems
 from scholarbase.api.middleware import Requests
 from scholarbase.api.mcp import over_http
 from scholarbase.api.routes import about, expand, papers, search, titles
@@ -24,9 +24,7 @@ from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.library import Library
 from scholarbase.sessions.store import SessionStore
-from scholarbase.settings import Settings
-
-MAX_ARGUMENTS = 8 * 1024 * 1024
+from scholarbase.settings import Settings, load_settings
 
 DESCRIPTION = """
 A local, reproducible scholarly search server. Every answer names its `snapshot`: the same request on the same
@@ -38,9 +36,9 @@ A failure is a problem document (RFC 9457) with a sentence; an empty list always
 def create_app(
     library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
 ) -> FastAPI:
-    """The application that serves ``library``, by its own settings where none are given. ``on_close`` is called when it
-    shuts down."""
-    settings = settings or library.settings
+    """The application that serves ``library``. ``on_close`` is called when it shuts down; ``settings`` say who may
+    ask it and where sessions are kept, those of the environment where they are left out."""
+    settings = settings or load_settings()
     folder = settings.sessions_folder
     sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days)
 
@@ -66,7 +64,7 @@ def create_app(
     registry = CollectorRegistry()
     app.state.library = library.for_sending()
     app.state.sessions = sessions
-    tools = over_http(app.state, max_bytes=MAX_ARGUMENTS)
+    tools = over_http(app.state, max_bytes=settings.max_body_bytes)
     app.router.routes.append(Route("/mcp", StreamableHTTPASGIApp(tools), include_in_schema=False))
     app.state.scraped = _scraped(registry)
     # Routes are tried one after the other, so those come first whose answers take least, and the documentation last.
@@ -76,6 +74,7 @@ def create_app(
     problems.install(app)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
+    guard.install(app, settings)
     app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
     return app
 
@@ -93,6 +92,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
                         response["content"] = {problems.MEDIA_TYPE: response["content"]["application/json"]}
         for name in ("HTTPValidationError", "ValidationError"):
             document["components"]["schemas"].pop(name, None)
+        guard.describe(document)
         app.openapi_schema = document
     return app.openapi_schema
 

@@ -18,6 +18,8 @@ log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
+KEY: Final = "scholarbase.key"
+"""Where a request's scope has its :class:`scholarbase.keys.Key`; None where no keys are in force."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
 _SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _SANE_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
@@ -79,8 +81,16 @@ class Requests:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._counted(method, route, status).inc()
             self._timed(route).observe(seconds)
-            path = logged_path(scope)
-            log.info("%s %s %d %.1f ms id=%s", scope["method"], path, status, seconds * 1000, request_id)
+            asker = f" key={key.id}" if (key := inner.get(KEY)) else ""
+            log.info(
+                "%s %s %d %.1f ms id=%s%s",
+                scope["method"],
+                logged_path(scope),
+                status,
+                seconds * 1000,
+                request_id,
+                asker,
+            )
 
     def _counted(self, method: str, route: str, status: int) -> Counter:
         key = method, route, status

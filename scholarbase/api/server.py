@@ -25,7 +25,9 @@ from uvicorn.supervisors import Multiprocess
 
 from scholarbase import logs
 from scholarbase.api.app import create_app
+from scholarbase.api.guard import check_access
 from scholarbase.api.protocol import HttpProtocol
+from scholarbase.api.rates import FILE_NAME, make_file
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
 from scholarbase.library import Library, encoder_location
@@ -48,8 +50,10 @@ def serve(path: Path, settings: Settings) -> None:
 
     Raises:
         LibraryError, EncoderError, VectorIndexError: the library cannot be served.
+        InvalidRequest: the settings would let in nobody, or anybody unasked (:func:`check_access`).
         AddressError: the port is taken, or the address is not this machine's.
     """
+    check_access(settings)
     manifest, _ = read_manifest(path)
     listener = _listen(settings.host, settings.port)
     # uvicorn raises the signal that stopped it once more: by default that kills before anything is tidied.
@@ -138,12 +142,14 @@ def _serve_alone(path: Path, settings: Settings, listener: socket.socket) -> Non
     with Library.open(path, settings=settings) as library:
         _announce(path, library, listener, 1)
         sys.setswitchinterval(SWITCH_SECONDS)
-        uvicorn.Server(_config(create_app(library, on_close=library.close), settings)).run(sockets=[listener])
+        app = create_app(library, on_close=library.close, settings=settings)
+        uvicorn.Server(_config(app, settings)).run(sockets=[listener])
 
 
 def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener: socket.socket) -> None:
     runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
+    make_file(runtime / FILE_NAME)
     os.environ["SCHOLARBASE_LIBRARY"] = str(path)
     os.environ["SCHOLARBASE_WORKERS"] = str(settings.workers)
     try:
@@ -173,7 +179,7 @@ def app_from_environment() -> FastAPI:
         log.error("A serving process cannot start: %s", error)
         time.sleep(1)  # it is started again at once
         sys.exit(error.exit_code)
-    return create_app(library, on_close=library.close)
+    return create_app(library, on_close=library.close, settings=settings)
 
 
 @contextmanager

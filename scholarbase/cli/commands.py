@@ -17,6 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.evaluation import evaluation
+from scholarbase.cli.keys import key
 from scholarbase.cli.options import as_of_option, library_option, need_library, open_source, where_options
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models import CITATION_SORTS, ENGINES, MODES
@@ -151,6 +152,11 @@ def ingest(
     "--encoder",
     help="The query encoder, where it is not where the library was built. [env: SCHOLARBASE_ENCODER]",
 )
+@click.option(
+    "--public",
+    is_flag=True,
+    help="Let everybody ask who reaches the address, where no keys are in force. [env: SCHOLARBASE_PUBLIC]",
+)
 @click.pass_obj
 def serve(
     settings: Settings,
@@ -159,12 +165,14 @@ def serve(
     port: int | None,
     workers: int | None,
     encoder: str | None,
+    public: bool,
 ) -> None:
     """Serve a library over HTTP."""
     from scholarbase.api.server import serve as run
 
     path = need_library(library, settings)
-    run(path, load_settings(host=host, port=port, workers=workers, encoder=encoder, library=path))
+    options = {"host": host, "port": port, "workers": workers, "encoder": encoder, "public": public or None}
+    run(path, load_settings(**options, library=path))
 
 
 # -- ask ------------------------------------------------------------------------------------------------
@@ -368,3 +376,4 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
 
 
 main.add_command(evaluation)
+main.add_command(key)

@@ -79,4 +79,5 @@ def open_source(
         )
     from scholarbase.client import Client
 
-    return Client(url or settings.url)
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return Client(url or settings.url, api_key=key)

@@ -117,7 +117,7 @@ def test_a_port_in_use_is_a_sentence(sample_library: Path) -> None:
 
 
 def test_an_address_of_another_machine_is_a_sentence(sample_library: Path) -> None:
-    done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1")
+    done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1", "--public")
     assert done.returncode == 9
     assert "192.0.2.1" in done.stderr
     assert "Traceback" not in done.stderr

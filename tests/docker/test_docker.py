@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from scholarbase.api.guard import check_access
 from scholarbase.cli import main
 from scholarbase.settings import PREFIX, Settings, load_settings
 from tests.conftest import ROOT
@@ -80,6 +81,8 @@ def test_the_image_sets_settings_that_exist(monkeypatch: pytest.MonkeyPatch) -> 
         "0.0.0.0",
         int(last("EXPOSE")),
     )
+    # At such an address without keys: who reaches it is decided where it is published.
+    check_access(settings)
     assert json.loads(f'["{last("VOLUME")}"]') == [str(settings.library)]
 
 
