@@ -4,7 +4,8 @@
         for hit in client.search("graph neural networks", limit=5).results:
             print(hit.score, hit.paper.title)
 
-Every call only reads, so that one that met no answer, or a server too busy to give one, is sent again.
+Every call only reads, so that one that met no answer, or a server too busy to give one, is sent again. A call of a
+session has a key by which a server knows it again, and records it once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import httpx
 
@@ -51,6 +52,8 @@ DEFAULT_BACKOFF: Final = 0.5
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 
 T = TypeVar("T")
+
+ToolForm = Literal["openai", "anthropic", "mcp"]
 
 
 class _Base:
@@ -93,9 +96,11 @@ class _Base:
     def _request(self, call: wire.Call[Any]) -> dict[str, Any]:
         """The arguments of httpx's ``request``."""
         request: dict[str, Any] = {"method": call.method, "url": self.base_url + call.target}
+        headers = dict(call.headers)
         if call.body is not None:
-            request |= {"content": call.body, "headers": {"Content-Type": "application/json"}}
-        return request
+            request["content"] = call.body
+            headers["Content-Type"] = "application/json"
+        return {**request, "headers": headers} if headers else request
 
     def _attempts(self, call: wire.Call[Any]) -> wire.Attempts:
         return wire.Attempts(self.base_url + call.path, self._retries, self._backoff)
@@ -378,6 +383,58 @@ class Client(_Base):
         filters = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
         return self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
+    # -- tools and sessions -----------------------------------------------------------------------------
+
+    def tools(self, form: ToolForm = "openai") -> list[dict[str, Any]]:
+        """The tools as function schemas, for a model: ``openai``, ``anthropic`` or ``mcp``."""
+        return self._send(wire.tools(form))
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        session: str | None = None,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> dict[str, Any] | str:
+        """Call a tool on the server; JSON, or a text where its ``format`` is ``text``.
+
+        Args:
+            session: what the call is recorded as; one that is new opens.
+            parent: the number of the call that this one follows from; told from its arguments where not given.
+            round: the agent's turn.
+        """
+        return self._send(wire.call_tool(name, arguments, session, parent, round))
+
+    def open_session(
+        self,
+        session: str | None = None,
+        *,
+        query_id: str | None = None,
+        query: str | None = None,
+        as_of: str | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        """Open a session with a question, a cut-off date or limits; its name is made where none is given."""
+        return self._send(wire.open_session(session, query_id, query, as_of, limits))
+
+    def trajectory(self, session: str) -> list[dict[str, Any]]:
+        """Every call of a session, as docs/trajectories.md describes them."""
+        return self._send(wire.trajectory(session))
+
+    def session_report(self, session: str, answers: Sequence[str] | None = None) -> dict[str, Any]:
+        """What a session cost and, where the papers that answer its question are given, what it found."""
+        return self._send(wire.session_report(session, answers))
+
+    def record_answer(self, session: str, ids: Sequence[str]) -> int:
+        """Record the agent's own answer, best first; the number of the call."""
+        return self._send(wire.record_answer(session, ids))
+
+    def delete_session(self, session: str) -> None:
+        """Delete a session and its calls."""
+        self._send(wire.delete_session(session))
+
     # -- about ------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
@@ -621,6 +678,58 @@ class AsyncClient(_Base):
         most seeds reach come first."""
         filters = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
         return await self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
+
+    # -- tools and sessions -----------------------------------------------------------------------------
+
+    async def tools(self, form: ToolForm = "openai") -> list[dict[str, Any]]:
+        """The tools as function schemas, for a model: ``openai``, ``anthropic`` or ``mcp``."""
+        return await self._send(wire.tools(form))
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        session: str | None = None,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> dict[str, Any] | str:
+        """Call a tool on the server; JSON, or a text where its ``format`` is ``text``.
+
+        Args:
+            session: what the call is recorded as; one that is new opens.
+            parent: the number of the call that this one follows from; told from its arguments where not given.
+            round: the agent's turn.
+        """
+        return await self._send(wire.call_tool(name, arguments, session, parent, round))
+
+    async def open_session(
+        self,
+        session: str | None = None,
+        *,
+        query_id: str | None = None,
+        query: str | None = None,
+        as_of: str | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        """Open a session with a question, a cut-off date or limits; its name is made where none is given."""
+        return await self._send(wire.open_session(session, query_id, query, as_of, limits))
+
+    async def trajectory(self, session: str) -> list[dict[str, Any]]:
+        """Every call of a session, as docs/trajectories.md describes them."""
+        return await self._send(wire.trajectory(session))
+
+    async def session_report(self, session: str, answers: Sequence[str] | None = None) -> dict[str, Any]:
+        """What a session cost and, where the papers that answer its question are given, what it found."""
+        return await self._send(wire.session_report(session, answers))
+
+    async def record_answer(self, session: str, ids: Sequence[str]) -> int:
+        """Record the agent's own answer, best first; the number of the call."""
+        return await self._send(wire.record_answer(session, ids))
+
+    async def delete_session(self, session: str) -> None:
+        """Delete a session and its calls."""
+        await self._send(wire.delete_session(session))
 
     # -- about ------------------------------------------------------------------------------------------
 

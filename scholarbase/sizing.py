@@ -78,7 +78,7 @@ def fit(
     check_max_tokens(max_tokens)
     form = _Text() if text else _Json()
     room = max_tokens * 9 // 2 - form.reserve
-    answer = {key: value for key, value in answer.items() if key not in ("left_out", "tokens")}
+    answer = {key: value for key, value in answer.items() if key != "tokens"}
     made = _batch if "results" in answer and prose.is_search_batch(answer) else _single
     fitted = made(answer, room, offset, form)
     fitted["tokens"] = _own_tokens(fitted, offset, form)

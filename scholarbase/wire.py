@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import httpx
 import orjson
@@ -68,11 +69,12 @@ T = TypeVar("T")
 class Call(Generic[T]):
     """One request, and how its answer is read. ``path`` and ``query`` are percent-encoded."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     read: Callable[[Any], T]
     query: str = ""
     body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
@@ -255,6 +257,73 @@ def expand(
     )
 
 
+# -- tools and sessions -------------------------------------------------------------------------------------
+
+
+def tools(form: str) -> Call[list[dict[str, Any]]]:
+    """The tools as function schemas."""
+    return Call("GET", "/v1/tools", lambda data: list(data["tools"]), _query_string({"format": form}))
+
+
+def call_tool(
+    name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
+) -> Call[dict[str, Any] | str]:
+    """A tool's answer, JSON or a text."""
+    headers = {} if session is None else {"X-ScholarBase-Session": session, "Idempotency-Key": uuid4().hex}
+    for header, value in (("X-ScholarBase-Parent", parent), ("X-ScholarBase-Round", round)):
+        if value is not None:
+            headers[header] = str(value)
+
+    def read(data: Any) -> dict[str, Any] | str:
+        return data if isinstance(data, str) else dict(data)
+
+    return Call(
+        "POST", f"/v1/tools/{quote(name, safe='')}", read, body=_json(dict(arguments)), headers=headers
+    )
+
+
+def open_session(
+    session: str | None,
+    query_id: str | None,
+    query: str | None,
+    as_of: str | None,
+    limits: Mapping[str, int] | None,
+) -> Call[dict[str, Any]]:
+    """Open a session with what is fixed of it."""
+    content = {"session": session, "query_id": query_id, "query": query, "as_of": as_of, "limits": limits}
+    given = {name: value for name, value in content.items() if value is not None}
+    return Call("POST", "/v1/sessions", dict, body=_json(given))
+
+
+def trajectory(session: str) -> Call[list[dict[str, Any]]]:
+    """Every call of a session."""
+    return Call(
+        "GET", _session_path(session), lambda text: [orjson.loads(line) for line in text.splitlines()]
+    )
+
+
+def session_report(session: str, answers: Sequence[str] | None) -> Call[dict[str, Any]]:
+    """What a session cost, and found of the answers."""
+    path = f"{_session_path(session)}/report"
+    if answers is None:
+        return Call("GET", path, dict)
+    return Call("POST", path, dict, body=_json({"answers": list(check_ids(answers, "answers") or ())}))
+
+
+def record_answer(session: str, ids: Sequence[str]) -> Call[int]:
+    """The agent's own answer."""
+    body = _json({"ids": list(check_ids(ids, "ids") or ())})
+    return Call("POST", f"{_session_path(session)}/answer", lambda data: int(data["call"]), body=body)
+
+
+def delete_session(session: str) -> Call[None]:
+    return Call("DELETE", _session_path(session), lambda data: None)
+
+
+def _session_path(session: str) -> str:
+    return f"/v1/sessions/{quote(session, safe='')}"
+
+
 def snapshot() -> Call[dict[str, Any]]:
     """What is served."""
     names = ("snapshot", "ranking", "manifest")
@@ -423,10 +492,10 @@ class Attempts:
             ScholarBaseError: what the server's problem document names.
             ServerFailure: an answer that is not ScholarBase's.
         """
-        if response.status_code != 200:
+        if not response.is_success:
             raise self._failure(response)
         try:
-            return call.read(orjson.loads(response.content))
+            return call.read(_content(response))
         except orjson.JSONDecodeError as error:
             raise ServerFailure(
                 f"{self._url} answered with something that is not JSON{_excerpt(response)}: "
@@ -473,6 +542,14 @@ def _kinds(root: type[ScholarBaseError]) -> Iterator[tuple[str, type[ScholarBase
 
 _KINDS: Final = dict(_kinds(ScholarBaseError))
 """The errors that a problem document may name, by the end of its ``type``."""
+
+
+def _content(response: httpx.Response) -> Any:
+    """An answer's JSON, or the text of one that is none: lines of JSON, and what reads well."""
+    media_type = response.headers.get("Content-Type", "").partition(";")[0]
+    if media_type in ("text/plain", "application/jsonl"):
+        return response.content.decode()
+    return orjson.loads(response.content) if response.content else None
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:

@@ -44,6 +44,10 @@ ROUND: Final = "X-ScholarBase-Round"
 CALL: Final = "X-ScholarBase-Call"
 BUDGET: Final = "X-ScholarBase-Budget"
 
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+"""https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
+MAX_KEY: Final = 256
+
 _EXCHANGE: Final = "scholarbase.exchange"
 _SESSION_KEY: Final = SESSION.lower().encode()
 BRIEF_IDS: Final = 20
@@ -112,12 +116,24 @@ async def recording_of(
         check_number(told.get("parent"), "parent"),
         check_number(told.get("round"), "round"),
         count,
+        _checked_key(told.get("key")),
     )
+
+
+def _checked_key(key: Any) -> str | None:
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY} must be a text of 1 to {MAX_KEY} characters.")
+    return key
 
 
 def told_by(headers: Headers) -> dict[str, str | None]:
     """What a request's headers say of its session."""
-    return {"session": headers.get(SESSION), "parent": headers.get(PARENT), "round": headers.get(ROUND)}
+    return {
+        "session": headers.get(SESSION),
+        "parent": headers.get(PARENT),
+        "round": headers.get(ROUND),
+        "key": headers.get(IDEMPOTENCY_KEY),
+    }
 
 
 def names_session(scope: Scope) -> bool:

@@ -70,6 +70,7 @@ class Recording:
     parent: int | None = None
     round: int | None = None
     count: int = 1
+    key: str | None = None
     standing: Standing = field(default_factory=Standing)
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
@@ -85,7 +86,13 @@ class Recording:
     def begin(self, exclude_seen: bool) -> Future[Standing]:
         """Ask for the call's place in the budgets. The future raises BudgetExhausted; set ``standing`` to what it
         gives."""
-        return self.store.begin(self.session, self.kind, count=self.count, with_seen=exclude_seen)
+        return self.store.begin(
+            self.session,
+            self.kind,
+            count=self.count,
+            with_seen=exclude_seen,
+            key=self.key and f"{self.key}:0",
+        )
 
     def changes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that the session changes: its ``as_of``, and ``exclude_ids`` for ``exclude_seen``.
@@ -126,8 +133,8 @@ class Recording:
         """Keep what was asked and given, call by call; the time of several is shared evenly."""
         seconds = (clock.perf_counter() - self.began) / len(calls)
         return [
-            self.store.record(self.session, self._record(arguments, answer, seconds))
-            for arguments, answer in calls
+            self.store.record(self.session, self._record(arguments, answer, seconds, place))
+            for place, (arguments, answer) in enumerate(calls)
         ]
 
     def fail(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
@@ -144,6 +151,7 @@ class Recording:
             round=self.round,
             snapshot=self.snapshot,
             error=sentence or type(error).__name__,
+            key=self.key and f"{self.key}:0",
         )
         return self.store.record(self.session, record)
 
@@ -154,7 +162,7 @@ class Recording:
             kept.setdefault("as_of", self.session.as_of)
         return kept
 
-    def _record(self, arguments: Mapping[str, Any], answer: Given, seconds: float) -> CallRecord:
+    def _record(self, arguments: Mapping[str, Any], answer: Given, seconds: float, place: int) -> CallRecord:
         return CallRecord(
             tool=self.tool,
             kind=self.kind,
@@ -167,6 +175,7 @@ class Recording:
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
+            key=self.key and f"{self.key}:{place}",
         )
 
 

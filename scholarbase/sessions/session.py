@@ -133,7 +133,8 @@ class Session:
 class CallRecord:
     """A call as it is kept; the trajectory's form (docs/trajectories.md) without what the session adds.
 
-    ``ids`` are those that the caller got, best first.
+    ``ids`` are those that the caller got, best first. ``key`` is what a client sends a call with, so that the same call
+    sent twice is kept once.
     """
 
     tool: str
@@ -148,6 +149,7 @@ class CallRecord:
     round: int | None = None
     snapshot: str | None = None
     error: str | None = None
+    key: str | None = None
 
 
 def now() -> str:

@@ -75,10 +75,12 @@ def m001_sessions(db: Database) -> None:
     db.execute(
         """
         CREATE TABLE IF NOT EXISTS calls (
-            session TEXT NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL, PRIMARY KEY (session, number)
+            session TEXT NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL, key TEXT,
+            PRIMARY KEY (session, number)
         ) WITHOUT ROWID
         """
     )
+    db.execute("CREATE UNIQUE INDEX IF NOT EXISTS calls_by_key ON calls (session, key) WHERE key IS NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +234,16 @@ class SessionStore:
     # -- calls ------------------------------------------------------------------------------------------
 
     def begin(
-        self, session: Session, kind: CallKind, *, count: int = 1, with_seen: bool = False
+        self,
+        session: Session,
+        kind: CallKind,
+        *,
+        count: int = 1,
+        with_seen: bool = False,
+        key: str | None = None,
     ) -> Future[Standing]:
-        """Take ``count`` calls from the session's budgets, all or none of them.
+        """Take ``count`` calls from the session's budgets, all or none of them; nothing for a call that is kept
+        already.
 
         The future raises BudgetExhausted where a budget has nothing left; nothing is then taken.
         """
@@ -255,6 +264,8 @@ class SessionStore:
                     "tokens": progress.tokens,
                 }
                 left = {name: limit - used[name] for name, limit in limits.to_dict().items()}
+                if _kept(connection, session.id, key) is not None:
+                    return Standing(left, frozenset(progress.candidates), frozenset(progress.given))
                 _check_budgets(session, left, kind, count)
                 expanding = count if kind == "expand" else 0
                 connection.execute(
@@ -278,12 +289,14 @@ class SessionStore:
 
         def run(connection: sqlite3.Connection) -> int:
             self._ensure(connection, session)
+            if (kept := _kept(connection, session.id, call.key)) is not None:
+                return kept
             progress = self._caught_up(connection, session.id)
             line = _line(session, call, progress)
             number: int = line["call"]
             connection.execute(
-                "INSERT INTO calls (session, number, line) VALUES (?, ?, ?)",
-                (session.id, number, _dumps(line)),
+                "INSERT INTO calls (session, number, line, key) VALUES (?, ?, ?, ?)",
+                (session.id, number, _dumps(line), call.key),
             )
             connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (now(), session.id))
             progress.take(number, line)
@@ -591,6 +604,16 @@ def _insert(connection: sqlite3.Connection, session: Session) -> None:
             now(),
         ),
     )
+
+
+def _kept(connection: sqlite3.Connection, session_id: str, key: str | None) -> int | None:
+    """The number of the call that came with this key, if one did."""
+    if key is None:
+        return None
+    row = connection.execute(
+        "SELECT number FROM calls WHERE session = ? AND key = ?", (session_id, key)
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 _COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
