@@ -9,7 +9,10 @@ from typing import Final, TextIO
 
 _TALKATIVE: Final = (
     "httpx",
+    "httpx2",
     "httpcore",
+    "httpcore2",
+    "mcp",
     "sentence_transformers",
     "FlagEmbedding",
     "transformers",

@@ -11,14 +11,13 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from scholarbase import __version__
 from scholarbase.api import guard, problems
 from scholarbase.api.middleware import Requests
-from scholarbase.api.mcp import over_http
+from scholarbase.api.mcp import McpApp, over_http
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
@@ -65,7 +64,7 @@ def create_app(
     app.state.library = library.for_sending()
     app.state.sessions = sessions
     tools = over_http(app.state, max_bytes=settings.max_body_bytes)
-    app.router.routes.append(Route("/mcp", StreamableHTTPASGIApp(tools), include_in_schema=False))
+    app.router.routes.append(Route("/mcp", McpApp(tools, settings.cors_origins or ()), include_in_schema=False))
     app.state.scraped = _scraped(registry)
     # Routes are tried one after the other, so those come first whose answers take least, and the documentation last.
     # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.

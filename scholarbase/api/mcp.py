@@ -8,7 +8,7 @@ with a call is a tool's error, with the sentence that tells a model what to chan
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 import anyio
@@ -28,11 +28,14 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as McpTool
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
 
 from scholarbase import __version__
+from scholarbase.api.problems import problem
 from scholarbase.api.exchange import failed, make, recorded, recording_of, told_by
-from scholarbase.errors import BodyTooLarge, ScholarBaseError, ToolNotFound
+from scholarbase.errors import BodyTooLarge, Forbidden, ScholarBaseError, ToolNotFound
 from scholarbase.prose import as_text
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import TOOLS, tool_named
@@ -134,6 +137,26 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
         stateless=True,
         max_request_body_size=1 << 62,  # the server's own limit holds before it
     )
+
+
+class McpApp:
+    """What answers at ``/mcp``: the protocol, once it is known that no page of another origin asks. A page may reach a
+    server on this machine by a name that it makes point here, and a browser then says whose page it is
+    (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning)."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager, origins: Collection[str]) -> None:
+        self._manager = manager
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origin = Headers(scope=scope).get("Origin")
+        if origin is not None and origin not in self._origins and "*" not in self._origins:
+            error = Forbidden(
+                f"A page of {origin} asks, and none but this server's own may: name it in SCHOLARBASE_CORS_ORIGINS."
+            )
+            await problem(error.status, error.slug, error.title, str(error))(scope, receive, send)
+            return
+        await self._manager.handle_request(scope, receive, send)
 
 
 def _told(context: Any) -> dict[str, Any]:

@@ -152,6 +152,8 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
     make_file(runtime / FILE_NAME)
     os.environ["SCHOLARBASE_LIBRARY"] = str(path)
     os.environ["SCHOLARBASE_WORKERS"] = str(settings.workers)
+    if settings.sessions is not None:
+        os.environ["SCHOLARBASE_SESSIONS"] = settings.sessions
     try:
         with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
             os.environ["SCHOLARBASE_ENCODER"] = encoder

@@ -16,6 +16,7 @@ import click
 import orjson
 
 from scholarbase import __version__, logs
+from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
 from scholarbase.cli.options import as_of_option, library_option, need_library, open_source, where_options
@@ -153,6 +154,9 @@ def ingest(
     help="The query encoder, where it is not where the library was built. [env: SCHOLARBASE_ENCODER]",
 )
 @click.option(
+    "--sessions", help="The folder where sessions are recorded, or none. [env: SCHOLARBASE_SESSIONS]"
+)
+@click.option(
     "--public",
     is_flag=True,
     help="Let everybody ask who reaches the address, where no keys are in force. [env: SCHOLARBASE_PUBLIC]",
@@ -165,14 +169,15 @@ def serve(
     port: int | None,
     workers: int | None,
     encoder: str | None,
+    sessions: str | None,
     public: bool,
 ) -> None:
     """Serve a library over HTTP."""
     from scholarbase.api.server import serve as run
 
     path = need_library(library, settings)
-    options = {"host": host, "port": port, "workers": workers, "encoder": encoder, "public": public or None}
-    run(path, load_settings(**options, library=path))
+    options = {"host": host, "port": port, "workers": workers, "encoder": encoder, "sessions": sessions}
+    run(path, load_settings(**options, public=public or None, library=path))
 
 
 # -- ask ------------------------------------------------------------------------------------------------
@@ -376,4 +381,6 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
 
 
 main.add_command(evaluation)
+main.add_command(mcp)
+main.add_command(session)
 main.add_command(key)

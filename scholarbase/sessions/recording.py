@@ -8,12 +8,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
 from scholarbase.evaluation.calls import TOOLS, CallKind
 from scholarbase.evaluation.efficiency import LOOKING
 from scholarbase.models import MAX_IDS, Filters
 from scholarbase.sessions.session import CallRecord, Session, now
 from scholarbase.sessions.store import SessionStore, Standing
+from scholarbase.sizing import estimate_tokens
 
 WRITE_SECONDS: Final = 0.25
 """How long an answer waits for its call to be written. One that is not written by then still will be."""
@@ -71,13 +72,18 @@ class Recording:
     round: int | None = None
     count: int = 1
     key: str | None = None
-    standing: Standing = field(default_factory=Standing)
+    standing: Standing | None = None
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
 
     @property
     def kind(self) -> CallKind:
         return TOOLS[self.tool]
+
+    @property
+    def begun(self) -> bool:
+        """Whether the call has its place in the budgets, or there are none."""
+        return self.standing is not None or not self.session.limits
 
     def needs_standing(self, exclude_seen: bool) -> bool:
         """Whether the call must hear of the session's past before it is made."""
@@ -110,6 +116,7 @@ class Recording:
                 "an earlier one, or leave it out."
             )
         if arguments.get("exclude_seen"):
+            assert self.standing is not None
             ids = list(dict.fromkeys((*(arguments.get("exclude_ids") or ()), *sorted(self.standing.seen))))
             if len(ids) > MAX_IDS:
                 raise InvalidRequest(
@@ -121,6 +128,7 @@ class Recording:
 
     def left(self, answers: Sequence[Given]) -> dict[str, int]:
         """What the budgets leave after these answers; empty for a session without limits."""
+        assert self.standing is not None
         left = dict(self.standing.left)
         if "candidates" in left and self.kind in LOOKING:
             new = {i for answer in answers for i in answer.ids} - self.standing.candidates
@@ -139,7 +147,7 @@ class Recording:
 
     def fail(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
         """Keep a call that failed, with its sentence."""
-        sentence = str(error) if isinstance(error, ScholarBaseError) else "The server met an error."
+        sentence = (str(error) if isinstance(error, ScholarBaseError) else "") or "The server met an error."
         record = CallRecord(
             tool=self.tool,
             kind=self.kind,
@@ -150,7 +158,9 @@ class Recording:
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
-            error=sentence or type(error).__name__,
+            tokens=estimate_tokens(sentence),
+            error=sentence,
+            counted=self.begun or isinstance(error, BudgetExhausted),
             key=self.key and f"{self.key}:0",
         )
         return self.store.record(self.session, record)

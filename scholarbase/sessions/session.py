@@ -134,7 +134,7 @@ class CallRecord:
     """A call as it is kept; the trajectory's form (docs/trajectories.md) without what the session adds.
 
     ``ids`` are those that the caller got, best first. ``key`` is what a client sends a call with, so that the same call
-    sent twice is kept once.
+    sent twice is kept once. ``counted``: its place in the budgets is taken already, or it takes none.
     """
 
     tool: str
@@ -150,6 +150,7 @@ class CallRecord:
     snapshot: str | None = None
     error: str | None = None
     key: str | None = None
+    counted: bool = True
 
 
 def now() -> str:

@@ -298,7 +298,10 @@ class SessionStore:
                 "INSERT INTO calls (session, number, line, key) VALUES (?, ?, ?, ?)",
                 (session.id, number, _dumps(line), call.key),
             )
-            connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (now(), session.id))
+            connection.execute(
+                "UPDATE sessions SET used = ?, calls_asked = calls_asked + ? WHERE id = ?",
+                (now(), 0 if call.counted else 1, session.id),
+            )
             progress.take(number, line)
             return number
 

@@ -101,6 +101,7 @@ class Tool:
                 if what
                 else _plain_type(properties[name])
                 for name, what in self.shown.items()
+                if name in properties
             },
             "required": [name for name, f in self.request.model_fields.items() if f.is_required()],
             "additionalProperties": False,

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.errors import ScholarBaseError
+from scholarbase.errors import QueryFileError, ScholarBaseError
+from scholarbase.evaluation.calls import KEYS, read_trajectory
 from scholarbase.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
 from scholarbase.sessions.session import Session
@@ -42,6 +43,27 @@ class Difference:
 
     def __str__(self) -> str:
         return f"call {self.call} ({self.tool}): {self.what} {_shown(self.recorded, self.now)}"
+
+
+def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
+    """A trajectory recorded elsewhere, as a file of JSON lines: its session as far as the file tells, the calls
+    that did not fail, and how many did. A file does not say which of them only a budget refused.
+
+    Raises:
+        QueryFileError: the file cannot be read, or has several sessions.
+    """
+    calls = read_trajectory(path)
+    names = {call.session for call in calls}
+    if len(names) > 1:
+        raise QueryFileError(f"{path} has the calls of {len(names)} sessions: give each its own file.")
+    first = calls[0]
+    session = Session(first.session or path.stem, query_id=first.query_id, query=first.query)
+    rows = [{key: getattr(call, key) for key in KEYS} for call in calls if call.error is None]
+    lines = [
+        orjson.dumps({"call": place, **{key: value for key, value in row.items() if value is not None}})
+        for place, row in enumerate(rows, 1)
+    ]
+    return session, lines, len(calls) - len(rows)
 
 
 def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterator[Replayed]:
