@@ -5,9 +5,10 @@
     │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
     │   └── BodyTooLarge      ... or not in one piece: its body is larger than the server takes
     ├── PaperNotFound         a well-formed id that this library does not hold
-    ├── Unauthorized          the server asks for a key, and got none that it knows
-    ├── Forbidden             the key may not do this
-    ├── RateLimited           the key has asked too much within a minute
+    ├── AccessError           a shared server does not let the request in
+    │   ├── Unauthorized      it asks for a key, and got none that it knows
+    │   ├── Forbidden         the key may not do this
+    │   └── RateLimited       the key has asked too much within a minute
     ├── LibraryError          what lies on disk
     │   ├── LibraryNotFound   no library there
     │   ├── LibraryExists     a library, or something else, is in the way
@@ -86,29 +87,34 @@ class PaperNotFound(ScholarBaseError):
     title = "Paper not found"
 
 
-class Unauthorized(ScholarBaseError):
+class AccessError(ScholarBaseError):
+    """A shared server does not let the request in."""
+
+    status = 403
+    exit_code = 14
+    slug = "access"
+    title = "Access refused"
+
+
+class Unauthorized(AccessError):
     """The server asks for a key, and the request has none, or one that it does not know."""
 
     status = 401
-    exit_code = 14
     slug = "unauthorized"
     title = "Unauthorized"
 
 
-class Forbidden(ScholarBaseError):
+class Forbidden(AccessError):
     """The request's key may not do this."""
 
-    status = 403
-    exit_code = 14
     slug = "forbidden"
     title = "Forbidden"
 
 
-class RateLimited(ScholarBaseError):
+class RateLimited(AccessError):
     """The request's key has asked too much within a minute."""
 
     status = 429
-    exit_code = 14
     slug = "rate-limited"
     title = "Rate limited"
 
