@@ -4,17 +4,18 @@
     ├── InvalidRequest        the request cannot be right, whatever the library holds
     │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
     │   ├── NothingLeft       ... or leaves nothing of this library that could match
+    │   ├── ToolNotFound      ... or names no tool
     │   └── BodyTooLarge      ... or not in one piece: its body is larger than the server takes
     ├── PaperNotFound         a well-formed id that this library does not hold
-    ├── ToolNotFound          no tool of that name
     ├── SessionError          what agents did
     │   ├── SessionNotFound   no session of that name
     │   ├── SessionExists     ... or there is one already
     │   ├── BudgetExhausted   the session has been asked for all that it may be
     │   └── ReplayDiffers     a recorded session gives something else on this library
-    ├── Unauthorized          the server asks for a key, and got none that it knows
-    ├── Forbidden             the key may not do this
-    ├── RateLimited           the key has asked too much within a minute
+    ├── AccessError           a shared server does not let the request in
+    │   ├── Unauthorized      it asks for a key, and got none that it knows
+    │   ├── Forbidden         the key may not do this
+    │   └── RateLimited       the key has asked too much within a minute
     ├── LibraryError          what lies on disk
     │   ├── LibraryNotFound   no library there
     │   ├── LibraryExists     a library, or something else, is in the way
@@ -91,6 +92,14 @@ class BodyTooLarge(InvalidRequest):
     title = "Body too large"
 
 
+class ToolNotFound(InvalidRequest):
+    """There is no tool of that name."""
+
+    status = 404
+    slug = "tool-not-found"
+    title = "Tool not found"
+
+
 class PaperNotFound(ScholarBaseError):
     """A well-formed id that this library does not hold."""
 
@@ -98,15 +107,6 @@ class PaperNotFound(ScholarBaseError):
     exit_code = 4
     slug = "paper-not-found"
     title = "Paper not found"
-
-
-class ToolNotFound(ScholarBaseError):
-    """There is no tool of that name."""
-
-    status = 404
-    exit_code = 4
-    slug = "tool-not-found"
-    title = "Tool not found"
 
 
 class SessionError(ScholarBaseError):
@@ -149,29 +149,34 @@ class ReplayDiffers(SessionError):
     title = "Replay differs"
 
 
-class Unauthorized(ScholarBaseError):
+class AccessError(ScholarBaseError):
+    """A shared server does not let the request in."""
+
+    status = 403
+    exit_code = 14
+    slug = "access"
+    title = "Access refused"
+
+
+class Unauthorized(AccessError):
     """The server asks for a key, and the request has none, or one that it does not know."""
 
     status = 401
-    exit_code = 14
     slug = "unauthorized"
     title = "Unauthorized"
 
 
-class Forbidden(ScholarBaseError):
+class Forbidden(AccessError):
     """The request's key may not do this."""
 
-    status = 403
-    exit_code = 14
     slug = "forbidden"
     title = "Forbidden"
 
 
-class RateLimited(ScholarBaseError):
+class RateLimited(AccessError):
     """The request's key has asked too much within a minute."""
 
     status = 429
-    exit_code = 14
     slug = "rate-limited"
     title = "Rate limited"
 

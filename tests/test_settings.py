@@ -50,13 +50,20 @@ def test_a_variable_that_is_no_setting_is_refused(monkeypatch: pytest.MonkeyPatc
         ("FTS5_TITLE_WEIGHT", "inf"),
         ("LOG_LEVEL", "loud"),
         ("KEEP", "all"),
+        ("RATE_LIMIT", "0"),
+        ("RATE_LIMIT", ""),
+        ("MAX_BODY_BYTES", "1000"),
+        ("CORS_ORIGINS", "example.org"),
+        ("CORS_ORIGINS", "https://example.org/page"),
+        ("CORS_ORIGINS", "https://*.example.org"),
+        ("CORS_ORIGINS", "https://a.org,,https://b.org"),
     ],
 )
 def test_a_value_that_cannot_be_right_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(PREFIX + name, value)
-    with pytest.raises(InvalidRequest, match=f"{PREFIX}{name} is '{value}'"):
+    with pytest.raises(InvalidRequest, match=re.escape(f"{PREFIX}{name} is '{value}'")):
         load_settings()
 
 
@@ -66,6 +73,14 @@ def test_fusion_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().fusion_weights == {"dense": 1.5, "bm25": 1.0}
     monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", "")
     assert load_settings().fusion_weights is None
+
+
+def test_origins_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().cors_origins is None
+    monkeypatch.setenv("SCHOLARBASE_CORS_ORIGINS", "https://a.org, http://localhost:3000,*")
+    assert load_settings().cors_origins == ("https://a.org", "http://localhost:3000", "*")
+    monkeypatch.setenv("SCHOLARBASE_CORS_ORIGINS", " ")
+    assert load_settings().cors_origins is None
 
 
 def test_a_wrong_leg_is_refused_with_the_right_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +102,9 @@ def test_what_is_said_goes_before_the_environment(monkeypatch: pytest.MonkeyPatc
 
 def test_keys_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHOLARBASE_ENCODER_API_KEY", "a-secret")
+    monkeypatch.setenv("SCHOLARBASE_API_KEY", "sb_a-third")
     settings = load_settings(qdrant_api_key=SecretStr("another"))
+    assert "a-third" not in repr(settings)
     assert "a-secret" not in repr(settings)
     assert "another" not in repr(settings)
 

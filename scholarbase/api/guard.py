@@ -99,6 +99,10 @@ class Guard:
         self._max_body = settings.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and self._keys is not None:
+            # Nothing is served so. What may be one day does not stand open until someone thinks of it here.
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -16,7 +16,8 @@ import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from scholarbase.api.app import create_app
 from scholarbase.api.rates import PROBES, SLOTS, Rates, make_file
@@ -111,6 +112,32 @@ def test_metrics_need_an_admin_key(shared: Shared) -> None:
         assert (answer.status_code, slug(answer)) == (403, "forbidden")
         assert "'reader'" in answer.json()["detail"]
     assert httpx.get(f"{shared.url}/metrics", headers=bearer(shared.admin)).status_code == 200
+
+
+def test_no_websocket_is_opened_without_a_key(sample: Library, tmp_path: Path) -> None:
+    create_key(tmp_path / "keys.json", "ana")
+    app = create_app(sample, settings=load_settings(keys=tmp_path / "keys.json"))
+    opened: list[str] = []
+
+    async def greet(socket: WebSocket) -> None:
+        opened.append(socket.url.path)
+
+    app.router.routes[:0] = [WebSocketRoute("/greet", greet)]
+    sent: list[Any] = []
+
+    async def connect() -> None:
+        async def receive() -> Any:
+            return {"type": "websocket.connect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "websocket", "path": "/greet", "headers": [], "query_string": b"", "scheme": "ws"}
+        await app(scope, receive, send)
+
+    asyncio.run(connect())
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+    assert not opened
 
 
 def test_the_log_has_the_keys_id_and_no_key(sample_library: Path, tmp_path: Path) -> None:
