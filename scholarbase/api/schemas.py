@@ -14,6 +14,8 @@ from scholarbase.indexes.titles import MIN_SCORE
 from scholarbase.models import (
     MAX_BATCH,
     MAX_LIMIT,
+    MAX_PHRASE_LENGTH,
+    MAX_PHRASES,
     MAX_TITLE_MATCHES,
     MAX_TITLES,
     PAPER_FIELDS,
@@ -84,6 +86,14 @@ MinCitations = Annotated[
 Exclude = Annotated[
     list[str],
     Field(
+        description="Phrases that are not to be the topic: papers with one in their title or abstract are left out. At "
+        f"most {MAX_PHRASES}, of {MAX_PHRASE_LENGTH} characters each. In a URL the parameter is repeated.",
+        examples=[["lattice gauge theory"]],
+    ),
+]
+ExcludeIds = Annotated[
+    list[str],
+    Field(
         description="Ids, of any form, of papers to leave out. In a URL the parameter is repeated.",
         examples=[["arXiv:hep-th/9303046"]],
     ),
@@ -132,6 +142,7 @@ class SearchParameters(BaseModel):
     venue: Venues = []
     min_citations: MinCitations = None
     exclude: Exclude = []
+    exclude_ids: ExcludeIds = []
     within: Within = None
     as_of: AsOf = None
     exact: bool = Field(
@@ -255,6 +266,7 @@ class ExpandBody(BaseModel):
     venue: Venues = []
     min_citations: MinCitations = None
     exclude: Exclude = []
+    exclude_ids: ExcludeIds = []
     within: Within = None
     as_of: AsOf = None
 
