@@ -225,6 +225,7 @@ class Client(_Base):
         venue: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         exact: bool = False,
@@ -246,6 +247,7 @@ class Client(_Base):
                 venue=venue,
                 min_citations=min_citations,
                 exclude=exclude,
+                exclude_ids=exclude_ids,
                 within=within,
                 as_of=as_of,
                 exact=exact,
@@ -374,13 +376,14 @@ class Client(_Base):
         venue: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first."""
-        filters = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
+        filters = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
         return self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
     # -- tools and sessions -----------------------------------------------------------------------------
@@ -517,6 +520,7 @@ class AsyncClient(_Base):
         venue: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         exact: bool = False,
@@ -538,6 +542,7 @@ class AsyncClient(_Base):
                 venue=venue,
                 min_citations=min_citations,
                 exclude=exclude,
+                exclude_ids=exclude_ids,
                 within=within,
                 as_of=as_of,
                 exact=exact,
@@ -670,13 +675,14 @@ class AsyncClient(_Base):
         venue: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first."""
-        filters = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
+        filters = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
         return await self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
     # -- tools and sessions -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -17,6 +18,7 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import (
     EncoderError,
+    InvalidRequest,
     LibraryCorrupt,
     LibraryError,
     NothingLeft,
@@ -24,7 +26,7 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, citations, titles
+from scholarbase.indexes import catalog, citations, fulltext, query_syntax, titles
 from scholarbase.indexes.catalog import Catalog, Selection, paper_json_of, paper_of, selection_of
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
 from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
@@ -60,7 +62,7 @@ from scholarbase.models import (
     search_request,
     search_requests,
 )
-from scholarbase.ranking import Query, Ranker
+from scholarbase.ranking import MAX_SYNTAX_MATCHES, Query, Ranker
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.library")
@@ -186,6 +188,7 @@ class Library:
         venue: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         exact: bool = False,
@@ -196,8 +199,9 @@ class Library:
 
         Raises:
             InvalidRequest: an argument cannot be right; ``UnsupportedMode``: this library has no such index.
-            NothingLeft: ``as_of`` is before every paper of this library.
-            PaperNotFound: ``exclude`` or ``within`` names a paper that the library does not hold (then).
+            NothingLeft: ``as_of`` is before every paper of this library, or all that match have a phrase of
+                ``exclude``.
+            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (then).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         return self.run(
@@ -214,6 +218,7 @@ class Library:
                 venue=venue,
                 min_citations=min_citations,
                 exclude=exclude,
+                exclude_ids=exclude_ids,
                 within=within,
                 as_of=as_of,
                 exact=exact,
@@ -265,7 +270,7 @@ class Library:
     def _resolve_filters(self, filters: Filters) -> ResolvedFilters:
         if filters is _NO_REQUEST_FILTERS or filters == _NO_REQUEST_FILTERS:
             return NO_FILTERS
-        self._day_of(filters.as_of)
+        day = self._day_of(filters.as_of)
         within = None if filters.within is None else frozenset(self._ids(filters.within, filters.as_of))
         return ResolvedFilters(
             first_day=filters.first_day,
@@ -274,8 +279,29 @@ class Library:
             venues=self._catalog.venue_keys(filters.venue) if filters.venue else (),
             min_citations=filters.min_citations,
             within=within,
-            exclude=frozenset(self._ids(filters.exclude, filters.as_of)),
+            exclude=frozenset(self._ids(filters.exclude_ids, filters.as_of))
+            | self._having(filters.exclude, day),
         )
+
+    def _having(self, phrases: Sequence[str], day: int | None) -> set[int]:
+        """The papers, as of a day, whose title or abstract holds one of the phrases.
+
+        Raises:
+            InvalidRequest: they are too many.
+        """
+        if not phrases:
+            return set()
+        expression = query_syntax.any_phrase(phrases)
+        with self._catalog.connection() as connection:
+            found = fulltext.matching_ids(
+                connection, expression, MAX_SYNTAX_MATCHES + 1, ResolvedFilters(last_day=day)
+            )
+        if len(found) > MAX_SYNTAX_MATCHES:
+            raise InvalidRequest(
+                f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: name what you mean more "
+                "closely."
+            )
+        return found
 
     def _day_of(self, as_of: str | None) -> int | None:
         """The day after which no paper exists.
@@ -296,6 +322,8 @@ class Library:
 
     def _answer(self, query: Query) -> SearchResponse:
         ranking = self._ranker.rank(query)
+        if not ranking.total and query.request.filters.exclude:
+            self._check_left(query)
         fields = query.request.fields
         papers = self._papers(
             [ranked.id for ranked in ranking.page], fields, counts=query.request.filters.as_of is None
@@ -314,6 +342,24 @@ class Library:
             fields=fields,
             failed_legs=ranking.failed,
         )
+
+    def _check_left(self, query: Query) -> None:
+        """Raises NothingLeft: papers match, and every one of them has a phrase of ``exclude``."""
+        request = query.request
+        without = replace(
+            request,
+            filters=replace(request.filters, exclude=()),
+            limit=1,
+            offset=0,
+            exact=request.exact or query.mode == "sparse",
+        )
+        ranking = self._ranker.rank(self._resolve(without))
+        if ranking.total:
+            least = "at least " if ranking.relation == "gte" else ""
+            raise NothingLeft(
+                f"Every one of the {least}{ranking.total:,} papers that match {request.q[:200]!r} has a phrase of "
+                f"exclude {list(request.filters.exclude)!r}: leave one out."
+            )
 
     # -- titles -----------------------------------------------------------------------------------------
 
@@ -543,6 +589,7 @@ class Library:
         venue: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
@@ -557,7 +604,7 @@ class Library:
         """
         checked = check_expansion(seeds, direction, limit, offset)
         wanted = check_fields(fields)
-        asked = Filters(from_, to, category, venue, min_citations, exclude, within, as_of)  # type: ignore[arg-type]  # it makes tuples
+        asked = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples
         filters = self._resolve_filters(asked)
         starts = self._ids(checked, as_of)
         with self._catalog.connection() as connection:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.identifiers import parse
 
 Mode = Literal["hybrid", "sparse", "dense"]
 Engine = Literal["bm25", "feedback", "fts5", "learned"]
@@ -30,7 +31,11 @@ MAX_LIMIT: Final = 1000
 MAX_QUERY_LENGTH: Final = 10_000
 """Characters of a query. Longer than any title or question; a whole abstract still fits."""
 MAX_IDS: Final = 10_000
-"""Ids in one list: of a batch, of ``within``, of ``exclude``, of the seeds of an expansion."""
+"""Ids in one list: of a batch, of ``within``, of ``exclude_ids``, of the seeds of an expansion."""
+MAX_PHRASES: Final = 20
+"""Phrases in one ``exclude``."""
+MAX_PHRASE_LENGTH: Final = 500
+"""Characters of a phrase to exclude."""
 MAX_BATCH: Final = 100
 """Searches in one HTTP request."""
 MAX_TITLES: Final = 1000
@@ -272,6 +277,41 @@ def check_ids(ids: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
     return tuple(ids)
 
 
+def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
+    """The phrases; a text is one.
+
+    Raises:
+        InvalidRequest: not texts, too many or too long, one without a word, or one that is the id of a paper.
+    """
+    given = (phrases,) if isinstance(phrases, str) else tuple(phrases)
+    if not all(isinstance(phrase, str) for phrase in given):
+        raise InvalidRequest(f"{name} must be a list of phrases, such as ['local replication'].")
+    if len(given) > MAX_PHRASES:
+        raise InvalidRequest(f"{name} holds {len(given)} phrases: {MAX_PHRASES} is the most in one call.")
+    for phrase in given:
+        check_text(phrase, name)
+        if len(phrase) > MAX_PHRASE_LENGTH:
+            raise InvalidRequest(
+                f"A phrase of {name} has {len(phrase)} characters: {MAX_PHRASE_LENGTH} is the most."
+            )
+        if not any(map(str.isalnum, phrase)):
+            raise InvalidRequest(f"{name} holds {phrase!r}, which has no word: leave it out, or name one.")
+        if _is_id(phrase):
+            raise InvalidRequest(
+                f"{name} holds {phrase!r}, the id of a paper: give phrases, and the ids of papers to leave out in "
+                f"{name}_ids."
+            )
+    return given
+
+
+def _is_id(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidRequest:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """What every result must satisfy. Applied before any leg takes its first k.
@@ -279,8 +319,9 @@ class Filters:
     A date limit holds for papers that are *certainly* inside it: one of which only the year is known passes
     ``from_='2006'`` but not ``from_='2006-03'``, and one without a date passes no date limit.
     ``category`` matches a category (``cs.CL``) or a whole archive (``cs``); ``category`` and ``venue`` each
-    pass when any of their values does. With ``as_of`` papers that are not certainly of that day (a month: its last)
-    or before do not exist.
+    pass when any of their values does. ``exclude`` are phrases: a paper whose title or abstract holds one, its words
+    side by side and compared without their endings, does not pass. With ``as_of`` papers that are not certainly of that
+    day (a month: its last) or before do not exist.
     """
 
     from_: str | None = None
@@ -289,6 +330,7 @@ class Filters:
     venue: tuple[str, ...] = ()
     min_citations: int | None = None
     exclude: tuple[str, ...] = ()
+    exclude_ids: tuple[str, ...] = ()
     within: tuple[str, ...] | None = None
     as_of: str | None = None
 
@@ -309,7 +351,8 @@ class Filters:
                     f"min_citations {self.min_citations} does not go with as_of {self.as_of!r}: the counts are the "
                     "snapshot's, made after that. Leave one of them out."
                 )
-        object.__setattr__(self, "exclude", check_ids(self.exclude, "exclude") or ())
+        object.__setattr__(self, "exclude", check_phrases(self.exclude, "exclude"))
+        object.__setattr__(self, "exclude_ids", check_ids(self.exclude_ids, "exclude_ids") or ())
         object.__setattr__(self, "within", check_ids(self.within, "within"))
 
     def _check_days(self) -> None:
@@ -338,6 +381,9 @@ class Filters:
     @property
     def _to_day(self) -> int | None:
         return None if self.to is None else date_bounds(self.to, "to")[1]
+
+
+FILTER_NAMES: Final[tuple[str, ...]] = tuple(f.name for f in fields(Filters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,14 +433,13 @@ def search_request(q: str, *, fields: Sequence[str] | None = None, **arguments: 
     Raises:
         InvalidRequest: an argument that ``search`` does not have, or that cannot be right.
     """
-    filter_names = ("from_", "to", "category", "venue", "min_citations", "exclude", "within", "as_of")
     own_names = ("mode", "engine", "limit", "offset", "exact", "explain", "partial")
-    unknown = [name for name in arguments if name not in (*filter_names, *own_names)]
+    unknown = [name for name in arguments if name not in (*FILTER_NAMES, *own_names)]
     if unknown:
         raise InvalidRequest(
-            f"Unknown argument {unknown[0]!r}: a search takes q, fields, {', '.join((*own_names, *filter_names))}."
+            f"Unknown argument {unknown[0]!r}: a search takes q, fields, {', '.join((*own_names, *FILTER_NAMES))}."
         )
-    given = {name: arguments[name] for name in filter_names if name in arguments}
+    given = {name: arguments[name] for name in FILTER_NAMES if name in arguments}
     own = {name: arguments[name] for name in own_names if name in arguments}
     return SearchRequest(q, filters=Filters(**given), fields=check_fields(fields), **own)
 

@@ -165,8 +165,13 @@ class Ranker:
         """Whether the answer takes one plain query of BM25 vectors: no encoder, no FTS5, no long lists, no count."""
         if (request.mode or self.best_mode) != "sparse" or request.engine not in (None, "bm25"):
             return False
-        ids = len(request.filters.exclude) + len(request.filters.within or ())
-        if request.exact or ids > MAX_CACHED_IDS or request.offset + request.limit > MAX_LIMIT:
+        ids = len(request.filters.exclude_ids) + len(request.filters.within or ())
+        if (
+            request.exact
+            or request.filters.exclude
+            or ids > MAX_CACHED_IDS
+            or request.offset + request.limit > MAX_LIMIT
+        ):
             return False
         if request.engine is None and query_syntax.is_syntax(request.q):
             return False

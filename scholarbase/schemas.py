@@ -14,6 +14,8 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models import (
     MAX_BATCH,
     MAX_LIMIT,
+    MAX_PHRASE_LENGTH,
+    MAX_PHRASES,
     MAX_TITLE_MATCHES,
     MAX_TITLES,
     MIN_TITLE_SCORE,
@@ -83,6 +85,14 @@ MinCitations = Annotated[
     int | None, Field(description="Only papers with at least so many citations, worldwide.", examples=[10])
 ]
 Exclude = Annotated[
+    list[str],
+    Field(
+        description="Phrases that are not to be the topic: papers with one in their title or abstract are left out. At "
+        f"most {MAX_PHRASES}, of {MAX_PHRASE_LENGTH} characters each. In a URL the parameter is repeated.",
+        examples=[["lattice gauge theory"]],
+    ),
+]
+ExcludeIds = Annotated[
     list[str],
     Field(
         description="Ids, of any form, of papers to leave out. In a URL the parameter is repeated.",
@@ -166,6 +176,7 @@ class Search(BaseModel):
     venue: Venues = []
     min_citations: MinCitations = None
     exclude: Exclude = []
+    exclude_ids: ExcludeIds = []
     within: Within = None
     as_of: AsOf = None
     exact: bool = Field(
@@ -315,6 +326,7 @@ class ExpandBody(AnswerOptions):
     venue: Venues = []
     min_citations: MinCitations = None
     exclude: Exclude = []
+    exclude_ids: ExcludeIds = []
     within: Within = None
     as_of: AsOf = None
     exclude_seen: ExcludeSeen = False

@@ -356,7 +356,7 @@ def _as_of(as_of: str | None) -> dict[str, Any]:
 
 def _filters(filters: Filters) -> dict[str, Any]:
     content = {"from": filters.from_, "to": filters.to, "min_citations": filters.min_citations}
-    lists = {"category": filters.category, "venue": filters.venue, "exclude": filters.exclude}
+    lists = {name: getattr(filters, name) for name in ("category", "venue", "exclude", "exclude_ids")}
     given: dict[str, Any] = {name: value for name, value in content.items() if value is not None}
     given |= {name: list(values) for name, values in lists.items() if values} | _as_of(filters.as_of)
     return given if filters.within is None else given | {"within": list(filters.within)}

@@ -140,7 +140,8 @@ ANSWERED: list[tuple[Any, ...]] = [
     ("search", QUESTION, {"category": ["hep-th,gr-qc"]}),
     ("search", QUESTION, {"venue": ["Nucl.Phys.B, 1993", "arXiv.org"]}),
     ("search", QUESTION, {"within": []}),
-    ("search", QUESTION, {"within": [STRINGS, "hep-th/9303046"], "exclude": ["https://arxiv.org/abs/hep-th/9303046"]}),
+    ("search", QUESTION, {"exclude": ["large N, \"planar\" limit", "strings"]}),
+    ("search", QUESTION, {"within": [STRINGS, "hep-th/9303046"], "exclude_ids": ["https://arxiv.org/abs/hep-th/9303046"]}),
     ("search", QUESTION, {"within": [STRINGS] * 200, "fields": ["year"]}),
     ("search", "gravity " * 400, {"limit": 1}),
     ("search", "zzyzxq", {"fields": ("title",)}),
@@ -169,7 +170,8 @@ ANSWERED: list[tuple[Any, ...]] = [
     ("iter_references", STRINGS, {"limit": 1, "fields": ["title"]}),
     ("expand", [STRINGS, "hep-th/9303046"]),
     ("expand", [STRINGS], {"direction": "citations", "hops": 2, "limit": 5, "offset": 5, "fields": ["title"]}),
-    ("expand", [STRINGS], {"category": "hep-th", "min_citations": 5, "exclude": ["hep-th/9303046"]}),
+    ("expand", [STRINGS], {"category": "hep-th", "min_citations": 5, "exclude_ids": ["hep-th/9303046"]}),
+    ("expand", [STRINGS], {"exclude": ["quantum groups", "matrix model"], "hops": 2}),
     ("expand", [STRINGS], {"to": "1980", "fields": ["title"]}),
     ("snapshot",),
 ]  # fmt: skip
@@ -190,12 +192,15 @@ REFUSED: list[tuple[Any, ...]] = [
     ("search", "gravity", {"as_of": "1900-01"}),
     ("paper", "hep-th/9412110", {"as_of": "1993-06"}),
     ("citations", STRINGS, {"as_of": "1993-06", "sort": "citation_count"}),
-    ("search", "gravity", {"exclude": ["arXiv:2001.00001"]}),
+    ("search", "gravity", {"exclude_ids": ["arXiv:2001.00001"]}),
     ("search", "gravity", {"within": ["no id"]}),
     ("search", "author:Witten AND gravity"),
     ("search", "half of a pair: \ud83d"),
     ("search", "gravity", {"venue": ["\ud83d"]}),
     ("search", "gravity", {"exclude": ["\ud83d"]}),
+    ("search", "gravity", {"exclude": ["gravity"]}),
+    ("search", "gravity", {"exclude": ["arXiv:1706.03762"]}),
+    ("search", "gravity", {"exclude": ["?"]}),
     ("search", "gravity", {"engine": "fts5", "min_citations": 2**63}),
     ("search_batch", [{"q": "gravity"}, {"q": "gravity", "mode": "dense"}]),
     ("search_batch", [{"q": "gravity", "from": "1993"}]),
@@ -339,8 +344,8 @@ def test_what_cannot_be_right_is_refused_before_anything_is_sent() -> None:
     with Client("http://127.0.0.1:9", retries=0) as client:
         with pytest.raises(InvalidRequest, match="limit is 0"):
             client.search("gravity", limit=0)
-        with pytest.raises(InvalidRequest, match="exclude must be a list"):
-            client.expand([STRINGS], exclude="arXiv:2001.00001")
+        with pytest.raises(InvalidRequest, match="exclude_ids must be a list"):
+            client.expand([STRINGS], exclude_ids="arXiv:2001.00001")
 
 
 def test_a_closed_client_says_so(server: str) -> None:

@@ -15,7 +15,7 @@ BASE = {"errors", "identifiers", "models", "settings"}
 MAY: dict[str, set[str]] = {
     "errors": set(),
     "identifiers": {"errors"},
-    "models": {"errors"},
+    "models": {"errors", "identifiers"},
     "settings": {"errors"},
     "keys": BASE,
     "cache": set(),

@@ -257,12 +257,12 @@ def test_within_exclude_and_citation_counts(dense: Library, way: dict[str, Any])
     # Ids of other forms, and twice.
     doubled = [name.removeprefix("arXiv:") for name in some] + some
     assert set(ids(dense.search("gauge theory", within=doubled, **asked))) == set(some)
-    rest = dense.search("gauge theory", exclude=some, **asked)
+    rest = dense.search("gauge theory", exclude_ids=some, **asked)
     assert set(ids(rest)) == set(everything) - set(some)
     assert rest.total == len(rest.results)
     none = dense.search("gauge theory", within=[], **asked)
     assert (none.results, none.total, none.total_relation, none.next_offset) == ((), 0, "eq", None)
-    assert not dense.search("gauge theory", within=some, exclude=some, **asked).results
+    assert not dense.search("gauge theory", within=some, exclude_ids=some, **asked).results
     counts = {row["corpusid"]: row["citationcount"] for row in sample_rows("papers")}
     cited = dense.search("gauge theory", min_citations=20, limit=1000, **way)
     assert cited.results
@@ -487,8 +487,8 @@ def test_an_empty_query_is_refused(sample: Library, q: Any) -> None:
         ({"fields": ["titel"]}, "'titel'"),
         ({"exact": "false"}, "exact is 'false'"),
         ({"within": "arXiv:1706.03762"}, "within must be a list"),
-        ({"exclude": "arXiv:1706.03762"}, "exclude must be a list"),
-        ({"exclude": ["1706"]}, "'1706'"),
+        ({"exclude_ids": "arXiv:1706.03762"}, "exclude_ids must be a list"),
+        ({"exclude_ids": ["1706"]}, "'1706'"),
         ({"within": ["x"] * 10_001}, "10001 ids"),
         ({"q": '"unclosed phrase', "engine": "fts5", "category": ["cs"], "limit": -5}, "limit is -5"),
         ({"q": "graph AND (network"}, "never closed"),
@@ -506,7 +506,7 @@ def test_what_cannot_be_right_is_refused_by_name(sample: Library, asked: dict[st
 
 
 def test_ids_that_the_library_does_not_hold_are_named(sample: Library) -> None:
-    for name in ("exclude", "within"):
+    for name in ("exclude_ids", "within"):
         with pytest.raises(PaperNotFound, match=r"'arXiv:1111\.1111'"):
             sample.search("x", **{name: [HOLOMORPHIC, "arXiv:1111.1111"]})  # type: ignore[arg-type]
     for ask in (sample.paper, sample.citations, sample.references):

@@ -123,8 +123,8 @@ def test_filters_take_one_value_or_several_and_refuse_empty_ones() -> None:
 
 
 def test_a_request_is_made_from_the_arguments_of_a_search() -> None:
-    made = search_request("x", limit=5, from_="2023", fields=["title"], exclude=["arXiv:1706.03762"])
-    filters = Filters(from_="2023", exclude=("arXiv:1706.03762",))
+    made = search_request("x", limit=5, from_="2023", fields=["title"], exclude_ids=["arXiv:1706.03762"])
+    filters = Filters(from_="2023", exclude_ids=("arXiv:1706.03762",))
     assert made == SearchRequest("x", limit=5, fields=("id", "title"), filters=filters)
     assert search_requests([made, {"q": "y"}]) == [made, SearchRequest("y")]
     with pytest.raises(InvalidRequest, match="Unknown argument 'sort'"):

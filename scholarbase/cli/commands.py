@@ -208,7 +208,14 @@ def _print(answer: Any, as_json: bool, show: Callable[[Any], None]) -> None:
 )
 @click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated.")
 @click.option("--min-citations", type=int, help="The fewest citations.")
-@click.option("--exclude", multiple=True, help="The id of a paper to leave out; may be repeated.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    help="A phrase that titles and abstracts are not to have; may be repeated.",
+)
+@click.option(
+    "--exclude-id", "exclude_ids", multiple=True, help="The id of a paper to leave out; may be repeated."
+)
 @click.option("--within", multiple=True, help="The id of a paper to choose from; may be repeated.")
 @as_of_option
 @click.option("--exact", is_flag=True, help="No approximation, and exact totals.")

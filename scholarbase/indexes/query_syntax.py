@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -63,6 +63,11 @@ def free_text(text: str) -> str | None:
     each = list(dict.fromkeys(word.casefold() for word in words(text)))
     kept = [word for word in each if word not in STOP_WORDS] or each
     return " OR ".join(f'"{word}"' for word in kept) or None
+
+
+def any_phrase(phrases: Iterable[str]) -> str:
+    """An expression for papers with any of the phrases: its words side by side, in their order."""
+    return " OR ".join(_phrase(words(phrase)) for phrase in phrases)
 
 
 def is_syntax(text: str) -> bool:

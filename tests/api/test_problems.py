@@ -126,7 +126,7 @@ def test_what_cannot_be_right_is_400(
     [
         ("GET", "/v1/papers/CorpusId:999", None),
         ("GET", "/v1/papers/CorpusId:999/citations", None),
-        ("GET", "/v1/search?q=x&exclude=CorpusId:999", None),
+        ("GET", "/v1/search?q=x&exclude_ids=CorpusId:999", None),
         ("POST", "/v1/search/batch", {"searches": [{"q": "x", "within": ["CorpusId:999"]}]}),
         ("POST", "/v1/expand", {"seeds": [HOLOMORPHIC, "CorpusId:999"]}),
     ],
@@ -249,7 +249,8 @@ FILTERS: dict[str, Any] = {
     "category": st.lists(ODD, max_size=2),
     "venue": st.lists(ODD, max_size=2),
     "min_citations": NUMBERS,
-    "exclude": st.lists(IDS, max_size=2),
+    "exclude": st.lists(ODD, max_size=2),
+    "exclude_ids": st.lists(IDS, max_size=2),
     "within": st.lists(IDS, max_size=2),
     "as_of": AS_OF,
 }
