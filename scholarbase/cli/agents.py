@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 import orjson
@@ -260,7 +261,7 @@ def delete(settings: Settings, name: str, sessions: Path | None) -> None:
 def _written(output: Path | None) -> Iterator[BinaryIO]:
     """A file that has its name once it is whole; standard output where none is named."""
     if output is None:
-        yield click.get_binary_stream("stdout")
+        yield sys.stdout.buffer
         return
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
