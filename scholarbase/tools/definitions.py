@@ -1,7 +1,8 @@
 """The six tools, each defined once: what a model is told of it, and which call of the native API it is.
 
 A tool takes every argument of its native request; ``shown`` are those that a model is told of, in few words, since a
-model reads the whole list with every question it is asked.
+model reads the whole list with every question it is asked. What is for who runs the agent is not among them: ``as_of``
+and ``within``, say.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ _READ: Final = [
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
-_MAX_TOKENS: Final = "Cap the answer's size; it says what was left out"
-_AS_OF: Final = "YYYY-MM[-DD]: later papers do not exist"
+_MAX_TOKENS: Final = "Caps the answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,6 @@ class Tool:
                 if name in properties
             },
             "required": [name for name, f in self.request.model_fields.items() if f.is_required()],
-            "additionalProperties": False,
         }
 
 
@@ -171,7 +170,6 @@ _EDGE_ARGUMENTS: Final = {
     "sort": "",
     "from": "",
     "to": "",
-    "as_of": "",
     "max_tokens": "",
 }
 _EDGE_DEFAULTS: Final = {"limit": 25, "fields": _LISTED}
@@ -185,18 +183,15 @@ TOOLS: Final[tuple[Tool, ...]] = (
         run_search,
         {
             "q": 'A question or words; "phrases", AND, OR, NOT, prefix* and title:word work too',
-            "mode": "By words, meaning, or both; default the best there is",
+            "mode": "",
             "limit": "Default 10, at most 1000",
-            "offset": "next_offset of the page before",
-            "from": "Earliest date: YYYY, YYYY-MM or YYYY-MM-DD",
-            "to": "Latest date",
-            "category": "arXiv categories (cs.CL) or archives (cs)",
+            "offset": "The next_offset of before",
+            "from": "YYYY[-MM[-DD]]",
+            "to": "",
+            "category": "Such as cs.CL, or cs",
             "min_citations": "",
             "exclude": "Phrases that must not be the topic",
-            "exclude_ids": "Papers to leave out",
-            "exclude_seen": "Leave out papers this session has returned",
-            "within": "Only among these paper ids",
-            "as_of": _AS_OF,
+            "exclude_seen": "Leave out papers already returned",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND},
@@ -207,7 +202,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "same, an empty list if there is none.",
         TitleBatchBody,
         run_titles,
-        {"titles": "", "limit": "Matches for each title; default 1", "as_of": "", "max_tokens": ""},
+        {"titles": "", "limit": "Matches for each title; default 1", "max_tokens": ""},
         {"fields": _LISTED},
     ),
     Tool(
@@ -215,7 +210,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Read papers: abstract, authors, date, venue, counts. null stands for one that is not in the library.",
         PaperBatchBody,
         run_papers,
-        {"ids": _ID, "fields": "Such as title, abstract, external_ids", "as_of": "", "max_tokens": ""},
+        {"ids": _ID, "fields": "Such as title, abstract, external_ids", "max_tokens": ""},
         {"fields": _READ},
     ),
     Tool(
@@ -251,7 +246,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "min_citations": "",
             "exclude": "",
             "exclude_seen": "",
-            "as_of": "",
             "max_tokens": "",
         },
         {"limit": 25, "fields": _LISTED},
