@@ -3,11 +3,6 @@
 A call is recorded by handing it to that thread, which writes all that wait together in one transaction (group commit).
 Whoever made the call may wait until it is written, and need not: a disk that is slow, or full, holds up no search.
 Several processes share the file; SQLite's write lock orders them, and a call gets its number inside of it.
-
-========  ==========================================================================================
-sessions  what is fixed when one opens, when it was last used, and what its budgets have been asked for
-calls     one row a call: its number within the session, and its line of the trajectory
-========  ==========================================================================================
 """
 
 from __future__ import annotations
@@ -27,8 +22,6 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import orjson
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from scholarbase.errors import (
     BudgetExhausted,
@@ -55,32 +48,6 @@ TOGETHER: Final = 256
 _BUSY_SECONDS: Final = 30.0
 
 T = TypeVar("T")
-
-migrations = Migrations("scholarbase-sessions")
-
-
-@migrations()
-def m001_sessions(db: Database) -> None:
-    db.execute(
-        """
-        CREATE TABLE IF NOT EXISTS sessions (
-            id TEXT PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
-            owner TEXT NOT NULL, opened TEXT NOT NULL, used TEXT NOT NULL,
-            calls_asked INTEGER NOT NULL DEFAULT 0, expansions_asked INTEGER NOT NULL DEFAULT 0,
-            lost INTEGER NOT NULL DEFAULT 0
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (used)")
-    db.execute(
-        """
-        CREATE TABLE IF NOT EXISTS calls (
-            session TEXT NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL, key TEXT,
-            PRIMARY KEY (session, number)
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE UNIQUE INDEX IF NOT EXISTS calls_by_key ON calls (session, key) WHERE key IS NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -665,5 +632,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     # (https://sqlite.org/pragma.html#pragma_synchronous).
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    migrations.apply(Database(connection))
+    # Loads sqlite-utils, and pandas where that is installed: not for a server that records nothing.
+    from scholarbase.sessions.schema import migrate
+
+    migrate(connection)
     return connection

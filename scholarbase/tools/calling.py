@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
@@ -16,6 +15,9 @@ from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
+
+if TYPE_CHECKING:
+    from scholarbase.client import Client  # loads an HTTP client, which tools on a library do without
 
 log = logging.getLogger("scholarbase.tools")
 
@@ -44,7 +46,7 @@ class Tools:
         self._store = store
         self._session: Session | None = None
         self._name: str | None = session.id if isinstance(session, Session) else session
-        if isinstance(source, Client):
+        if not isinstance(source, Library):
             if store is not None or isinstance(session, Session):
                 raise InvalidRequest(
                     "A server keeps its own sessions: open one there (client.open_session), and give its name."
@@ -79,21 +81,23 @@ class Tools:
             BudgetExhausted: the session has nothing left.
             PaperNotFound, and whatever else the library or the client raises.
         """
-        if isinstance(self._source, Client):
+        if not isinstance(self._source, Library):
             return self._source.call_tool(name, arguments, session=self._name, parent=parent, round=round)
-        recording = self._recording(name, parent, round)
+        recording = self._recording(self._source, name, parent, round)
         answer = answered(self._source, name, arguments, recording)
         return answer.body.decode() if answer.is_text else answer.content
 
-    def _recording(self, name: str, parent: int | None, round_: int | None) -> Recording | None:
+    def _recording(
+        self, library: Library, name: str, parent: int | None, round_: int | None
+    ) -> Recording | None:
         tool_named(name)
-        if self._session is None or self._store is None or not isinstance(self._source, Library):
+        if self._session is None or self._store is None:
             return None
         return Recording(
             self._store,
             self._session,
             name,
-            self._source.snapshot_id,
+            library.snapshot_id,
             check_number(parent, "parent"),
             check_number(round_, "round"),
         )
