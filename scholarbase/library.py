@@ -100,7 +100,8 @@ class Library:
         self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
-        self._begun: int | None = None
+        self._begun = (_NEVER, False)
+        """The last day of some paper, and whether it is the first of all."""
         self._closed = False
 
     @classmethod
@@ -310,15 +311,21 @@ class Library:
             InvalidRequest: no date; ``NothingLeft``: no paper exists on that day.
         """
         day = as_of_day(as_of)
-        # The day of one paper is enough: most libraries need not be looked through for the first of them.
-        if day is not None and (self._begun is None or day < self._begun):
-            begun = self._catalog.any_by(day)
-            if begun is None:
-                raise NothingLeft(
-                    f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
-                )
-            self._begun = begun
+        if day is not None and not self._has_begun_by(day):
+            raise NothingLeft(
+                f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
+            )
         return day
+
+    def _has_begun_by(self, day: int) -> bool:
+        begun, is_first = self._begun
+        if day < begun and not is_first:
+            # The day of one paper is mostly enough: a large library takes a second to look through for the first.
+            some = self._catalog.any_by(day)
+            first = self._catalog.first_day() if some is None else None
+            begun = first or _NEVER if some is None else some
+            self._begun = begun, some is None
+        return day >= begun
 
     def _answer(self, query: Query) -> SearchResponse:
         ranking = self._ranker.rank(query)
@@ -643,6 +650,8 @@ class Library:
 
 
 _NO_REQUEST_FILTERS: Final = Filters()
+_NEVER: Final = 10**8
+"""After the last day there is, 99991231."""
 
 
 def _between(from_: str | None, to: str | None, as_of: str | None) -> Filters:

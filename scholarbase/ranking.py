@@ -56,6 +56,9 @@ CACHED_QUERIES: Final = 4096
 modes of an evaluation and agents ask the same again. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
 """The name of the leg that BM25 is with feedback."""
+WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
+"""Legs that compare words, and so can say which: dense vectors have none, and learned weights are of a model's
+tokens."""
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Sparse legs that run beside an encoder at once: as many as calls that a serving process answers in threads."""
@@ -251,8 +254,52 @@ class Ranker:
             ]
             total, relation = leg.total, leg.relation
             reachable = min(total, MAX_WINDOW) if relation == "eq" else MAX_WINDOW
+        if request.explain:
+            page = self._with_terms(query, page)
         end = request.offset + len(page)
         return Ranking(page, total, relation, end if page and end < reachable else None, tuple(failed))
+
+    def _with_terms(self, query: Query, page: Sequence[RankedPaper]) -> list[RankedPaper]:
+        """The page, with the words of the query that its papers hold in what the legs that compare words say."""
+        own = query.engine if query.engine in WORD_LEGS else None
+        ids = [ranked.id for ranked in page if any(leg.leg == own for leg in ranked.explain or ())]
+        if not ids:
+            return list(page)
+        held = self._terms_held(query, ids)
+        return [
+            ranked._replace(
+                explain=tuple(
+                    replace(leg, terms=held[ranked.id]) if leg.leg == own else leg
+                    for leg in ranked.explain or ()
+                )
+            )
+            for ranked in page
+        ]
+
+    def _terms_held(self, query: Query, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        q = query.request.q
+        if query.engine != "fts5" and len(self._bm25.query(q).indices):
+            numbers = {
+                word: set(self._bm25.query(word).indices)
+                for word in dict.fromkeys(word.lower() for word in query_syntax.words(q))
+            }
+            vectors = {
+                paper_id: set(vector.indices)
+                for paper_id, vector in self._vectors.sparse_vectors(BM25, ids).items()
+            }
+            return {
+                paper_id: tuple(
+                    word for word, own in numbers.items() if own and own <= vectors.get(paper_id, set())
+                )
+                for paper_id in ids
+            }
+        terms = query_syntax.terms(q, syntax=query.syntax)
+        with self._catalog.connection() as connection:
+            holding = fulltext.holding(connection, [term.expression for term in terms], ids)
+        return {
+            paper_id: tuple(t.word for t, having in zip(terms, holding, strict=True) if paper_id in having)
+            for paper_id in ids
+        }
 
     def _run_legs(self, query: Query) -> tuple[list[_Leg], list[FailedLeg]]:
         """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""

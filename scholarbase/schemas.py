@@ -182,7 +182,7 @@ class Search(BaseModel):
     exact: bool = Field(
         False, description="Search vectors without approximation, and count every match.", examples=[False]
     )
-    explain: bool = Field(False, description="Say what each leg gave to each result.", examples=[True])
+    explain: bool = Field(False, description="Say what each leg gave to each result, and which words of `q` it has.", examples=[True])
     partial: bool = Field(
         False,
         description="Answer from the legs that work when one fails, and name it, rather than fail.",
@@ -437,6 +437,10 @@ class LegAnswer(BaseModel):
     rank: int = Field(description="Counted from 1.")
     score: float = Field(description="The leg's own score.")
     share: float = Field(description="Its part of the result's score.")
+    terms: list[str] = Field(
+        description="The words of `q` that the title or abstract holds, in lower case; empty for dense and learned, "
+        "which compare no words."
+    )
 
 
 class HitAnswer(BaseModel):
