@@ -182,7 +182,11 @@ class Search(BaseModel):
     exact: bool = Field(
         False, description="Search vectors without approximation, and count every match.", examples=[False]
     )
-    explain: bool = Field(False, description="Say what each leg gave to each result, and which words of `q` it has.", examples=[True])
+    explain: bool = Field(
+        False,
+        description="Say what each leg gave to each result, and which words of `q` it has.",
+        examples=[True],
+    )
     partial: bool = Field(
         False,
         description="Answer from the legs that work when one fails, and name it, rather than fail.",
@@ -356,7 +360,9 @@ class SessionBody(BaseModel):
     )
     query: str | None = Field(None, description="The question.", examples=[EXAMPLE_QUESTION])
     as_of: AsOf = None
-    limits: SessionLimits | None = Field(None, description="Without any when left out.")
+    limits: SessionLimits | None = Field(
+        None, description="How much it may ask; without limit when left out.", examples=[{"calls": 60}]
+    )
 
 
 class SessionAnswerBody(BaseModel):

@@ -49,7 +49,7 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 MAX_KEY: Final = 256
 
 _EXCHANGE: Final = "scholarbase.exchange"
-_SESSION_KEY: Final = SESSION.lower().encode()
+_OF_SESSIONS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
 BRIEF_IDS: Final = 20
 BRIEF_MATCHES: Final = 10
 
@@ -137,8 +137,8 @@ def told_by(headers: Headers) -> dict[str, str | None]:
 
 
 def names_session(scope: Scope) -> bool:
-    """Whether a request's headers name a session."""
-    return any(key == _SESSION_KEY for key, _ in scope["headers"])
+    """Whether a request's headers say something of a session."""
+    return any(key in _OF_SESSIONS for key, _ in scope["headers"])
 
 
 # -- an answer ----------------------------------------------------------------------------------------------
