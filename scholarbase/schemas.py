@@ -365,6 +365,15 @@ class SessionBody(BaseModel):
     )
 
 
+class SessionsParameters(BaseModel):
+    """A page of sessions."""
+
+    model_config = _CONFIG
+
+    limit: Limit = 100
+    offset: Offset = 0
+
+
 class SessionAnswerBody(BaseModel):
     model_config = _STRICT
 
@@ -567,6 +576,8 @@ class ListedSessionAnswer(OneSessionAnswer):
 
 
 class SessionsAnswer(BaseModel):
+    total: int
+    next_offset: NextOffset
     results: list[ListedSessionAnswer]
 
 
@@ -575,11 +586,9 @@ class RecordedAnswer(BaseModel):
     call: int = Field(description="The number of the call.")
 
 
-class ReportAnswer(BaseModel):
+class ReportAnswer(OneSessionAnswer):
     """What a session cost and found; docs/trajectories.md says what each figure is."""
 
-    session: str
-    query_id: str
     calls: int
     rounds: int
     search_calls: int

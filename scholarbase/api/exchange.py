@@ -162,8 +162,8 @@ async def make(
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await waited(recording.begin(seen))
     if request.max_tokens is None and not seen and is_brief(library, tool, request):
-        return make_answer(request, run, recording, compact=compact)
-    return await run_in_threadpool(lambda: make_answer(request, run, recording, compact=compact))
+        return make_answer(library, request, run, recording, compact=compact)
+    return await run_in_threadpool(lambda: make_answer(library, request, run, recording, compact=compact))
 
 
 def _asks_for_seen(request: Any) -> bool:
@@ -178,8 +178,7 @@ def is_brief(library: Library, tool: str, request: Any) -> bool:
     if isinstance(request, SearchParameters):
         return library.is_brief(request.to_request())
     if isinstance(request, EdgeBody):
-        direction: Direction = "citations" if tool == "get_citations" else "references"
-        return library.has_few_edges(request.paper_id, direction, as_of=request.as_of)
+        return has_few_edges(library, tool, vars(request))
     if isinstance(request, PaperBatchBody):
         return len(request.ids) <= BRIEF_IDS
     if isinstance(request, TitleParameters):
@@ -189,6 +188,12 @@ def is_brief(library: Library, tool: str, request: Any) -> bool:
         few = request.limit <= BRIEF_MATCHES and request.min_score >= MIN_TITLE_SCORE
         return few and request.as_of is None
     return isinstance(request, PaperParameters)
+
+
+def has_few_edges(library: Library, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a page of citations or references is made on the event loop."""
+    direction: Direction = "citations" if tool == "get_citations" else "references"
+    return library.has_few_edges(arguments["paper_id"], direction, as_of=arguments["as_of"])
 
 
 async def recorded(
@@ -245,6 +250,32 @@ _TOOLS: Final = {
     "expand": "expand_papers",
 }
 """Route to the tool that it is, by the route's name."""
+
+
+_DESCRIBED: Final = (
+    (SESSION, "Records the call in the session of this name, which opens where there is none.", "string", "agent-7"),
+    (PARENT, "The number of the session's call that this one follows from.", "integer", 1),
+    (ROUND, "The agent's turn, which calls made side by side share.", "integer", 1),
+)
+
+
+def describe(document: dict[str, Any]) -> None:
+    """Say in the OpenAPI document which headers a call of a session has."""
+    headers = [
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": what,
+            "schema": {"type": kind},
+            "example": example,
+        }
+        for name, what, kind, example in _DESCRIBED
+    ]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if operation.get("operationId") in (*_TOOLS, "call_tool"):
+                operation.setdefault("parameters", []).extend(headers)
 
 
 @dataclass(slots=True)

@@ -117,7 +117,8 @@ class Recording:
             )
         if arguments.get("exclude_seen"):
             assert self.standing is not None
-            ids = list(dict.fromkeys((*(arguments.get("exclude_ids") or ()), *sorted(self.standing.seen))))
+            # The call's own first, in their order.
+            ids = [*(arguments.get("exclude_ids") or ()), *sorted(self.standing.seen)]
             if len(ids) > MAX_IDS:
                 raise InvalidRequest(
                     f"The session {self.session.id!r} has been given {len(self.standing.seen)} papers, and {MAX_IDS} "

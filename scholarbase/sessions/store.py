@@ -38,7 +38,9 @@ log = logging.getLogger("scholarbase.sessions")
 
 FILE_NAME: Final = "sessions.sqlite"
 KNOWN_SESSIONS: Final = 10_000
-"""Sessions of which a process remembers what they were told and what they have seen; others are read again."""
+"""Sessions of which a process remembers what they were told; others are read again."""
+FOLLOWED_SESSIONS: Final = 512
+"""Sessions of which a process remembers what they were given: some 200 kB for a thousand papers."""
 WAITING_CALLS: Final = 100_000
 """Calls that wait for a disk that refuses. Beyond that the oldest are given up, and their session says how many."""
 RETRY_SECONDS: Final = 1.0
@@ -284,14 +286,18 @@ class SessionStore:
             raise _not_found(session_id)
         return found[0]
 
-    def sessions(self, owner: str | None = None) -> list[SessionFacts]:
-        """All sessions, or those that a key opened; the last used first."""
+    def sessions(
+        self, owner: str | None = None, *, limit: int = -1, offset: int = 0
+    ) -> tuple[int, list[SessionFacts]]:
+        """How many sessions there are, of all or of one key, and a page of them, the last used first; all of them
+        where ``limit`` is -1."""
         with self._reading() as connection:
             if connection is None:
-                return []
-            if owner is None:
-                return _facts(connection, "ORDER BY used DESC, id")
-            return _facts(connection, "WHERE owner = ? ORDER BY used DESC, id", owner)
+                return 0, []
+            own, params = ("", ()) if owner is None else ("WHERE owner = ?", (owner,))
+            [total] = connection.execute(f"SELECT count(*) FROM sessions {own}", params).fetchone()
+            page = f"{own} ORDER BY used DESC, id LIMIT {int(limit)} OFFSET {int(offset)}"
+            return int(total), _facts(connection, page, *params)
 
     def lines(self, session_id: str) -> Iterator[bytes]:
         """The session's trajectory, one JSON object a call, without line ends.
@@ -464,7 +470,7 @@ class SessionStore:
         """The session's progress, with the calls that other processes have recorded."""
         progress = self._progress.setdefault(session_id, _Progress())
         self._progress.move_to_end(session_id)
-        while len(self._progress) > KNOWN_SESSIONS:
+        while len(self._progress) > FOLLOWED_SESSIONS:
             self._progress.popitem(last=False)
         for number, line in connection.execute(
             "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number",

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel
 
+from scholarbase.library import Library
 from scholarbase.prose import as_text, compact_authors
 from scholarbase.sessions.recording import Given, Recording, given
 from scholarbase.sizing import check_max_tokens, estimate_tokens, fit
@@ -29,7 +30,7 @@ class Answer:
     left: Mapping[str, int] = field(default_factory=dict)
 
 
-def apply_session(request: BaseModel, recording: Recording | None) -> BaseModel:
+def apply_session(library: Library, request: BaseModel, recording: Recording | None) -> BaseModel:
     """The request with what its session says of it.
 
     Raises:
@@ -39,12 +40,25 @@ def apply_session(request: BaseModel, recording: Recording | None) -> BaseModel:
         return request
     searches = getattr(request, "searches", None)
     if searches is not None:
-        return request.model_copy(update={"searches": [apply_session(s, recording) for s in searches]})
-    changes = recording.changes({**vars(request)})
+        return request.model_copy(
+            update={"searches": [apply_session(library, one, recording) for one in searches]}
+        )
+    arguments = vars(request)
+    changes = recording.changes(arguments)
+    if changes.get("exclude_ids"):
+        # What the session was given at a later date than this call's is not there to be left out.
+        as_of = changes.get("as_of", arguments.get("as_of"))
+        own = list(arguments.get("exclude_ids") or ())
+        seen = changes["exclude_ids"][len(own) :]
+        if as_of is not None and as_of != recording.session.as_of:
+            there = library.papers(seen, fields=("id",), as_of=as_of)
+            seen = [paper_id for paper_id, paper in zip(seen, there, strict=True) if paper is not None]
+        changes["exclude_ids"] = [*own, *seen]
     return request.model_copy(update=changes) if changes else request
 
 
 def make_answer(
+    library: Library,
     request: BaseModel,
     run: Callable[[Any], dict[str, Any]],
     recording: Recording | None = None,
@@ -66,7 +80,7 @@ def make_answer(
     offset: int = getattr(request, "offset", 0)
     if size is not None:
         check_max_tokens(size)
-    content = run(apply_session(request, recording))
+    content = run(apply_session(library, request, recording))
     limited = recording is not None and bool(recording.session.limits)
     if size is not None and limited:
         size -= BUDGET_TOKENS

@@ -113,7 +113,9 @@ def answered(
         seen = bool(getattr(request, "exclude_seen", False))
         if recording is not None and recording.needs_standing(seen):
             recording.standing = recording.begin(seen).result(BUDGET_SECONDS)
-        answer = make_answer(request, lambda asked: tool.run(library, asked), recording, compact=True)
+        answer = make_answer(
+            library, request, lambda asked: tool.run(library, asked), recording, compact=True
+        )
     except ScholarBaseError as error:
         if recording is not None:
             wait_written([recording.fail(_object(arguments), error)])
