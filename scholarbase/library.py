@@ -71,6 +71,10 @@ CACHED_IDS: Final = 4096
 """Ids of papers, as calls give them, whose catalogue ids are kept: a quarter of a small call's SQL finds them."""
 
 
+CACHED_EXCLUSIONS: Final = 4
+"""Sets of papers that ``exclude`` takes away, each up to 13 MB."""
+
+
 class Library:
     """A library open for searching. Safe to share between threads; ``close`` it, or use it in a ``with``.
 
@@ -99,6 +103,7 @@ class Library:
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
         self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
         self._numbers: Cache[int] = Cache(CACHED_IDS)
+        self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._begun = (_NEVER, False)
         """The last day of some paper, and whether it is the first of all."""
@@ -284,14 +289,19 @@ class Library:
             | self._having(filters.exclude, day),
         )
 
-    def _having(self, phrases: Sequence[str], day: int | None) -> set[int]:
+    def _having(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
         """The papers, as of a day, whose title or abstract holds one of the phrases.
 
         Raises:
             InvalidRequest: they are too many.
         """
         if not phrases:
-            return set()
+            return frozenset()
+        # An agent excludes the same in search after search.
+        key = tuple(phrases), day
+        return self._excluded.get(key, lambda: frozenset(self._find_having(phrases, day)))
+
+    def _find_having(self, phrases: Sequence[str], day: int | None) -> set[int]:
         expression = query_syntax.any_phrase(phrases)
         with self._catalog.connection() as connection:
             found = fulltext.matching_ids(

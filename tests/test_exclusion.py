@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scholarbase import library as library_module
+from scholarbase import ranking
 from scholarbase.errors import InvalidRequest, NothingLeft
 from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
@@ -97,6 +98,19 @@ def test_every_leg_leaves_them_out_before_its_cut(dense: Library, way: dict[str,
     assert left.total == len(left.results)
     few = dense.search("gauge theory", exclude=["gauge theory"], **(asked | {"limit": 5}))
     assert few.results == left.results[:5]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("most_fetched", [20_000, 40, 0])
+def test_a_long_list_is_left_out_as_a_short_one_is(
+    dense: Library, way: dict[str, Any], most_fetched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is told of a short list; of a long one it finds more, up to a limit, and they are left out after."""
+    asked: dict[str, Any] = {"exclude": ["gauge theory"], "fields": ["title"], **way}
+    told = [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)]
+    monkeypatch.setattr(ranking, "LONG_EXCLUSION", 0)
+    monkeypatch.setattr(ranking, "MOST_FETCHED", most_fetched)
+    assert [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)] == told
 
 
 def test_a_phrase_and_ids_and_syntax_go_together(dense: Library) -> None:
