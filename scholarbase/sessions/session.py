@@ -134,7 +134,8 @@ class CallRecord:
     """A call as it is kept; the trajectory's form (docs/trajectories.md) without what the session adds.
 
     ``ids`` are those that the caller got, best first. ``key`` is what a client sends a call with, so that the same call
-    sent twice is kept once. ``counted``: its place in the budgets is taken already, or it takes none.
+    sent twice is kept once. ``counted``: it takes a place in the budgets of calls, and of expansions where it is one;
+    ``taken`` says how many places were taken for it beforehand.
     """
 
     tool: str
@@ -151,6 +152,7 @@ class CallRecord:
     error: str | None = None
     key: str | None = None
     counted: bool = True
+    taken: int = 0
 
 
 def now() -> str:
