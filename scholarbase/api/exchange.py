@@ -171,6 +171,8 @@ async def make(
         BudgetExhausted: its session has nothing left. Whatever the library raises.
     """
     seen = _asks_for_seen(request)
+    if recording is not None:
+        recording.asks([vars(request)])
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await waited(recording.begin(seen))
     if request.max_tokens is None and not seen and is_brief(library, tool, request):

@@ -74,6 +74,7 @@ class Recording:
     count: int = 1
     key: str | None = None
     standing: Standing | None = None
+    asked: bool = False
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
 
@@ -83,6 +84,9 @@ class Recording:
 
     def asks(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Say what is asked for, before ``begin``: the same key with other arguments is another call."""
+        if self.asked:
+            return
+        self.asked = True
         self.count = len(calls)
         if self.key is not None:
             asked = repr((self.tool, calls)).encode("utf-8", "backslashreplace")
