@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from scholarbase.api.answers import answered
-from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.library import Library
 from scholarbase.models import MIN_TITLE_SCORE, Direction
 from scholarbase.schemas import (
@@ -32,7 +32,7 @@ from scholarbase.schemas import (
 )
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
-from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.store import SessionStore, too_slow
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import tool_named
 
@@ -84,13 +84,25 @@ async def session_named(state: Any, scope: Scope, name: object) -> Session:
         InvalidRequest: it is no name of one, or another key's.
     """
     store, session_id, owner = store_of(state), check_session_id(name), owner_of(scope)
-    known = store.known(session_id, owner)
-    return known or await waited(store.find(session_id, owner))
+    if (known := store.known(session_id, owner)) is not None:
+        return known
+    try:
+        found: Session = await waited(store.find(session_id, owner), WRITE_SECONDS)
+        return found
+    except StorageError:  # a disk that refuses, or is slow, stops no search
+        return await run_in_threadpool(store.look_up, session_id, owner)
 
 
-async def waited(future: Future[Any]) -> Any:
-    """What the store gives, or its error."""
-    return await asyncio.wait_for(asyncio.wrap_future(future), BUDGET_SECONDS)
+async def waited(future: Future[Any], seconds: float = BUDGET_SECONDS) -> Any:
+    """What the store gives within so many seconds, or its error.
+
+    Raises:
+        StorageError: it does not come; what was asked for is then not done, unless its turn has come already.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+    except TimeoutError:
+        raise too_slow(seconds) from None
 
 
 async def recording_of(
@@ -159,6 +171,8 @@ async def make(
         BudgetExhausted: its session has nothing left. Whatever the library raises.
     """
     seen = _asks_for_seen(request)
+    if recording is not None:
+        recording.asks([vars(request)])
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await waited(recording.begin(seen))
     if request.max_tokens is None and not seen and is_brief(library, tool, request):
@@ -223,8 +237,8 @@ async def written(calls: Sequence[Future[int]]) -> list[int]:
             return [await asyncio.wrap_future(call) for call in calls]
     except TimeoutError:
         log.warning("A call is not yet recorded: its answer goes out without waiting.")
-    except ScholarBaseError as error:
-        log.error("A call cannot be recorded: %s", error)
+    except Exception as error:
+        log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []
 
 
@@ -232,7 +246,9 @@ def _numbered(numbers: Sequence[int]) -> dict[str, str]:
     if not numbers:
         return {}
     first, last = numbers[0], numbers[-1]
-    return {CALL: str(first) if first == last else f"{first}-{last}"}
+    if len(numbers) > 1 and list(numbers) == list(range(first, last + 1)):
+        return {CALL: f"{first}-{last}"}
+    return {CALL: ", ".join(map(str, numbers))}
 
 
 # -- the native routes --------------------------------------------------------------------------------------
@@ -308,7 +324,10 @@ async def within_session(
 
 async def _raw_arguments(request: Request) -> dict[str, Any]:
     """What a request that could not be answered asked for, as it was sent."""
-    arguments: dict[str, Any] = dict(request.query_params.multi_items())
+    arguments: dict[str, Any] = {}
+    for name in request.query_params:
+        values = request.query_params.getlist(name)
+        arguments[name] = values if len(values) > 1 else values[0]
     if "paper_id" in request.path_params:
         arguments["paper_id"] = request.path_params["paper_id"]
     body = await request.body()
@@ -345,7 +364,7 @@ async def respond(
     recording = exchange.recording if exchange is not None else None
     if recording is not None:
         kept = calls()
-        recording.count = len(kept)
+        recording.asks(kept)
     answer = await make(library, tool, parameters, run, recording, compact=compact)
     headers = await recorded(recording, kept, answer) if recording is not None else None
     media_type = "text/plain; charset=utf-8" if answer.is_text else "application/json"

@@ -12,7 +12,7 @@ from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
-from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.store import SessionStore, heard
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
 
@@ -55,7 +55,7 @@ class Tools:
             if store is None:
                 raise InvalidRequest("Calls on a library are recorded in a store: give one, or no session.")
             opened = store.open(session) if isinstance(session, Session) else store.find(session, "")
-            self._session = opened.result(BUDGET_SECONDS)
+            self._session = heard(opened, BUDGET_SECONDS)
 
     def schemas(self, form: SchemaForm = "openai") -> list[dict[str, Any]]:
         """The tools as function schemas."""
@@ -112,11 +112,11 @@ def answered(
         request = tool.parse(arguments)
         seen = bool(getattr(request, "exclude_seen", False))
         if recording is not None and recording.needs_standing(seen):
-            recording.standing = recording.begin(seen).result(BUDGET_SECONDS)
+            recording.standing = heard(recording.begin(seen), BUDGET_SECONDS)
         answer = make_answer(
             library, request, lambda asked: tool.run(library, asked), recording, compact=True
         )
-    except ScholarBaseError as error:
+    except Exception as error:
         if recording is not None:
             wait_written([recording.fail(_object(arguments), error)])
         raise
@@ -131,8 +131,8 @@ def wait_written(calls: Sequence[Future[int]]) -> list[int]:
         return [call.result(WRITE_SECONDS) for call in calls]
     except FutureTimeoutError:
         log.warning("A call is not yet recorded: it goes on without waiting.")
-    except ScholarBaseError as error:
-        log.error("A call cannot be recorded: %s", error)
+    except Exception as error:
+        log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []
 
 
