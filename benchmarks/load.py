@@ -104,6 +104,7 @@ def load(
     count: int | None = None,
     seconds: float | None = None,
     opening: bytes | None = None,
+    headers: Sequence[bytes] = (),
     timeout: float = SECONDS_FOR_AN_ANSWER,
 ) -> Load:
     """Send ``requests`` in turn, from the first again after the last, by ``clients`` connections kept alive.
@@ -115,11 +116,14 @@ def load(
         count: how many are sent; each once where neither this nor ``seconds`` is given.
         seconds: how long they are sent.
         opening: the request by which a connection is opened; the first one where none is given.
+        headers: a line for each client, without its end, that it sends with all its requests.
         timeout: seconds that an answer may take.
 
     Raises:
         LoadError: no server is there, or an answer is not 200, is cut off, has no length, or does not come.
     """
+    if headers and len(headers) != clients:
+        raise ValueError(f"{len(headers)} headers for {clients} clients: give one for each.")
     if not requests or clients < 1 or (count is not None and seconds is not None):
         raise ValueError(
             f"{len(requests)} requests, {clients} clients, count {count} and seconds {seconds}: give a request and a "
@@ -131,7 +135,7 @@ def load(
     at = (address.hostname, address.port)
     # Spawned: a fork would share the parent's threads and open files.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        turns = _Turns(list(requests), opening or requests[0], count, seconds)
+        turns = _Turns(list(requests), opening or requests[0], count, seconds, list(headers))
         return pool.submit(_load, at, turns, clients, timeout).result()
 
 
@@ -143,6 +147,10 @@ class _Turns:
     opening: bytes
     count: int | None
     seconds: float | None
+    headers: list[bytes]
+
+    def header(self, client: int) -> bytes:
+        return self.headers[client] + b"\r\n" if self.headers else b""
 
     def __iter__(self) -> Iterator[int]:
         """Places of requests, in the order of their turns."""
@@ -173,9 +181,10 @@ async def _run(at: tuple[str, int], turns: _Turns, clients: int, timeout: float)
     connections: list[_Connection] = []
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
-        for _ in range(clients):
+        for header in map(turns.header, range(clients)):
+            connection = _Connection(state, header)
             try:
-                _, connection = await loop.create_connection(lambda: _Connection(state), *at)
+                await loop.create_connection(lambda made=connection: made, *at)
             except OSError as error:
                 raise LoadError(f"No server takes connections at {at[0]} port {at[1]}: {error}.") from error
             connections.append(connection)
@@ -260,8 +269,10 @@ class _Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, state: _State) -> None:
+    def __init__(self, state: _State, header: bytes = b"") -> None:
         self._state = state
+        self._header = header
+        """What this client sends with every request: a line with its end, or nothing."""
         self._turn = 0
         self.sent = 0.0
         self.waiting = False
@@ -292,7 +303,11 @@ class _Connection(asyncio.Protocol):
         self._turn = turn
         self.waiting = True
         self.sent = now
-        self._transport.write(self._state.requests[turn])
+        request = self._state.requests[turn]
+        if self._header:
+            line, end, rest = request.partition(b"\r\n")
+            request = line + end + self._header + rest
+        self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         if not self._left:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-PARTS: Final = ("ingest", "sparse", "recall", "filters", "dense", "serving", "hybrid", "soak")
+PARTS: Final = ("ingest", "sparse", "recall", "filters", "dense", "serving", "hybrid", "sessions", "soak")
 """Their names, which are their modules'. The first builds the library that the others open."""

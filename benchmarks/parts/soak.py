@@ -58,7 +58,7 @@ def run(setting: Setting) -> list[Row]:
     """The rows of latency and of memory. ``SOAK_SECONDS`` in the environment makes the run shorter."""
     seconds = _seconds()
     library, workers = setting.library, cores()
-    asked = _mix(library, free_questions(setting.data))
+    asked = mix(library, free_questions(setting.data))
     requests = [each.request for each in asked]
     with serving(library, workers=workers) as server:
         # All of them once, so that what they read of the library is in memory before it is measured.
@@ -86,7 +86,7 @@ def _seconds() -> float:
 # -- what is asked --------------------------------------------------------------------------------------
 
 
-def _mix(library: Path, questions: Sequence[str]) -> list[Asked]:
+def mix(library: Path, questions: Sequence[str]) -> list[Asked]:
     """The requests, in an order that is the same in every run."""
     draw = random.Random(SEED)
     edges = [

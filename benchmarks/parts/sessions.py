@@ -1,0 +1,85 @@
+"""What recording costs: an agent's calls with a session, each kept as a line of a trajectory, beside the same calls
+without one, at the same server.
+
+The two sides take turns, and in every other turn change places, so that what else the machine does meets both.
+"""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import tempfile
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks.load import Load, load
+from benchmarks.parts.serving import CLIENTS, free_questions
+from benchmarks.parts.soak import mix
+from benchmarks.rows import Row, Setting
+from benchmarks.servers import Server, cores, serving
+
+PART: Final = "sessions"
+ROUNDS: Final = 12
+ROUND_CALLS: Final = 1500
+"""Calls of a round: the same ones on both sides. Each of ten clients makes 150 of them, a long session."""
+TARGET: Final = 0.95
+
+
+def run(setting: Setting) -> list[Row]:
+    """The row of throughput with sessions, beside that without."""
+    requests = [asked.request for asked in mix(setting.library, free_questions(setting.data))]
+    workers = cores()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder) as server,
+    ):
+        # All of them once, so that what they read of the library is in memory before it is measured.
+        load(server.url, requests, clients=CLIENTS)
+        return [_row(server, requests, workers)]
+
+
+def headers() -> list[bytes]:
+    """A session of its own for each client, that nobody has met before."""
+    return [f"X-ScholarBase-Session: {secrets.token_hex(8)}".encode() for _ in range(CLIENTS)]
+
+
+def _row(server: Server, requests: list[bytes], workers: int) -> Row:
+    sides: dict[str, Callable[[], list[bytes]]] = {"recorded": headers, "plain": list}
+    found: dict[str, list[Load]] = {side: [] for side in sides}
+    cpu = dict.fromkeys(sides, 0.0)
+    for round_ in range(ROUNDS):
+        first = round_ * ROUND_CALLS % len(requests)
+        asked = [*requests, *requests][first : first + ROUND_CALLS]
+        for side in sides if round_ % 2 else reversed(sides):
+            before = server.cpu_seconds()
+            found[side].append(load(server.url, asked, clients=CLIENTS, headers=sides[side]()))
+            cpu[side] += server.cpu_seconds() - before
+    pairs = zip(*found.values(), strict=True)
+    here, floor = (statistics.median(one.throughput for one in found[side]) for side in sides)
+    return Row(
+        PART,
+        f"an agent's calls with a session, each recorded, {CLIENTS} clients",
+        "the same calls without",
+        here,
+        floor,
+        "calls/s",
+        statistics.median(with_.throughput / without.throughput for with_, without in pairs),
+        "at least",
+        TARGET,
+        {
+            "workers": workers,
+            "calls": ROUNDS * ROUND_CALLS,
+            "rounds": {side: [one.throughput for one in loads] for side, loads in found.items()},
+            "percentiles of rounds": {
+                side: {
+                    name: statistics.median(one.percentiles()[name] for one in loads)
+                    for name in ("p50", "p99", "max")
+                }
+                for side, loads in found.items()
+            },
+            "cpu_ms": {
+                name: cpu[side] / (ROUNDS * ROUND_CALLS) * 1000
+                for name, side in (("here", "recorded"), ("floor", "plain"))
+            },
+        },
+    )

@@ -1,0 +1,247 @@
+"""The scripted agent of examples/ over function schemas, MCP and Python: one trajectory, and its own figures."""
+
+from __future__ import annotations
+
+import lzma
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import orjson
+import pytest
+from anyio.from_thread import start_blocking_portal
+from mcp import Client as McpClient
+from mcp import StdioServerParameters
+
+from scholarbase.ingest.job import ingest
+from scholarbase.sessions.store import SessionStore
+from tests.conftest import ROOT
+
+QUESTIONS = 10
+ONE_IN = 80
+"""Of the papers that answer none of the questions, so many make one of the library."""
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[ModuleType]:
+    """examples/scripted_agent.py, which finds agent_forms.py beside it as a script does."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        import scripted_agent
+
+        yield scripted_agent
+    finally:
+        sys.path.remove(str(ROOT / "examples"))
+
+
+@pytest.fixture(scope="module")
+def questions(agent: ModuleType, shared_data: Path) -> list[Any]:
+    """The first questions of AutoScholarQuery."""
+    found: list[Any] = agent.questions_of(shared_data / "autoscholar" / "queries.jsonl", QUESTIONS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def arxiv_library(questions: list[Any], shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The answers, and some thousands of other papers. None of them has a citation: the shared data know of none among
+    the papers of computer science, so that expansions give nothing here. In the sample they do."""
+    folder = tmp_path_factory.mktemp("scripted-agent")
+    wanted = {answer.removeprefix("arXiv:") for question in questions for answer in question.answers}
+    [whole] = (shared_data / "arxiv").glob("*.xz")
+    with lzma.open(whole) as lines, (folder / "arxiv-metadata.json").open("wb") as out:
+        for number, line in enumerate(lines):
+            # Every line begins with its id: '{"id":"1706.03762",'.
+            if number % ONE_IN == 0 or line[7:30].partition(b'"')[0].decode() in wanted:
+                out.write(line)
+    ingest([folder / "arxiv-metadata.json"], folder / "library")
+    return folder / "library"
+
+
+def recorded(
+    agent: ModuleType, library: Path, questions: Sequence[Any], sessions: Path
+) -> dict[str, dict[str, tuple[list[Any], list[dict[str, Any]]]]]:
+    """Question to form to the agent's log and the trajectory, where nothing differs."""
+    found: dict[str, Any] = {}
+    with agent.opened(agent.FORMS, library, sessions) as forms:
+        for question in questions:
+            runs = {}
+            for name, form in forms.items():
+                form.open(question.id, question.text)
+                runs[name] = (agent.run_agent(form, question), form)
+            assert agent.differences(question, runs) == []
+            found[question.id] = {name: (log, form.trajectory()) for name, (log, form) in runs.items()}
+    return found
+
+
+def check_one(log: Sequence[Any], lines: Sequence[Mapping[str, Any]], question: Any) -> None:
+    """A trajectory says what the agent did, read off its log."""
+    assert [line["call"] for line in lines] == list(range(1, len(log) + 2))
+    assert [line["tool"] for line in lines] == [*(called.tool for called in log), "answer"]
+    assert [line["round"] for line in lines] == [*(called.round for called in log), log[-1].round + 1]
+    assert {(line["query_id"], line["query"]) for line in lines} == {(question.id, question.text)}
+    for called, line in zip(log, lines, strict=False):
+        assert line["arguments"] == called.arguments
+        assert line["ids"] == [paper["id"] for paper in called.papers]
+        assert line["snapshot"] == called.content["snapshot"]
+        earlier = [number for number, one in enumerate(log[: line["call"] - 1], 1)]
+        seeds = set(called.arguments.get("seeds") or called.arguments.get("ids") or ())
+        giving = [n for n in earlier if seeds & {paper["id"] for paper in log[n - 1].papers}]
+        assert line.get("parent") == max(giving, default=None)
+
+
+def seen_twice(log: Sequence[Any]) -> set[str]:
+    """Papers that a search which leaves out what was seen has given again."""
+    again: set[str] = set()
+    seen: set[str] = set()
+    for called in log:
+        ids = {paper["id"] for paper in called.papers}
+        again |= ids & seen if called.arguments.get("exclude_seen") else set()
+        seen |= ids
+    return again
+
+
+def run_script(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The example, run as its own first lines say."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "scripted_agent.py"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+class TestSample:
+    def test_three_forms_are_one_trajectory(
+        self, agent: ModuleType, sample_library: Path, tmp_path: Path
+    ) -> None:
+        runs = recorded(agent, sample_library, agent.SAMPLE_QUESTIONS, tmp_path)
+        for question in agent.SAMPLE_QUESTIONS:
+            assert list(runs[question.id]) == ["http", "mcp", "python"]
+            for log, lines in runs[question.id].values():
+                check_one(log, lines, question)
+                assert not seen_twice(log)
+                # The sample's physics papers cite one another: both expansions find some.
+                assert all(called.papers for called in log)
+                assert agent.own_figures(question, log)["recall"] > 0.5
+
+    @pytest.mark.parametrize("form", ["http", "mcp", "python", "all"])
+    def test_the_script_says_that_all_is_the_same(self, sample_library: Path, form: str) -> None:
+        done = run_script("--library", sample_library, "--form", form, "--limit", "1")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[1].endswith("the same")
+
+    def test_a_difference_is_told(self, agent: ModuleType, sample_library: Path, tmp_path: Path) -> None:
+        question = agent.SAMPLE_QUESTIONS[0]
+        with agent.opened(("http", "python"), sample_library, tmp_path) as forms:
+            runs = {}
+            for name, form in forms.items():
+                form.open(question.id, question.text)
+                runs[name] = (agent.run_agent(form, question), form)
+            forms["python"].call("get_papers", {"ids": list(question.answers[:1])}, 6)
+            found = agent.differences(question, runs)
+        assert "strings, python: the report has calls 7, the agent 6" in found
+        assert "strings: http and python have not as many calls" in found
+
+    def test_a_refused_call_is_the_sentence_that_says_why(
+        self, agent: ModuleType, sample_library: Path, tmp_path: Path
+    ) -> None:
+        said = set()
+        with agent.opened(agent.FORMS, sample_library, tmp_path) as forms:
+            for form in forms.values():
+                form.open("q", "A question")
+                with pytest.raises(Exception, match="Unknown argument 'colour'") as refused:
+                    form.call("search_papers", {"q": "strings", "colour": "red"}, 1)
+                said.add(str(refused.value))
+                assert form.report(())["failed_calls"] == 1
+        assert len(said) == 1
+
+    def test_a_model_is_told_of_the_tools_that_the_agent_calls(
+        self, agent: ModuleType, sample_library: Path, tmp_path: Path
+    ) -> None:
+        with agent.opened(("http",), sample_library, tmp_path) as forms:
+            schemas = {s["function"]["name"]: s["function"]["parameters"] for s in forms["http"].schemas()}
+            forms["http"].open("q", "A question")
+            for called in agent.run_agent(forms["http"], agent.SAMPLE_QUESTIONS[0]):
+                assert called.arguments.keys() <= schemas[called.tool]["properties"].keys()
+                assert set(schemas[called.tool]["required"]) <= called.arguments.keys()
+
+    def test_the_command_on_standard_input_and_output_gives_the_same(
+        self, agent: ModuleType, sample_library: Path, tmp_path: Path
+    ) -> None:
+        question = agent.SAMPLE_QUESTIONS[0]
+        in_python = recorded(agent, sample_library, [question], tmp_path)[question.id]["python"]
+        check_stdio(agent, sample_library, question, in_python, tmp_path / "stdio")
+
+
+class TestAutoScholarQuery:
+    def test_ten_questions_over_three_forms_are_one_trajectory_each(
+        self, agent: ModuleType, arxiv_library: Path, questions: list[Any], tmp_path: Path
+    ) -> None:
+        runs = recorded(agent, arxiv_library, questions, tmp_path)
+        assert len(runs) == QUESTIONS
+        for question in questions:
+            for log, lines in runs[question.id].values():
+                check_one(log, lines, question)
+                assert not seen_twice(log)
+        found = [agent.own_figures(q, runs[q.id]["http"][0])["recall"] for q in questions]
+        assert sum(found) / len(found) > 0.5
+        check_stdio(agent, arxiv_library, questions[0], runs[questions[0].id]["python"], tmp_path / "stdio")
+
+
+# -- over standard input and output ---------------------------------------------------------------------
+
+
+class OverStdio:
+    """``scholarbase mcp`` in a process of its own, as an MCP client starts it."""
+
+    def __init__(self, portal: Any, client: McpClient) -> None:
+        self._portal = portal
+        self._client = client
+        self.answered: Sequence[str] = ()
+
+    def call(self, name: str, arguments: Mapping[str, Any], round: int) -> dict[str, Any]:
+        meta: Any = {"scholarbase/round": round}
+
+        async def called() -> Any:
+            return await self._client.call_tool(name, dict(arguments), meta=meta)
+
+        result = self._portal.call(called)
+        assert not result.is_error
+        content: dict[str, Any] = result.structured_content
+        return content
+
+    def answer(self, ids: Sequence[str]) -> None:
+        self.answered = ids
+
+
+def check_stdio(
+    agent: ModuleType, library: Path, question: Any, expected: tuple[list[Any], list[Any]], folder: Path
+) -> None:
+    """The agent over ``scholarbase mcp`` sees what it saw in Python, and its calls are recorded as there."""
+    options = ["--library", str(library), "--session", "stdio", "--query", question.text]
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "scholarbase.cli", "mcp", *options, "--sessions", str(folder)],
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(McpClient(server)) as client,
+    ):
+        form = OverStdio(portal, client)
+        log = agent.run_agent(form, question)
+    assert log == expected[0]
+    with SessionStore(folder) as store:
+        lines = [orjson.loads(line) for line in store.lines("stdio")]
+    own = (*agent.OF_ITS_RUN, "query_id")
+    calls, answer = expected[1][:-1], expected[1][-1]
+    assert [without(line, own) for line in lines] == [without(line, own) for line in calls]
+    assert form.answered == answer["ids"]
+
+
+def without(line: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key not in keys}
