@@ -347,6 +347,70 @@ def test_no_route_gives_or_counts_what_is_later(
             assert body["total"] == sum(citing == name and cited in there for citing, cited in LINKS)
 
 
+def tool_calls(q: str, title: str, name: str, known: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every tool, asked in each of its ways."""
+    for engine in ("bm25", "fts5"):
+        yield "search_papers", {"q": q, "engine": engine, "limit": 50, "explain": True}
+    yield "search_papers", {"q": q, "max_tokens": 2000, "limit": 50, "exclude": ["gauge"]}
+    yield "match_titles", {"titles": [title, q], "min_score": 0.3}
+    yield "get_papers", {"ids": HUBS}
+    yield "get_citations", {"paper_id": name, "max_tokens": 1000}
+    yield "get_references", {"paper_id": name}
+    for hops in (1, 2):
+        yield "expand_papers", {"seeds": known or [name], "hops": hops, "limit": 1000}
+
+
+def answered(http: TestClient, method: str, path: str, content: Any, **headers: str) -> httpx.Response:
+    sent = {"params": content} if method == "GET" else {"json": content}
+    return http.request(method, path, headers=headers, **sent)
+
+
+@settings(BOUNDED, max_examples=15)
+@given(
+    as_of=AS_OF,
+    q=st.sampled_from(QUERIES),
+    row=st.sampled_from(ROWS),
+    name=st.one_of(st.sampled_from(HUBS), st.sampled_from(sorted(DAY))),
+)
+def test_a_session_and_a_tool_give_what_the_call_with_the_date_gives(
+    http: TestClient, as_of: str, q: str, row: dict[str, Any], name: str
+) -> None:
+    there = existing(day_number(as_of))
+    known = [hub for hub in HUBS if hub in there]
+    opened = http.post("/v1/sessions", json={"as_of": as_of})
+    assert opened.status_code == 201
+    session = opened.json()["session"]
+    for method, path, content in calls(as_of, q, row["title"], name, known):
+        without = {key: value for key, value in content.items() if key != "as_of"}
+        if "searches" in content:
+            kept = [{k: v for k, v in one.items() if k != "as_of"} for one in content["searches"]]
+            without["searches"] = kept
+        in_session = answered(http, method, path, without, **{"X-ScholarBase-Session": session})
+        told = answered(http, method, path, content)
+        assert (in_session.status_code, in_session.json()) == (told.status_code, told.json()), path
+    for tool, arguments in tool_calls(q, row["title"], name, known):
+        told = http.post(f"/v1/tools/{tool}", json=arguments | {"as_of": as_of})
+        in_session = http.post(
+            f"/v1/tools/{tool}", json=arguments, headers={"X-ScholarBase-Session": session}
+        )
+        assert (in_session.status_code, in_session.json()) == (told.status_code, told.json()), tool
+        text = http.post(f"/v1/tools/{tool}", json=arguments | {"as_of": as_of, "format": "text"}).text
+        if told.status_code != 200:
+            assert told.status_code == (404 if there else 400), told.text
+            continue
+        for paper in papers_in(told.json()):
+            assert paper["id"] in there, tool
+            assert paper.get("citation_count") is None, tool
+        for line in text.splitlines():
+            if line.strip().startswith(("arXiv:", "CorpusId:")):
+                assert line.split()[0] in there, tool
+            assert "; cited by " not in line
+    for line in http.get(f"/v1/sessions/{session}").text.splitlines():
+        kept = httpx.Response(200, content=line).json()
+        assert set(kept["ids"]) <= there
+        assert kept["arguments"].get("as_of") == as_of or "error" in kept or "searches" in kept["arguments"]
+
+
 def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
     document = http.get("/openapi.json").json()
     routes = {path.replace("/x", "/{paper_id}") for _, path, _ in calls("1994-01", "x", "x", "x", [])}
@@ -358,7 +422,7 @@ def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
                 schema = document["components"]["schemas"][reference.rpartition("/")[2]]
                 taken |= set(schema["properties"])
                 if "searches" in taken:
-                    taken |= set(document["components"]["schemas"]["SearchBody"]["properties"])
+                    taken |= set(document["components"]["schemas"]["OneSearch"]["properties"])
             assert "as_of" in taken, path
 
 
