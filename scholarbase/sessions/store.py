@@ -288,19 +288,18 @@ class SessionStore:
         """Keep a call; the future gives its number. It is tried again for as long as the disk refuses."""
 
         def run(connection: sqlite3.Connection) -> int:
-            self._ensure(connection, session)
             if (kept := _kept(connection, session.id, call.key)) is not None:
                 return kept
+            used = (now(), 0 if call.counted else 1, session.id)
+            if not connection.execute(_USED, used).rowcount:
+                self._ensure(connection, session)
+                connection.execute(_USED, used)
             progress = self._caught_up(connection, session.id)
             line = _line(session, call, progress)
             number: int = line["call"]
             connection.execute(
                 "INSERT INTO calls (session, number, line, key) VALUES (?, ?, ?, ?)",
                 (session.id, number, _dumps(line), call.key),
-            )
-            connection.execute(
-                "UPDATE sessions SET used = ?, calls_asked = calls_asked + ? WHERE id = ?",
-                (now(), 0 if call.counted else 1, session.id),
             )
             progress.take(number, line)
             return number
@@ -619,6 +618,7 @@ def _kept(connection: sqlite3.Connection, session_id: str, key: str | None) -> i
     return None if row is None else int(row[0])
 
 
+_USED: Final = "UPDATE sessions SET used = ?, calls_asked = calls_asked + ? WHERE id = ?"
 _COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
 
 
