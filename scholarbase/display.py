@@ -53,8 +53,9 @@ def show_search(answer: SearchResponse) -> None:
     for place, hit in enumerate(answer.results, 1):
         console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
         for leg in hit.explain or ():
+            words = f", words {escape(', '.join(leg.terms))}" if leg.terms else ""
             console.print(
-                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}[/dim]"
+                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}{words}[/dim]"
             )
 
 

@@ -71,6 +71,10 @@ CACHED_IDS: Final = 4096
 """Ids of papers, as calls give them, whose catalogue ids are kept: a quarter of a small call's SQL finds them."""
 
 
+CACHED_EXCLUSIONS: Final = 4
+"""Sets of papers that ``exclude`` takes away, each up to 13 MB."""
+
+
 class Library:
     """A library open for searching. Safe to share between threads; ``close`` it, or use it in a ``with``.
 
@@ -99,8 +103,10 @@ class Library:
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
         self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
         self._numbers: Cache[int] = Cache(CACHED_IDS)
+        self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
-        self._begun: int | None = None
+        self._begun = (_NEVER, False)
+        """The last day of some paper, and whether it is the first of all."""
         self._closed = False
 
     @classmethod
@@ -283,14 +289,19 @@ class Library:
             | self._having(filters.exclude, day),
         )
 
-    def _having(self, phrases: Sequence[str], day: int | None) -> set[int]:
+    def _having(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
         """The papers, as of a day, whose title or abstract holds one of the phrases.
 
         Raises:
             InvalidRequest: they are too many.
         """
         if not phrases:
-            return set()
+            return frozenset()
+        # An agent excludes the same in search after search.
+        key = tuple(phrases), day
+        return self._excluded.get(key, lambda: frozenset(self._find_having(phrases, day)))
+
+    def _find_having(self, phrases: Sequence[str], day: int | None) -> set[int]:
         expression = query_syntax.any_phrase(phrases)
         with self._catalog.connection() as connection:
             found = fulltext.matching_ids(
@@ -310,15 +321,21 @@ class Library:
             InvalidRequest: no date; ``NothingLeft``: no paper exists on that day.
         """
         day = as_of_day(as_of)
-        # The day of one paper is enough: most libraries need not be looked through for the first of them.
-        if day is not None and (self._begun is None or day < self._begun):
-            begun = self._catalog.any_by(day)
-            if begun is None:
-                raise NothingLeft(
-                    f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
-                )
-            self._begun = begun
+        if day is not None and not self._has_begun_by(day):
+            raise NothingLeft(
+                f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
+            )
         return day
+
+    def _has_begun_by(self, day: int) -> bool:
+        begun, is_first = self._begun
+        if day < begun and not is_first:
+            # The day of one paper is mostly enough: a large library takes a second to look through for the first.
+            some = self._catalog.any_by(day)
+            first = self._catalog.first_day() if some is None else None
+            begun = first or _NEVER if some is None else some
+            self._begun = begun, some is None
+        return day >= begun
 
     def _answer(self, query: Query) -> SearchResponse:
         ranking = self._ranker.rank(query)
@@ -643,6 +660,8 @@ class Library:
 
 
 _NO_REQUEST_FILTERS: Final = Filters()
+_NEVER: Final = 10**8
+"""After the last day there is, 99991231."""
 
 
 def _between(from_: str | None, to: str | None, as_of: str | None) -> Filters:

@@ -472,12 +472,27 @@ def in_batch(kind: str, value: object) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class LegExplanation:
-    """What one leg said of a hit: its rank counted from 1, its own score, its share of the fused score."""
+    """What one leg said of a hit: its rank counted from 1, its own score, its share of the fused score, and those of
+    the query's words that the paper holds where the leg compares words."""
 
     leg: str
     rank: int
     score: float
     share: float
+    terms: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "leg": self.leg,
+            "rank": self.rank,
+            "score": self.score,
+            "share": self.share,
+            "terms": list(self.terms),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LegExplanation:
+        return cls(data["leg"], data["rank"], data["score"], data["share"], tuple(data.get("terms", ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,9 +534,7 @@ class SearchResponse:
         for hit in self.results:
             item: dict[str, Any] = {"score": hit.score, "paper": hit.paper.to_dict(self.fields)}
             if hit.explain is not None:
-                item["explain"] = [
-                    {"leg": e.leg, "rank": e.rank, "score": e.score, "share": e.share} for e in hit.explain
-                ]
+                item["explain"] = [leg.to_dict() for leg in hit.explain]
             results.append(item)
         out: dict[str, Any] = {
             "snapshot": self.snapshot,
@@ -543,9 +556,7 @@ class SearchResponse:
             Hit(
                 item["score"],
                 Paper.from_dict(item["paper"]),
-                tuple(LegExplanation(e["leg"], e["rank"], e["score"], e["share"]) for e in item["explain"])
-                if "explain" in item
-                else None,
+                tuple(map(LegExplanation.from_dict, item["explain"])) if "explain" in item else None,
             )
             for item in data["results"]
         )

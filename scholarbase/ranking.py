@@ -56,6 +56,12 @@ CACHED_QUERIES: Final = 4096
 modes of an evaluation and agents ask the same again. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
 """The name of the leg that BM25 is with feedback."""
+WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
+"""Legs that compare words, and so can say which: dense vectors have none, and learned weights are of a model's
+tokens."""
+LONG_EXCLUSION: Final = 1000
+"""Ids from which on a search finds more than it needs and leaves these out itself."""
+MOST_FETCHED: Final = 20_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Sparse legs that run beside an encoder at once: as many as calls that a serving process answers in threads."""
@@ -251,8 +257,52 @@ class Ranker:
             ]
             total, relation = leg.total, leg.relation
             reachable = min(total, MAX_WINDOW) if relation == "eq" else MAX_WINDOW
+        if request.explain:
+            page = self._with_terms(query, page)
         end = request.offset + len(page)
         return Ranking(page, total, relation, end if page and end < reachable else None, tuple(failed))
+
+    def _with_terms(self, query: Query, page: Sequence[RankedPaper]) -> list[RankedPaper]:
+        """The page, with the words of the query that its papers hold in what the legs that compare words say."""
+        own = query.engine if query.engine in WORD_LEGS else None
+        ids = [ranked.id for ranked in page if any(leg.leg == own for leg in ranked.explain or ())]
+        if not ids:
+            return list(page)
+        held = self._terms_held(query, ids)
+        return [
+            ranked._replace(
+                explain=tuple(
+                    replace(leg, terms=held[ranked.id]) if leg.leg == own else leg
+                    for leg in ranked.explain or ()
+                )
+            )
+            for ranked in page
+        ]
+
+    def _terms_held(self, query: Query, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        q = query.request.q
+        if query.engine != "fts5" and len(self._bm25.query(q).indices):
+            numbers = {
+                word: set(self._bm25.query(word).indices)
+                for word in dict.fromkeys(word.lower() for word in query_syntax.words(q))
+            }
+            vectors = {
+                paper_id: set(vector.indices)
+                for paper_id, vector in self._vectors.sparse_vectors(BM25, ids).items()
+            }
+            return {
+                paper_id: tuple(
+                    word for word, own in numbers.items() if own and own <= vectors.get(paper_id, set())
+                )
+                for paper_id in ids
+            }
+        terms = query_syntax.terms(q, syntax=query.syntax)
+        with self._catalog.connection() as connection:
+            holding = fulltext.holding(connection, [term.expression for term in terms], ids)
+        return {
+            paper_id: tuple(t.word for t, having in zip(terms, holding, strict=True) if paper_id in having)
+            for paper_id in ids
+        }
 
     def _run_legs(self, query: Query) -> tuple[list[_Leg], list[FailedLeg]]:
         """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
@@ -325,7 +375,7 @@ class Ranker:
         vector = self._bm25.query(query.request.q)
         if not len(vector.indices):
             return replace(self._bm25_leg(query), name=FEEDBACK)
-        first = self._vectors.search_sparse(BM25, vector, PAPERS + 1, query.filters)
+        first = self._find_sparse(BM25, vector, PAPERS + 1, query.filters)
         if len(first) <= PAPERS:
             return _Leg(FEEDBACK, first, len(first), "eq")
         expanded = self._feedback.expand(vector, first)
@@ -345,7 +395,7 @@ class Ranker:
 
     def _sparse(self, query: Query, name: str, vector: SparseVector) -> _Leg:
         # One more than the page can need tells whether there is a next one.
-        found = self._vectors.search_sparse(name, vector, query.depth + 1, query.filters)
+        found = self._find_sparse(name, vector, query.depth + 1, query.filters)
         hits = found[: query.depth]
         if len(found) <= query.depth:
             return _Leg(name, hits, len(found), "eq")
@@ -361,8 +411,20 @@ class Ranker:
 
     def _dense(self, query: Query) -> _Leg:
         vector = self._encode(query).dense[0]
-        hits = self._vectors.search_dense(vector, query.depth, query.filters, exact=query.request.exact)
+        exact = query.request.exact
+        hits = _without_long_list(
+            lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
+            query.depth,
+            query.filters,
+        )
         return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
+
+    def _find_sparse(
+        self, name: str, vector: SparseVector, limit: int, filters: ResolvedFilters
+    ) -> list[ScoredId]:
+        return _without_long_list(
+            lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
+        )
 
     def _count_dense(self, filters: ResolvedFilters) -> int:
         if filters.is_empty:
@@ -392,6 +454,25 @@ class Ranker:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs)
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs)), "gte")
+
+
+def _without_long_list(
+    search: Callable[[int, ResolvedFilters], list[ScoredId]], limit: int, filters: ResolvedFilters
+) -> list[ScoredId]:
+    """The ``limit`` best that pass the filters, where ``exclude`` is long, from more than are needed: an index takes
+    longer to pass over a hundred thousand ids than to find some hundreds of papers more. What is left is the same."""
+    excluded = filters.exclude
+    if len(excluded) <= LONG_EXCLUSION:
+        return search(limit, filters)
+    others = replace(filters, exclude=frozenset())
+    wanted = 2 * limit
+    while wanted <= MOST_FETCHED:
+        hits = search(wanted, others)
+        kept = [hit for hit in hits if hit.id not in excluded]
+        if len(kept) >= limit or len(hits) < wanted:
+            return kept[:limit]
+        wanted *= 4
+    return search(limit, filters)
 
 
 def _encoded_text(query: Query) -> str:

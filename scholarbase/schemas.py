@@ -182,7 +182,11 @@ class Search(BaseModel):
     exact: bool = Field(
         False, description="Search vectors without approximation, and count every match.", examples=[False]
     )
-    explain: bool = Field(False, description="Say what each leg gave to each result.", examples=[True])
+    explain: bool = Field(
+        False,
+        description="Say what each leg gave to each result, and which words of `q` it has.",
+        examples=[True],
+    )
     partial: bool = Field(
         False,
         description="Answer from the legs that work when one fails, and name it, rather than fail.",
@@ -356,7 +360,18 @@ class SessionBody(BaseModel):
     )
     query: str | None = Field(None, description="The question.", examples=[EXAMPLE_QUESTION])
     as_of: AsOf = None
-    limits: SessionLimits | None = Field(None, description="Without any when left out.")
+    limits: SessionLimits | None = Field(
+        None, description="How much it may ask; without limit when left out.", examples=[{"calls": 60}]
+    )
+
+
+class SessionsParameters(BaseModel):
+    """A page of sessions."""
+
+    model_config = _CONFIG
+
+    limit: Limit = 100
+    offset: Offset = 0
 
 
 class SessionAnswerBody(BaseModel):
@@ -437,6 +452,10 @@ class LegAnswer(BaseModel):
     rank: int = Field(description="Counted from 1.")
     score: float = Field(description="The leg's own score.")
     share: float = Field(description="Its part of the result's score.")
+    terms: list[str] = Field(
+        description="The words of `q` that the title or abstract holds, in lower case; empty for dense and learned, "
+        "which compare no words."
+    )
 
 
 class HitAnswer(BaseModel):
@@ -557,6 +576,8 @@ class ListedSessionAnswer(OneSessionAnswer):
 
 
 class SessionsAnswer(BaseModel):
+    total: int
+    next_offset: NextOffset
     results: list[ListedSessionAnswer]
 
 
@@ -565,11 +586,9 @@ class RecordedAnswer(BaseModel):
     call: int = Field(description="The number of the call.")
 
 
-class ReportAnswer(BaseModel):
+class ReportAnswer(OneSessionAnswer):
     """What a session cost and found; docs/trajectories.md says what each figure is."""
 
-    session: str
-    query_id: str
     calls: int
     rounds: int
     search_calls: int

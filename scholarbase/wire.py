@@ -549,7 +549,7 @@ def _content(response: httpx.Response) -> Any:
     media_type = response.headers.get("Content-Type", "").partition(";")[0]
     if media_type in ("text/plain", "application/jsonl"):
         return response.content.decode()
-    return orjson.loads(response.content) if response.content else None
+    return None if response.status_code == 204 else orjson.loads(response.content)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:

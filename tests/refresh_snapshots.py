@@ -1,4 +1,4 @@
-"""The contracts that tests hold still: the OpenAPI document and the help of the command line.
+"""The contracts that tests hold still: the OpenAPI document, the tools, and the help of the command line.
 
 ``python -m tests.refresh_snapshots`` writes them anew after a change that is meant; the difference belongs in
 the same commit, and in CHANGELOG.md where users will notice it.
@@ -18,6 +18,7 @@ from scholarbase.api.app import create_app
 from scholarbase.cli import main
 from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
+from scholarbase.tools.definitions import schemas
 from tests.conftest import snapshot_of
 
 FOLDER = Path(__file__).parent / "snapshots"
@@ -39,6 +40,11 @@ def openapi() -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
+def tools() -> bytes:
+    """The tools as a model is told of them."""
+    return orjson.dumps(schemas("openai"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
 def cli_help() -> bytes:
     """The help of every command, one after the other."""
     context = click.Context(main, info_name="scholarbase", terminal_width=100, max_content_width=100)
@@ -53,7 +59,7 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
             yield from _helps(child, below)
 
 
-SNAPSHOTS = {"openapi.json": openapi, "cli-help.txt": cli_help}
+SNAPSHOTS = {"openapi.json": openapi, "tools.json": tools, "cli-help.txt": cli_help}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

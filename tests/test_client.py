@@ -291,7 +291,7 @@ def test_a_batch_too_long_for_one_body_goes_in_several(
 ) -> None:
     """A hundred searches with long lists of ids have more bytes than a server takes at once."""
     ids = tuple(hit.paper.id for hit in sample.search("gravity", limit=40).results)
-    asked = [SearchRequest("gravity", limit=3, filters=Filters(exclude=ids[:n])) for n in range(40)]
+    asked = [SearchRequest("gravity", limit=3, filters=Filters(exclude_ids=ids[:n])) for n in range(40)]
     monkeypatch.setattr(wire, "MAX_BODY", 4000)
     calls = wire.search_batch(asked)
     assert 2 < len(calls) < 40

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scholarbase import library as library_module
+from scholarbase import ranking
 from scholarbase.errors import InvalidRequest, NothingLeft
 from scholarbase.ingest.job import ingest
 from scholarbase.library import Library
@@ -99,6 +100,19 @@ def test_every_leg_leaves_them_out_before_its_cut(dense: Library, way: dict[str,
     assert few.results == left.results[:5]
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("most_fetched", [20_000, 40, 0])
+def test_a_long_list_is_left_out_as_a_short_one_is(
+    dense: Library, way: dict[str, Any], most_fetched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is told of a short list; of a long one it finds more, up to a limit, and they are left out after."""
+    asked: dict[str, Any] = {"exclude": ["gauge theory"], "fields": ["title"], **way}
+    told = [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)]
+    monkeypatch.setattr(ranking, "LONG_EXCLUSION", 0)
+    monkeypatch.setattr(ranking, "MOST_FETCHED", most_fetched)
+    assert [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)] == told
+
+
 def test_a_phrase_and_ids_and_syntax_go_together(dense: Library) -> None:
     q = 'gauge NOT "string theory"'
     plain = dense.search(q, limit=1000, fields=["title"])
@@ -182,9 +196,9 @@ def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
 def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_module, "MAX_SYNTAX_MATCHES", 8)
     with pytest.raises(
-        InvalidRequest, match=r"exclude \['databases'\] matches more than 8 papers: name what you mean"
+        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: name what you mean"
     ):
-        small.search("local", exclude=["databases"])
+        small.search("local", exclude=["databases."])  # not one that was looked for before
     # Papers that are not there yet are none of them.
     assert small.search("remote", exclude=["stores"], as_of="2003-12").total == 2
 

@@ -416,6 +416,16 @@ def test_nothing_was_there_before_the_first_paper(now: Library) -> None:
             assert text not in str(raised.value)
 
 
+def test_without_a_date_nothing_was_ever_there(tmp_path: Path) -> None:
+    row = {"corpusid": 1, "title": "x", "abstract": "y", "externalids": {"ArXiv": "0801.0001"}}
+    ingest([snapshot_of(tmp_path / "snapshot", [row])], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        for _ in range(2):
+            with pytest.raises(NothingLeft):
+                library.search("x", as_of="9999-12")
+        assert library.search("x").total == 1
+
+
 def test_a_year_alone_counts_only_when_it_is_over_and_no_date_never(now: Library) -> None:
     of_the_year = next(
         name for name, day in DAY.items() if day == 19931231 and now.paper(name).publication_date is None

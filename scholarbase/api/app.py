@@ -17,6 +17,7 @@ from starlette.routing import Route
 from scholarbase import __version__
 from scholarbase.api import guard, problems
 from scholarbase.api.middleware import Requests
+from scholarbase.api.exchange import describe as describe_sessions
 from scholarbase.api.mcp import McpApp, over_http
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
@@ -92,6 +93,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         for name in ("HTTPValidationError", "ValidationError"):
             document["components"]["schemas"].pop(name, None)
         guard.describe(document)
+        describe_sessions(document)
         app.openapi_schema = document
     return app.openapi_schema
 

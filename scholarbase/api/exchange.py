@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from scholarbase.api.answers import answered
-from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.library import Library
 from scholarbase.models import MIN_TITLE_SCORE, Direction
 from scholarbase.schemas import (
@@ -34,7 +34,7 @@ from scholarbase.schemas import (
 )
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
-from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.store import SessionStore, too_slow
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import tool_named
 
@@ -51,7 +51,7 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 MAX_KEY: Final = 256
 
 _EXCHANGE: Final = "scholarbase.exchange"
-_SESSION_KEY: Final = SESSION.lower().encode()
+_OF_SESSIONS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
 BRIEF_IDS: Final = 20
 BRIEF_MATCHES: Final = 10
 
@@ -86,13 +86,25 @@ async def session_named(state: Any, scope: Scope, name: object) -> Session:
         InvalidRequest: it is no name of one, or another key's.
     """
     store, session_id, owner = store_of(state), check_session_id(name), owner_of(scope)
-    known = store.known(session_id, owner)
-    return known or await waited(store.find(session_id, owner))
+    if (known := store.known(session_id, owner)) is not None:
+        return known
+    try:
+        found: Session = await waited(store.find(session_id, owner), WRITE_SECONDS)
+        return found
+    except StorageError:  # a disk that refuses, or is slow, stops no search
+        return await run_in_threadpool(store.look_up, session_id, owner)
 
 
-async def waited(future: Future[Any]) -> Any:
-    """What the store gives, or its error."""
-    return await asyncio.wait_for(asyncio.wrap_future(future), BUDGET_SECONDS)
+async def waited(future: Future[Any], seconds: float = BUDGET_SECONDS) -> Any:
+    """What the store gives within so many seconds, or its error.
+
+    Raises:
+        StorageError: it does not come; what was asked for is then not done, unless its turn has come already.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+    except TimeoutError:
+        raise too_slow(seconds) from None
 
 
 async def recording_of(
@@ -139,8 +151,8 @@ def told_by(headers: Headers) -> dict[str, str | None]:
 
 
 def names_session(scope: Scope) -> bool:
-    """Whether a request's headers name a session."""
-    return any(key == _SESSION_KEY for key, _ in scope["headers"])
+    """Whether a request's headers say something of a session."""
+    return any(key in _OF_SESSIONS for key, _ in scope["headers"])
 
 
 # -- an answer ----------------------------------------------------------------------------------------------
@@ -161,11 +173,13 @@ async def make(
         BudgetExhausted: its session has nothing left. Whatever the library raises.
     """
     seen = _asks_for_seen(request)
+    if recording is not None:
+        recording.asks([vars(request)])
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await waited(recording.begin(seen))
     if request.max_tokens is None and not seen and is_brief(library, tool, request):
-        return make_answer(request, run, recording, compact=compact)
-    return await run_in_threadpool(lambda: make_answer(request, run, recording, compact=compact))
+        return make_answer(library, request, run, recording, compact=compact)
+    return await run_in_threadpool(lambda: make_answer(library, request, run, recording, compact=compact))
 
 
 def _asks_for_seen(request: Any) -> bool:
@@ -180,8 +194,7 @@ def is_brief(library: Library, tool: str, request: Any) -> bool:
     if isinstance(request, SearchParameters):
         return library.is_brief(request.to_request())
     if isinstance(request, EdgeBody):
-        direction: Direction = "citations" if tool == "get_citations" else "references"
-        return library.has_few_edges(request.paper_id, direction, as_of=request.as_of)
+        return has_few_edges(library, tool, vars(request))
     if isinstance(request, PaperBatchBody):
         return len(request.ids) <= BRIEF_IDS
     if isinstance(request, TitleParameters):
@@ -191,6 +204,12 @@ def is_brief(library: Library, tool: str, request: Any) -> bool:
         few = request.limit <= BRIEF_MATCHES and request.min_score >= MIN_TITLE_SCORE
         return few and request.as_of is None
     return isinstance(request, PaperParameters)
+
+
+def has_few_edges(library: Library, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a page of citations or references is made on the event loop."""
+    direction: Direction = "citations" if tool == "get_citations" else "references"
+    return library.has_few_edges(arguments["paper_id"], direction, as_of=arguments["as_of"])
 
 
 async def recorded(
@@ -227,8 +246,8 @@ async def written(calls: Sequence[Future[int]]) -> list[int]:
         return [call.result(0) for call in calls]
     except FutureTimeoutError:
         log.warning("A call is not yet recorded: its answer goes out without waiting.")
-    except ScholarBaseError as error:
-        log.error("A call cannot be recorded: %s", error)
+    except Exception as error:
+        log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []
 
 
@@ -246,7 +265,9 @@ def _numbered(numbers: Sequence[int]) -> dict[str, str]:
     if not numbers:
         return {}
     first, last = numbers[0], numbers[-1]
-    return {CALL: str(first) if first == last else f"{first}-{last}"}
+    if len(numbers) > 1 and list(numbers) == list(range(first, last + 1)):
+        return {CALL: f"{first}-{last}"}
+    return {CALL: ", ".join(map(str, numbers))}
 
 
 # -- the native routes --------------------------------------------------------------------------------------
@@ -264,6 +285,32 @@ _TOOLS: Final = {
     "expand": "expand_papers",
 }
 """Route to the tool that it is, by the route's name."""
+
+
+_DESCRIBED: Final = (
+    (SESSION, "Records the call in the session of this name, which opens where there is none.", "string", "agent-7"),
+    (PARENT, "The number of the session's call that this one follows from.", "integer", 1),
+    (ROUND, "The agent's turn, which calls made side by side share.", "integer", 1),
+)
+
+
+def describe(document: dict[str, Any]) -> None:
+    """Say in the OpenAPI document which headers a call of a session has."""
+    headers = [
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": what,
+            "schema": {"type": kind},
+            "example": example,
+        }
+        for name, what, kind, example in _DESCRIBED
+    ]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if operation.get("operationId") in (*_TOOLS, "call_tool"):
+                operation.setdefault("parameters", []).extend(headers)
 
 
 @dataclass(slots=True)
@@ -294,7 +341,10 @@ async def within_session(request: Request, route: str, answer: Callable[[Request
 
 async def _raw_arguments(request: Request) -> dict[str, Any]:
     """What a request that could not be answered asked for, as it was sent."""
-    arguments: dict[str, Any] = dict(request.query_params.multi_items())
+    arguments: dict[str, Any] = {}
+    for name in request.query_params:
+        values = request.query_params.getlist(name)
+        arguments[name] = values if len(values) > 1 else values[0]
     if "paper_id" in request.path_params:
         arguments["paper_id"] = request.path_params["paper_id"]
     body = await request.body()
@@ -331,7 +381,7 @@ async def respond(
     recording = exchange.recording if exchange is not None else None
     if recording is not None:
         kept = calls()
-        recording.count = len(kept)
+        recording.asks(kept)
     answer = await make(library, tool, parameters, run, recording, compact=compact)
     headers = await recorded(recording, kept, answer) if recording is not None else None
     media_type = "text/plain; charset=utf-8" if answer.is_text else "application/json"

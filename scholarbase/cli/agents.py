@@ -8,16 +8,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import orjson
 
 from scholarbase.cli.options import as_of_option, library_option, need_library, open_source
-from scholarbase.errors import InvalidRequest, ReplayDiffers, StorageError
+from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists, StorageError
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.client import Client
 
 SESSION_SECONDS = 30.0
 SHOWN_DIFFERENCES = 20
@@ -77,15 +80,35 @@ def mcp(
             if sessions is not None:
                 raise InvalidRequest("--sessions is for a library here: the server has its own sessions.")
             if query is not None or as_of is not None:
-                source.open_session(named, query=query, as_of=as_of)
+                _open_there(source, named, query, as_of)
             serve_stdio(Tools(source, session=named if recorded else None), max_bytes=settings.max_body_bytes)
             return
         with _store(settings, sessions) as store:
             session: Session | str | None = named if recorded else None
             if query is not None or as_of is not None:
-                session = Session(named, query=query, as_of=as_of)
+                session = _opened_here(store, Session(named, query=query, as_of=as_of))
             tools = Tools(source, session=session, store=store if recorded else None)
             serve_stdio(tools, max_bytes=settings.max_body_bytes)
+
+
+def _opened_here(store: SessionStore, session: Session) -> str:
+    """The session's name, once it is open: a client that starts its servers itself starts this one again and again."""
+    try:
+        store.open(session).result(SESSION_SECONDS)
+    except SessionExists:
+        there = store.session(session.id).session
+        if (there.query, there.as_of) != (session.query, session.as_of):
+            raise
+    return session.id
+
+
+def _open_there(client: Client, name: str, query: str | None, as_of: str | None) -> None:
+    try:
+        client.open_session(name, query=query, as_of=as_of)
+    except SessionExists:
+        there = client.session_report(name)
+        if (there["query"], there["as_of"]) != (query, as_of):
+            raise
 
 
 # -- session --------------------------------------------------------------------------------------------
@@ -103,7 +126,7 @@ def session() -> None:
 def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> None:
     """List sessions, the last used first."""
     with _store(settings, sessions) as store:
-        found = store.sessions()
+        _, found = store.sessions()
     if as_json:
         rows = [
             {**one.session.to_dict(), "calls": one.calls, "used": one.used, "lost": one.lost} for one in found
@@ -239,7 +262,7 @@ def export(
         _store(settings, sessions) as store,
         _written(output) as file,
     ):
-        chosen = names or [one.session.id for one in store.sessions() if one.session.query is not None]
+        chosen = names or [one.session.id for one in store.sessions()[1] if one.session.query is not None]
         for name in chosen:
             about = store.session(name).session
             for sample in conversations(opened, about, store.lines(name), window=window):

@@ -219,7 +219,7 @@ def _print(answer: Any, as_json: bool, show: Callable[[Any], None]) -> None:
 @click.option("--within", multiple=True, help="The id of a paper to choose from; may be repeated.")
 @as_of_option
 @click.option("--exact", is_flag=True, help="No approximation, and exact totals.")
-@click.option("--explain", is_flag=True, help="What each leg says of each result.")
+@click.option("--explain", is_flag=True, help="What each leg says of each result, and the words it has.")
 @click.option("--partial", is_flag=True, help="Answer from the legs that work when one fails.")
 @where_options
 @click.pass_obj

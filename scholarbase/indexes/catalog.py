@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 import orjson
@@ -143,6 +143,11 @@ class Catalog:
                 "SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", (day,)
             ).fetchone()
         return None if row is None else int(row[0])
+
+    def first_day(self) -> int | None:
+        """The least last day of a paper; None where no paper has a date."""
+        with self.connection() as connection:
+            return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the fields asked for; without ``counts`` those of

@@ -11,10 +11,11 @@ Expressions are FTS5's own language; :mod:`scholarbase.indexes.query_syntax` mak
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
-from scholarbase.indexes.filter_sql import filter_sql, reading
+from scholarbase.indexes.filter_sql import filter_sql, json_list, reading
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import ScoredId
 
@@ -149,6 +150,21 @@ def matching_ids(
     source, params = _matches(filters)
     sql = f"SELECT fulltext.rowid {source} ORDER BY fulltext.rowid LIMIT ?"
     return {row[0] for row in _read(connection, sql, expression, [*params, limit])}
+
+
+def holding(
+    connection: sqlite3.Connection, expressions: Sequence[str], ids: Sequence[int]
+) -> list[set[int]]:
+    """Which of the papers match, for each expression. Raises as :func:`search`."""
+    found: list[set[int]] = []
+    # The ids outside: FTS5 leaps to each in its posting lists.
+    sql = """
+        SELECT fulltext.rowid, 0 FROM json_each(?2) AS wanted
+        CROSS JOIN fulltext ON fulltext.rowid = wanted.value WHERE fulltext MATCH ?1
+    """
+    for expression in expressions:
+        found.append({row[0] for row in _read(connection, sql, expression, [json_list(ids)])})
+    return found
 
 
 def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:

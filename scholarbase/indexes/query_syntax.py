@@ -70,6 +70,36 @@ def any_phrase(phrases: Iterable[str]) -> str:
     return " OR ".join(_phrase(words(phrase)) for phrase in phrases)
 
 
+class Term(NamedTuple):
+    """A word that a query asks for, in lower case, and the expression for papers that hold it."""
+
+    word: str
+    expression: str
+
+
+def terms(text: str, *, syntax: bool) -> list[Term]:
+    """The words that a text asks for, each once, in its order: those of :func:`free_text`, or with ``syntax`` those of
+    :func:`compile`, which what stands after NOT is none of. A prefix is a word without its star."""
+    if syntax:
+        parser = _Parser(text)
+        parser.parse()
+        asked = parser.asked
+    else:
+        each = [word.lower() for word in words(text)]
+        asked = [Term(word, _phrase([word])) for word in each if word not in STOP_WORDS] or [
+            Term(word, _phrase([word])) for word in each
+        ]
+    found: dict[str, Term] = {}
+    for term in asked:
+        known = found.get(term.word)
+        # The same word may be asked for in a title and in an abstract.
+        either = known is not None and known.expression != term.expression
+        found[term.word] = (
+            Term(term.word, f"({known.expression} OR {term.expression})") if known and either else term
+        )
+    return list(found.values())
+
+
 def is_syntax(text: str) -> bool:
     """Whether a text uses query syntax, so that it must be compiled rather than taken as free text.
 
@@ -181,6 +211,8 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._column: str | None = None
+        self.asked: list[Term] = []
+        """The words read so far, but for those that are excluded."""
 
     def parse(self) -> str:
         expression = self._either()
@@ -222,7 +254,12 @@ class _Parser:
             operator = self._take()
             if operator.text == "AND" and self._next.kind == "operator" and self._next.text == "NOT":
                 operator = self._take()
-            (required if operator.text == "AND" else excluded).append(self._side_by_side())
+            if operator.text == "AND":
+                required.append(self._side_by_side())
+            else:
+                before = len(self.asked)
+                excluded.append(self._side_by_side())
+                del self.asked[before:]
         expression = required[0] if len(required) == 1 else f"({' AND '.join(required)})"
         return f"({expression} NOT ({' OR '.join(excluded)}))" if excluded else expression
 
@@ -230,14 +267,14 @@ class _Parser:
         """Operands with no operator between. Stop words among them go, as they do in free text."""
         first = self._next
         operands: list[str] = []
-        dropped: list[str] = []
+        dropped: list[list[str]] = []
         while self._next.kind not in ("operator", "shut", "end"):
             token = self._take()
             if token.kind == "bare" and _is_stop(token.text) and not _PREFIX.search(token.text):
-                dropped.append(_phrase(words(token.text)))
+                dropped.append(words(token.text))
             elif (operand := self._operand(token)) is not None:
                 operands.append(operand)
-        operands = operands or dropped
+        operands = operands or [self._asked(found) for found in dropped]
         if not operands:
             what = {"end": "Nothing to search for", "shut": "Nothing before the closing parenthesis"}
             raise self._malformed(what.get(first.kind, "No word, where one is needed,"), first)
@@ -254,12 +291,20 @@ class _Parser:
                 raise self._malformed("A quotation mark that is never closed", token)
             if not words(token.text):
                 raise self._malformed("A phrase without a letter or digit", token)
-            return _prefix(words(token.text)) if token.prefix else _phrase(words(token.text))
+            return self._asked(words(token.text), prefix=token.prefix)
         self._check_bare(token)
         found = words(token.text)
         if not found:
             return None
-        return _prefix(found) if _PREFIX.search(token.text) else _phrase(found)
+        return self._asked(found, prefix=bool(_PREFIX.search(token.text)))
+
+    def _asked(self, found: list[str], *, prefix: bool = False) -> str:
+        """The expression of words side by side, which are noted one by one."""
+        column = f"{self._column} : " if self._column else ""
+        for place, word in enumerate(found, 1):
+            alone = _prefix([word]) if prefix and place == len(found) else _phrase([word])
+            self.asked.append(Term(word.lower(), f"{column}({alone})" if column else alone))
+        return _prefix(found) if prefix else _phrase(found)
 
     def _check_bare(self, token: _Token) -> None:
         if field := _FOREIGN_FIELD.match(token.text):
@@ -287,7 +332,7 @@ class _Parser:
     def _in_column(self, column: _Token) -> str | None:
         # "title: subtitle" is ordinary text; "title: (...)" and 'title: "..."' can only be meant.
         if not column.touches and self._next.kind not in ("phrase", "open"):
-            return _phrase([column.text])
+            return self._asked([column.text])
         if self._column is not None:
             raise self._malformed(f"{column.text}: inside {self._column}:", column)
         self._column = column.text

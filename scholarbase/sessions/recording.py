@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
@@ -73,6 +74,7 @@ class Recording:
     count: int = 1
     key: str | None = None
     standing: Standing | None = None
+    asked: bool = False
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
 
@@ -80,10 +82,15 @@ class Recording:
     def kind(self) -> CallKind:
         return TOOLS[self.tool]
 
-    @property
-    def begun(self) -> bool:
-        """Whether the call has its place in the budgets, or there are none."""
-        return self.standing is not None or not self.session.limits
+    def asks(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Say what is asked for, before ``begin``: the same key with other arguments is another call."""
+        if self.asked:
+            return
+        self.asked = True
+        self.count = len(calls)
+        if self.key is not None:
+            asked = repr((self.tool, calls)).encode("utf-8", "backslashreplace")
+            self.key = f"{self.key}:{hashlib.sha256(asked).hexdigest()[:32]}"
 
     def needs_standing(self, exclude_seen: bool) -> bool:
         """Whether the call must hear of the session's past before it is made."""
@@ -97,8 +104,13 @@ class Recording:
             self.kind,
             count=self.count,
             with_seen=exclude_seen,
-            key=self.key and f"{self.key}:0",
+            key=self._key(0),
         )
+
+    def seen_besides(self, papers: Iterable[str]) -> None:
+        """Papers that an earlier call of the same request has given."""
+        assert self.standing is not None
+        self.standing = replace(self.standing, seen=self.standing.seen.union(papers))
 
     def changes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that the session changes: its ``as_of``, and ``exclude_ids`` for ``exclude_seen``.
@@ -117,7 +129,8 @@ class Recording:
             )
         if arguments.get("exclude_seen"):
             assert self.standing is not None
-            ids = list(dict.fromkeys((*(arguments.get("exclude_ids") or ()), *sorted(self.standing.seen))))
+            # The call's own first, in their order.
+            ids = [*(arguments.get("exclude_ids") or ()), *sorted(self.standing.seen)]
             if len(ids) > MAX_IDS:
                 raise InvalidRequest(
                     f"The session {self.session.id!r} has been given {len(self.standing.seen)} papers, and {MAX_IDS} "
@@ -148,6 +161,7 @@ class Recording:
     def fail(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
         """Keep a call that failed, with its sentence."""
         sentence = (str(error) if isinstance(error, ScholarBaseError) else "") or "The server met an error."
+        # It has no key: the same call sent again may be answered, and what it then gives is kept.
         record = CallRecord(
             tool=self.tool,
             kind=self.kind,
@@ -160,8 +174,8 @@ class Recording:
             snapshot=self.snapshot,
             tokens=estimate_tokens(sentence),
             error=sentence,
-            counted=self.begun or isinstance(error, BudgetExhausted),
-            key=self.key and f"{self.key}:0",
+            counted=not isinstance(error, BudgetExhausted),
+            taken=self.standing.taken if self.standing is not None else 0,
         )
         return self.store.record(self.session, record)
 
@@ -185,8 +199,12 @@ class Recording:
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
-            key=self.key and f"{self.key}:{place}",
+            key=self._key(place),
+            taken=1 if self.standing is not None and self.standing.taken else 0,
         )
+
+    def _key(self, place: int) -> str | None:
+        return self.key and f"{self.key}:{place}"
 
 
 def _rounded(seconds: float) -> float:

@@ -17,6 +17,10 @@ MAX_TEXT: Final = 10_000
 """Characters of a query, or of the name of one, that a session is told."""
 
 
+MAX_WHOLE: Final = 2**53 - 1
+"""The largest number that every JSON reader reads."""
+
+
 def check_session_id(value: object) -> str:
     """Raises InvalidRequest: not 1 to 128 letters, digits, dots, hyphens, underscores and tildes."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
@@ -37,7 +41,7 @@ def check_number(value: object, name: str) -> int | None:
     if value is None:
         return None
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number < 2**53:
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_WHOLE:
         raise InvalidRequest(f"{name} is {value!r}: it must be a whole number of 1 or more.")
     return number
 
@@ -61,7 +65,7 @@ class Limits:
         for name, value in asdict(self).items():
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**53:
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_WHOLE:
                 raise InvalidRequest(
                     f"The limit of {name} is {value!r}: it must be a whole number of 1 or more. Leave it out for no "
                     "limit."
@@ -136,7 +140,8 @@ class CallRecord:
     """A call as it is kept; the trajectory's form (docs/trajectories.md) without what the session adds.
 
     ``ids`` are those that the caller got, best first. ``key`` is what a client sends a call with, so that the same call
-    sent twice is kept once. ``counted``: its place in the budgets is taken already, or it takes none.
+    sent twice is kept once. ``counted``: it takes a place in the budgets of calls, and of expansions where it is one;
+    ``taken`` says how many places were taken for it beforehand.
     """
 
     tool: str
@@ -153,6 +158,7 @@ class CallRecord:
     error: str | None = None
     key: str | None = None
     counted: bool = True
+    taken: int = 0
 
 
 def now() -> str:

@@ -3,84 +3,67 @@
 A call is recorded by handing it to that thread, which writes all that wait together in one transaction (group commit).
 Whoever made the call may wait until it is written, and need not: a disk that is slow, or full, holds up no search.
 Several processes share the file; SQLite's write lock orders them, and a call gets its number inside of it.
-
-========  ==========================================================================================
-sessions  what is fixed when one opens, when it was last used, and what its budgets have been asked for
-calls     one row a call: its number within the session, and its line of the trajectory
-========  ==========================================================================================
 """
 
 from __future__ import annotations
 
 import logging
 import queue
+import re
 import sqlite3
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import orjson
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from scholarbase.errors import (
     BudgetExhausted,
     InvalidRequest,
+    ScholarBaseError,
     SessionExists,
     SessionNotFound,
     StorageError,
 )
 from scholarbase.evaluation.calls import CallKind
 from scholarbase.evaluation.efficiency import LOOKING
+from scholarbase.identifiers import parse
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
 
 log = logging.getLogger("scholarbase.sessions")
 
 FILE_NAME: Final = "sessions.sqlite"
 KNOWN_SESSIONS: Final = 10_000
-"""Sessions of which a process remembers what they were told and what they have seen; others are read again."""
+"""Sessions of which a process remembers what they were told; others are read again."""
+FOLLOWED_SESSIONS: Final = 512
+"""Sessions of which a process remembers what they were given: some 200 kB for a thousand papers."""
 WAITING_CALLS: Final = 100_000
 """Calls that wait for a disk that refuses. Beyond that the oldest are given up, and their session says how many."""
 RETRY_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 5.0
+"""How long a store that is closed goes on trying to write what waits."""
 SWEEP_SECONDS: Final = 3600.0
 TOGETHER: Final = 256
 """Operations in one transaction, at most."""
+PAGE: Final = 256
+"""Lines that are read at once."""
+CONNECT_ATTEMPTS: Final = 10
 _BUSY_SECONDS: Final = 30.0
+_OWN_FAULT: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+"""What is wrong with one operation; SQLite's other errors are the disk's."""
+_DEPTH: Final = 100
+"""How deep arguments are kept; orjson writes 254 levels."""
 
 T = TypeVar("T")
-
-migrations = Migrations("scholarbase-sessions")
-
-
-@migrations()
-def m001_sessions(db: Database) -> None:
-    db.execute(
-        """
-        CREATE TABLE IF NOT EXISTS sessions (
-            id TEXT PRIMARY KEY, query_id TEXT NOT NULL, query TEXT, as_of TEXT, limits TEXT NOT NULL,
-            owner TEXT NOT NULL, opened TEXT NOT NULL, used TEXT NOT NULL,
-            calls_asked INTEGER NOT NULL DEFAULT 0, expansions_asked INTEGER NOT NULL DEFAULT 0,
-            lost INTEGER NOT NULL DEFAULT 0
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (used)")
-    db.execute(
-        """
-        CREATE TABLE IF NOT EXISTS calls (
-            session TEXT NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL, key TEXT,
-            PRIMARY KEY (session, number)
-        ) WITHOUT ROWID
-        """
-    )
-    db.execute("CREATE UNIQUE INDEX IF NOT EXISTS calls_by_key ON calls (session, key) WHERE key IS NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +71,15 @@ class Standing:
     """Where a session stands before a call: what its budgets leave, and what it has been given.
 
     ``left`` has the limits that there are; ``candidates`` and ``seen`` are the ids of the papers that search and
-    expansion calls, and all calls, have given, where they were asked for.
+    expansion calls, and all calls, have given, where they were asked for. ``again``: the call is kept already, and this
+    is how things stood before it. ``taken``: how many calls were taken from the budgets.
     """
 
     left: dict[str, int] = field(default_factory=dict)
     candidates: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
+    again: bool = False
+    taken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +96,13 @@ class SessionFacts:
 class _Progress:
     """What the calls of a session have come to, as far as this process has read them."""
 
+    opened: str = ""
+    """When the session opened: another one of the same name, opened later, is not this one."""
     last: int = 0
     round: int = 0
     tokens: int = 0
+    first: dict[str, int] = field(default_factory=dict)
+    """Id to the first call that gave it."""
     given: dict[str, int] = field(default_factory=dict)
     """Id to the last call that gave it."""
     candidates: set[str] = field(default_factory=set)
@@ -121,7 +111,10 @@ class _Progress:
         self.last = number
         self.round = line["round"]
         self.tokens += line.get("tokens", 0)
+        if line["kind"] == "answer":
+            return  # the agent's own words, which nothing gave it
         for paper_id in line["ids"]:
+            self.first.setdefault(paper_id, number)
             self.given[paper_id] = number
         if line["kind"] in LOOKING:
             self.candidates.update(line["ids"])
@@ -129,12 +122,51 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Operation:
-    """Something to do inside a transaction. ``lasting``: to be tried again when the disk refuses."""
+    """Something to do inside a transaction. ``lasting``: to be tried again when the disk refuses.
+
+    The future of one that lasts cannot be cancelled; of another it can until its turn comes, and it is then not done.
+    """
 
     run: Callable[[sqlite3.Connection], Any]
-    future: Future[Any]
-    session: str
+    session: Session | str
     lasting: bool = False
+    future: Future[Any] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        if self.lasting:
+            self.future.set_running_or_notify_cancel()
+
+    @property
+    def session_id(self) -> str:
+        return self.session if isinstance(self.session, str) else self.session.id
+
+    def is_wanted(self) -> bool:
+        """Whether someone still waits for it, who can from now on not cease to."""
+        return self.future.running() or self.future.set_running_or_notify_cancel()
+
+    def refuse(self, error: Exception) -> None:
+        if self.is_wanted():
+            self.future.set_exception(error)
+
+
+def heard(future: Future[T], seconds: float) -> T:
+    """What the store gives within so many seconds, or its error.
+
+    Raises:
+        StorageError: it does not come. What was asked for is then not done, unless its turn has come already.
+    """
+    try:
+        return future.result(seconds)
+    except FutureTimeoutError:
+        future.cancel()
+        raise too_slow(seconds) from None
+
+
+def too_slow(seconds: float) -> StorageError:
+    """The error of a store that has not answered within so many seconds."""
+    return StorageError(
+        f"The file of sessions could not be written within {seconds:g} seconds: try again later."
+    )
 
 
 class SessionStore:
@@ -154,7 +186,12 @@ class SessionStore:
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
         self._backlog: deque[_Operation] = deque()
-        self._lost: dict[str, int] = {}
+        self._lost: dict[str, tuple[Session, int]] = {}
+        self._connection: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
+        self._refusal: Exception | None = None
+        self._retry_at = 0.0
+        self._swept: float | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -165,8 +202,8 @@ class SessionStore:
                 return
             self._closed = True
             thread = self._thread
-        if thread is not None:
             self._queue.put(None)
+        if thread is not None:
             thread.join()
 
     def __enter__(self) -> Self:
@@ -219,6 +256,27 @@ class SessionStore:
 
         return self._ask(run, session_id)
 
+    def look_up(self, session_id: str, owner: str) -> Session:
+        """As ``find`` while the file cannot be written: a session that there is not opens with its first call, once
+        that can be kept.
+
+        Raises:
+            InvalidRequest: the name belongs to another key's session.
+        """
+        session = None
+        try:
+            with self._reading() as connection:
+                if connection is not None:
+                    session = _read_session(connection, session_id)
+        except SessionNotFound:
+            pass
+        except StorageError as error:
+            log.error("The session %s cannot be read: %s", session_id, error)
+        session = session or self._known.get(session_id) or Session(session_id, owner=owner)
+        _check_owner(session, owner)
+        self._remember(session)
+        return session
+
     def delete(self, session_id: str) -> Future[None]:
         """Delete a session and its calls. The future raises SessionNotFound."""
 
@@ -249,38 +307,38 @@ class SessionStore:
         """
 
         def run(connection: sqlite3.Connection) -> Standing:
-            progress = self._caught_up(connection, session.id)
-            limits = session.limits
-            left: dict[str, int] = {}
-            if limits:
-                self._ensure(connection, session)
-                [calls, expansions] = connection.execute(
-                    "SELECT calls_asked, expansions_asked FROM sessions WHERE id = ?", (session.id,)
-                ).fetchone()
-                used = {
-                    "calls": calls,
-                    "expansions": expansions,
-                    "candidates": len(progress.candidates),
-                    "tokens": progress.tokens,
-                }
-                left = {name: limit - used[name] for name, limit in limits.to_dict().items()}
-                if _kept(connection, session.id, key) is not None:
-                    return Standing(left, frozenset(progress.candidates), frozenset(progress.given))
-                _check_budgets(session, left, kind, count)
-                expanding = count if kind == "expand" else 0
-                connection.execute(
-                    "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ? "
-                    "WHERE id = ?",
-                    (count, expanding, session.id),
-                )
-                for name, taken in (("calls", count), ("expansions", expanding)):
-                    if name in left:
-                        left[name] -= taken
-            return Standing(
-                left=left,
+            current = self._ensure(connection, session) if session.limits else session
+            row = connection.execute("SELECT opened FROM sessions WHERE id = ?", (session.id,)).fetchone()
+            progress = self._caught_up(connection, session.id, "" if row is None else row[0])
+            limits = current.limits
+            kept = _kept(connection, session.id, key)
+            seen = (i for i, first in progress.first.items() if kept is None or first < kept)
+            standing = Standing(
                 candidates=frozenset(progress.candidates) if limits.candidates is not None else frozenset(),
-                seen=frozenset(progress.given) if with_seen else frozenset(),
+                seen=frozenset(seen) if with_seen else frozenset(),
+                again=kept is not None,
             )
+            if not limits:
+                return standing
+            [calls, expansions] = connection.execute(
+                "SELECT calls_asked, expansions_asked FROM sessions WHERE id = ?", (session.id,)
+            ).fetchone()
+            used = {
+                "calls": calls,
+                "expansions": expansions,
+                "candidates": len(progress.candidates),
+                "tokens": progress.tokens,
+            }
+            left = {name: limit - used[name] for name, limit in limits.to_dict().items()}
+            if standing.again:
+                return replace(standing, left=left)
+            _check_budgets(current, left, kind, count)
+            expanding = count if kind == "expand" else 0
+            _ask_for(connection, session.id, count, expanding)
+            for name, taken in (("calls", count), ("expansions", expanding)):
+                if name in left:
+                    left[name] -= taken
+            return replace(standing, left=left, taken=count)
 
         return self._ask(run, session.id)
 
@@ -288,23 +346,28 @@ class SessionStore:
         """Keep a call; the future gives its number. It is tried again for as long as the disk refuses."""
 
         def run(connection: sqlite3.Connection) -> int:
-            if (kept := _kept(connection, session.id, call.key)) is not None:
+            current = self._ensure(connection, session)
+            _check_owner(current, session.owner)
+            kept = _kept(connection, session.id, call.key)
+            counts = kept is None and call.counted and call.kind != "answer"
+            asked = int(counts) - call.taken
+            expanding = asked if call.kind == "expand" else 0
+            if kept is not None:
+                if asked:
+                    _ask_for(connection, session.id, asked, expanding)
                 return kept
-            used = (now(), 0 if call.counted else 1, session.id)
-            if not connection.execute(_USED, used).rowcount:
-                self._ensure(connection, session)
-                connection.execute(_USED, used)
-            progress = self._caught_up(connection, session.id)
+            progress = self._caught_up(connection, session.id, current.opened)
             line = _line(session, call, progress)
             number: int = line["call"]
             connection.execute(
                 "INSERT INTO calls (session, number, line, key) VALUES (?, ?, ?, ?)",
                 (session.id, number, _dumps(line), call.key),
             )
+            _ask_for(connection, session.id, asked, expanding, used=now())
             progress.take(number, line)
             return number
 
-        return self._ask(run, session.id, lasting=True)
+        return self._ask(run, session, lasting=True)
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -316,14 +379,18 @@ class SessionStore:
             raise _not_found(session_id)
         return found[0]
 
-    def sessions(self, owner: str | None = None) -> list[SessionFacts]:
-        """All sessions, or those that a key opened; the last used first."""
+    def sessions(
+        self, owner: str | None = None, *, limit: int = -1, offset: int = 0
+    ) -> tuple[int, list[SessionFacts]]:
+        """How many sessions there are, of all or of one key, and a page of them, the last used first; all of them
+        where ``limit`` is -1."""
         with self._reading() as connection:
             if connection is None:
-                return []
-            if owner is None:
-                return _facts(connection, "ORDER BY used DESC, id")
-            return _facts(connection, "WHERE owner = ? ORDER BY used DESC, id", owner)
+                return 0, []
+            own, params = ("", ()) if owner is None else ("WHERE owner = ?", (owner,))
+            [total] = connection.execute(f"SELECT count(*) FROM sessions {own}", params).fetchone()
+            page = f"{own} ORDER BY used DESC, id LIMIT {int(limit)} OFFSET {int(offset)}"
+            return int(total), _facts(connection, page, *params)
 
     def lines(self, session_id: str) -> Iterator[bytes]:
         """The session's trajectory, one JSON object a call, without line ends.
@@ -332,12 +399,20 @@ class SessionStore:
             SessionNotFound: there is none of this name.
         """
         self.session(session_id)
+        # Page by page: whoever reads slowly, perhaps in one thread after the other, holds no connection open.
+        after = 0
+        while page := self._page(session_id, after):
+            yield from (line for _, line in page)
+            after = page[-1][0]
+
+    def _page(self, session_id: str, after: int) -> list[tuple[int, bytes]]:
         with self._reading() as connection:
-            if connection is not None:
-                for [line] in connection.execute(
-                    "SELECT line FROM calls WHERE session = ? ORDER BY number", (session_id,)
-                ):
-                    yield line
+            if connection is None:
+                return []
+            return connection.execute(
+                "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
+                (session_id, after, PAGE),
+            ).fetchall()
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -359,45 +434,44 @@ class SessionStore:
     # -- the writing thread -----------------------------------------------------------------------------
 
     def _ask(
-        self, run: Callable[[sqlite3.Connection], T], session_id: str, *, lasting: bool = False
+        self, run: Callable[[sqlite3.Connection], T], session: Session | str, *, lasting: bool = False
     ) -> Future[T]:
-        future: Future[T] = Future()
+        operation = _Operation(run, session, lasting)
         with self._lock:
             if self._closed:
                 raise InvalidRequest(f"The sessions in {self.path.parent} are closed: open them again.")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write, name="sessions", daemon=True)
                 self._thread.start()
-        self._queue.put(_Operation(run, future, session_id, lasting))
-        return future
+            self._queue.put(operation)
+        return operation.future
 
     def _write(self) -> None:
-        connection: sqlite3.Connection | None = None
-        swept = 0.0
         open_ = True
         while open_:
             operations, open_ = self._next()
-            try:
-                if connection is None:
-                    connection = _connect(self.path)
-            except (sqlite3.Error, OSError) as error:
-                log.error("Sessions cannot be written: %s", _storage(self.path, error))
-                self._put_off(operations, error)
-                continue
-            self._together(connection, [*self._waiting(), *operations])
-            if self._keep_days is not None and time.monotonic() - swept > SWEEP_SECONDS:
-                swept = time.monotonic()
-                try:
-                    self._sweep(connection, self._keep_days)
-                except sqlite3.Error as error:
-                    log.error("Old sessions cannot be deleted: %s", _storage(self.path, error))
-        if connection is not None:
-            connection.close()
+            if self._refusal is not None and open_ and time.monotonic() < self._retry_at:
+                self._put_off(operations, self._refusal)
+            else:
+                self._backlog.extend(operations)
+                self._try_all()
+        until = time.monotonic() + CLOSE_SECONDS
+        while self._backlog and time.monotonic() < until:
+            time.sleep(RETRY_SECONDS / 5)
+            self._try_all()
+        if self._backlog:
+            log.error("%d calls of sessions could not be written, and are lost.", len(self._backlog))
+        for operation in self._backlog:
+            operation.refuse(_storage(self.path, self._refusal))
+        self._disconnect()
 
     def _next(self) -> tuple[list[_Operation], bool]:
-        """What waits, once something does; whether more may come."""
+        """What waits, once something does or it is time to do something else; whether more may come."""
+        timeout = SWEEP_SECONDS if self._keep_days is not None else None
+        if self._backlog:
+            timeout = max(self._retry_at - time.monotonic(), 0.0)
         try:
-            first = self._queue.get(timeout=RETRY_SECONDS if self._backlog else None)
+            first = self._queue.get(timeout=timeout)
         except queue.Empty:
             return [], True
         operations: list[_Operation] = []
@@ -411,56 +485,116 @@ class SessionStore:
                 return operations, True
         return operations, False
 
-    def _waiting(self) -> list[_Operation]:
-        waiting = list(self._backlog)
-        self._backlog.clear()
-        return waiting
+    def _try_all(self) -> None:
+        """Do what waits, in its order. What the disk refuses waits on, or hears of it. No error ends the thread."""
+        try:
+            while self._backlog:
+                self._together(self._connected(), list(islice(self._backlog, TOGETHER)))
+            self._refusal = None
+            self._sweep_in_time()
+        except Exception as error:
+            expected = isinstance(error, sqlite3.Error | OSError)
+            log.error("Sessions cannot be written: %s", _storage(self.path, error), exc_info=not expected)
+            self._disconnect()
+            self._refusal = error
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            operations = list(self._backlog)
+            self._backlog.clear()
+            self._put_off(operations, error)
 
     def _together(self, connection: sqlite3.Connection, operations: Sequence[_Operation]) -> None:
-        """All in one transaction. Should that fail, each in its own, so that one that cannot be done stops no other."""
+        """These, the first that wait, in one transaction.
+
+        Raises:
+            sqlite3.Error, OSError: the disk refuses, and none of them is done.
+        """
         done: list[tuple[_Operation, Any, Exception | None]] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
             for operation in operations:
-                done.append((operation, *_tried(operation, connection)))
+                if operation.is_wanted():
+                    done.append((operation, *self._tried(operation, connection)))
             self._count_lost(connection)
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except BaseException:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             for operation in operations:
-                self._forget_progress(operation.session)
-            if len(operations) == 1:
-                self._put_off(operations, error)
-                log.error("Sessions cannot be written: %s", _storage(self.path, error))
-                return
-            for operation in operations:
-                self._together(connection, [operation])
-            return
+                self._forget_progress(operation.session_id)
+            raise
+        self._lost.clear()
+        for _ in operations:
+            self._backlog.popleft()
         for operation, result, problem in done:
             if problem is None:
                 operation.future.set_result(result)
             else:
                 operation.future.set_exception(problem)
 
+    def _tried(self, operation: _Operation, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
+        """What an operation gives, or the error that is its answer. The disk's errors go on."""
+        try:
+            return operation.run(connection), None
+        except _OWN_FAULT as error:
+            self._forget_progress(operation.session_id)
+            log.error("An operation on the session %s failed: %s", operation.session_id, error)
+            return None, _storage(self.path, error)
+        except (sqlite3.Error, OSError):
+            raise
+        except ScholarBaseError as error:
+            return None, error
+        except Exception as error:
+            self._forget_progress(operation.session_id)
+            return None, error
+
     def _put_off(self, operations: Sequence[_Operation], error: Exception) -> None:
         for operation in operations:
             if operation.lasting:
                 self._backlog.append(operation)
-            elif not operation.future.done():
-                operation.future.set_exception(_storage(self.path, error))
+            else:
+                operation.refuse(_storage(self.path, error))
         while len(self._backlog) > WAITING_CALLS:
             given_up = self._backlog.popleft()
-            self._lost[given_up.session] = self._lost.get(given_up.session, 0) + 1
-            given_up.future.set_exception(_storage(self.path, error))
+            session = given_up.session
+            assert isinstance(session, Session)
+            _, lost = self._lost.get(session.id, (session, 0))
+            self._lost[session.id] = session, lost + 1
+            given_up.refuse(_storage(self.path, error))
 
     def _count_lost(self, connection: sqlite3.Connection) -> None:
-        while self._lost:
-            session_id, lost = self._lost.popitem()
-            connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (lost, session_id))
+        for session, lost in self._lost.values():
+            self._ensure(connection, session)
+            connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (lost, session.id))
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection. A file that was deleted or replaced takes no call with it: it is made, or opened, again."""
+        if self._connection is not None and self._inode != _inode(self.path):
+            log.error("%s is not the file that it was: it is opened again.", self.path)
+            self._disconnect()
+        if self._connection is None:
+            self._connection = _connect(self.path)
+            self._inode = _inode(self.path)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        self._progress.clear()
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+    def _sweep_in_time(self) -> None:
+        if self._keep_days is None or self._connection is None:
+            return
+        if self._swept is None or time.monotonic() - self._swept >= SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            self._sweep(self._connection, self._keep_days)
 
     def _sweep(self, connection: sqlite3.Connection, keep_days: float) -> None:
-        before = (datetime.now(UTC) - timedelta(days=keep_days)).isoformat(timespec="milliseconds")
+        try:
+            before = (datetime.now(UTC) - timedelta(days=keep_days)).isoformat(timespec="milliseconds")
+        except OverflowError:  # since before the year 1
+            return
         connection.execute("BEGIN IMMEDIATE")
         old = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE used < ?", (before,))]
         connection.executemany("DELETE FROM calls WHERE session = ?", [(i,) for i in old])
@@ -486,17 +620,25 @@ class SessionStore:
     def _forget_progress(self, session_id: str) -> None:
         self._progress.pop(session_id, None)
 
-    def _ensure(self, connection: sqlite3.Connection, session: Session) -> None:
-        """A session that was deleted while this process still used it opens again."""
-        if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session.id,)).fetchone() is None:
-            self._forget_progress(session.id)
-            _insert(connection, session)
+    def _ensure(self, connection: sqlite3.Connection, session: Session) -> Session:
+        """The session as the file has it. One that was deleted while this process still used it opens again."""
+        current = _read_session(connection, session.id)
+        if current is None:
+            # Its calls are numbered from 1 again: this is another session, for every process that knew it.
+            current = replace(session, opened=now())
+            _insert(connection, current)
+        known = self._known.get(session.id)
+        if known is not None and known.owner == current.owner and known != current:
+            self._remember(current)
+        return current
 
-    def _caught_up(self, connection: sqlite3.Connection, session_id: str) -> _Progress:
-        """The session's progress, with the calls that other processes have recorded."""
-        progress = self._progress.setdefault(session_id, _Progress())
+    def _caught_up(self, connection: sqlite3.Connection, session_id: str, opened: str) -> _Progress:
+        """The progress of the session that opened then, with the calls that other processes have recorded."""
+        progress = self._progress.get(session_id)
+        if progress is None or progress.opened != opened:
+            progress = self._progress[session_id] = _Progress(opened)
         self._progress.move_to_end(session_id)
-        while len(self._progress) > KNOWN_SESSIONS:
+        while len(self._progress) > FOLLOWED_SESSIONS:
             self._progress.popitem(last=False)
         for number, line in connection.execute(
             "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number",
@@ -504,16 +646,6 @@ class SessionStore:
         ):
             progress.take(number, orjson.loads(line))
         return progress
-
-
-def _tried(operation: _Operation, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
-    """What an operation gives, or the error that is its answer. The disk's errors go on."""
-    try:
-        return operation.run(connection), None
-    except (sqlite3.Error, OSError):
-        raise
-    except Exception as error:
-        return None, error
 
 
 def _line(session: Session, call: CallRecord, progress: _Progress) -> dict[str, Any]:
@@ -548,28 +680,43 @@ def _dumps(line: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(line)
     except TypeError:
-        # A call that was refused may hold anything: half a surrogate pair, a number beyond 64 bits.
+        # A call that was refused may hold anything: half a surrogate pair, a number beyond 64 bits, a hundred lists
+        # in each other.
         return orjson.dumps(_plain(line))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_plain(str(key)): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    small = isinstance(value, bool | float | None) or (isinstance(value, int) and abs(value) < 2**63)
-    return value if small else repr(value)
+def _plain(value: Any, depth: int = 0) -> Any:
+    plain: Any = value
+    if isinstance(value, float):
+        plain = float(value)
+    elif isinstance(value, Mapping) and depth < _DEPTH:
+        plain = {_text(str(key)): _plain(item, depth + 1) for key, item in value.items()}
+    elif isinstance(value, list | tuple) and depth < _DEPTH:
+        plain = [_plain(item, depth + 1) for item in value]
+    elif isinstance(value, str):
+        plain = _text(value)
+    elif not (value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63)):
+        try:
+            plain = _text(repr(value))
+        except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+            plain = f"a {type(value).__name__} that cannot be shown"
+    return plain
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def _named(arguments: Any) -> list[str]:
-    """The papers that a call's arguments name."""
+    """The papers that a call's arguments name, by the canonical forms of their ids."""
     named: list[str] = []
     for key in ("paper_id", "ids", "seeds"):
         value = arguments.get(key)
-        named.extend(value if isinstance(value, list) else [value])
-    return [i for i in named if isinstance(i, str)]
+        for written in value if isinstance(value, list | tuple) else [value]:
+            with suppress(InvalidRequest):
+                if isinstance(written, str):
+                    named.append(str(parse(written)))
+    return named
 
 
 def _check_budgets(session: Session, left: dict[str, int], kind: CallKind, count: int) -> None:
@@ -590,6 +737,26 @@ def _check_budgets(session: Session, left: dict[str, int], kind: CallKind, count
                     else f"this call takes {needed}; ask for less at once."
                 )
             )
+
+
+_REFUSAL: Final = re.compile(
+    r"The session '[^']+' may have \d+ (calls|expansions|candidates|tokens), and \d+ are left: ", re.ASCII
+)
+
+
+def is_refusal(error: str | None) -> bool:
+    """Whether a recorded call's error is that a budget of its session refused it."""
+    return error is not None and _REFUSAL.match(error) is not None
+
+
+def _ask_for(
+    connection: sqlite3.Connection, session_id: str, calls: int, expansions: int, used: str | None = None
+) -> None:
+    connection.execute(
+        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ?, "
+        "used = coalesce(?, used) WHERE id = ?",
+        (calls, expansions, used, session_id),
+    )
 
 
 def _insert(connection: sqlite3.Connection, session: Session) -> None:
@@ -618,7 +785,6 @@ def _kept(connection: sqlite3.Connection, session_id: str, key: str | None) -> i
     return None if row is None else int(row[0])
 
 
-_USED: Final = "UPDATE sessions SET used = ?, calls_asked = calls_asked + ? WHERE id = ?"
 _COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
 
 
@@ -652,7 +818,15 @@ def _not_found(session_id: str) -> SessionNotFound:
     )
 
 
-def _storage(path: Path, error: Exception) -> StorageError:
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+def _storage(path: Path, error: Exception | None) -> StorageError:
     return StorageError(
         f"{path} cannot be read or written ({error}): make room, or name another folder by SCHOLARBASE_SESSIONS."
     )
@@ -660,10 +834,25 @@ def _storage(path: Path, error: Exception) -> StorageError:
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
-    # A process that is killed loses nothing that was written; the power's failure at most the last calls
-    # (https://sqlite.org/pragma.html#pragma_synchronous).
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    migrations.apply(Database(connection))
-    return connection
+    # Loads sqlite-utils, and pandas where that is installed: not for a server that records nothing.
+    from scholarbase.sessions.schema import migrate
+
+    for attempt in range(CONNECT_ATTEMPTS):
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
+        )
+        try:
+            # A process that is killed loses nothing that was written; the power's failure at most the last calls
+            # (https://sqlite.org/pragma.html#pragma_synchronous).
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            migrate(connection)
+            return connection
+        except BaseException as error:
+            connection.close()
+            # Of several processes that make the file at once, one does, and the others look again.
+            collided = isinstance(error, sqlite3.IntegrityError) or "locked" in str(error)
+            if attempt == CONNECT_ATTEMPTS - 1 or not collided:
+                raise
+        time.sleep(0.05 * (attempt + 1))
+    raise AssertionError

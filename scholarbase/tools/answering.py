@@ -9,9 +9,11 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel
 
+from scholarbase.errors import InvalidRequest
+from scholarbase.library import Library
 from scholarbase.prose import as_text, compact_authors
 from scholarbase.sessions.recording import Given, Recording, given
-from scholarbase.sizing import check_max_tokens, estimate_tokens, fit
+from scholarbase.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
 
 BUDGET_TOKENS: Final = 60
 """What the ``budget`` of an answer takes at most, kept free where an answer is cut to a size."""
@@ -29,7 +31,7 @@ class Answer:
     left: Mapping[str, int] = field(default_factory=dict)
 
 
-def apply_session(request: BaseModel, recording: Recording | None) -> BaseModel:
+def apply_session(library: Library, request: BaseModel, recording: Recording | None) -> BaseModel:
     """The request with what its session says of it.
 
     Raises:
@@ -39,12 +41,25 @@ def apply_session(request: BaseModel, recording: Recording | None) -> BaseModel:
         return request
     searches = getattr(request, "searches", None)
     if searches is not None:
-        return request.model_copy(update={"searches": [apply_session(s, recording) for s in searches]})
-    changes = recording.changes({**vars(request)})
+        return request.model_copy(
+            update={"searches": [apply_session(library, one, recording) for one in searches]}
+        )
+    arguments = vars(request)
+    changes = recording.changes(arguments)
+    if changes.get("exclude_ids"):
+        # What the session was given at a later date than this call's is not there to be left out.
+        as_of = changes.get("as_of", arguments.get("as_of"))
+        own = list(arguments.get("exclude_ids") or ())
+        seen = changes["exclude_ids"][len(own) :]
+        if as_of is not None and as_of != recording.session.as_of:
+            there = library.papers(seen, fields=("id",), as_of=as_of)
+            seen = [paper_id for paper_id, paper in zip(seen, there, strict=True) if paper is not None]
+        changes["exclude_ids"] = [*own, *seen]
     return request.model_copy(update=changes) if changes else request
 
 
 def make_answer(
+    library: Library,
     request: BaseModel,
     run: Callable[[Any], dict[str, Any]],
     recording: Recording | None = None,
@@ -63,22 +78,30 @@ def make_answer(
     """
     size: int | None = getattr(request, "max_tokens", None)
     is_text = getattr(request, "format", "json") == "text"
-    offset: int = getattr(request, "offset", 0)
     if size is not None:
         check_max_tokens(size)
-    content = run(apply_session(request, recording))
     limited = recording is not None and bool(recording.session.limits)
-    if size is not None and limited:
-        size -= BUDGET_TOKENS
-    # The answer to several searches is one call each, and each has its even share.
-    parts = content["results"] if _is_batch(content) else [content]
-    cut = [_cut(part, size and size // len(parts), offset, is_text, compact) for part in parts]
-    content = {**content, "results": cut} if _is_batch(content) else cut[0]
+    searches = getattr(request, "searches", [])
+    offsets: list[int] = [one.offset for one in searches] or [getattr(request, "offset", 0)]
+    room = size and _room(size, max(len(searches), 1), limited)
+    cut: list[dict[str, Any]] = []
+    content: dict[str, Any] = {}
+    for step in _steps(request, recording):
+        content = run(apply_session(library, step, recording))
+        parts = content["results"] if _is_batch(content) else [content]
+        places = offsets[len(cut) : len(cut) + len(parts)]
+        done = [_cut(*pair, room, is_text, compact) for pair in zip(parts, places, strict=True)]
+        if recording is not None and recording.standing is not None:
+            recording.seen_besides(i for part in done for i in given(part, 0).ids)
+        cut += done
+    content = {**content, "results": cut} if searches else cut[0]
+    offset = offsets if searches else offsets[0]
     body = _written(content, is_text, offset)
     if len(cut) == 1:
         papers = [given(cut[0], estimate_tokens(body))]
     else:
-        papers = [given(part, estimate_tokens(_written(part, is_text, offset))) for part in cut]
+        pairs = zip(cut, offsets, strict=True)
+        papers = [given(part, estimate_tokens(_written(part, is_text, place))) for part, place in pairs]
     left: dict[str, int] = {}
     if recording is not None and limited:
         left = recording.left(papers)
@@ -87,8 +110,37 @@ def make_answer(
     return Answer(content, body, is_text, papers, left)
 
 
+def _room(size: int, parts: int, limited: bool) -> int:
+    """The size of an answer, or of each of those to a batch: they are one call each, with an even share, from which
+    what the budgets leave is kept free.
+
+    Raises:
+        InvalidRequest: that is less than an answer takes.
+    """
+    free = BUDGET_TOKENS if limited else 0
+    room = size // parts - free
+    if room < MIN_TOKENS:
+        raise InvalidRequest(
+            f"max_tokens is {size}: this call needs {(MIN_TOKENS + free) * parts} or more, "
+            + (
+                f"{MIN_TOKENS + free} for each search."
+                if parts > 1
+                else f"{free} of them to say what budgets leave."
+            )
+        )
+    return room
+
+
+def _steps(request: BaseModel, recording: Recording | None) -> list[BaseModel]:
+    """The request, or its searches one by one where each must know what those before it gave."""
+    searches = getattr(request, "searches", None)
+    if recording is None or not searches or not any(search.exclude_seen for search in searches):
+        return [request]
+    return [request.model_copy(update={"searches": [search]}) for search in searches]
+
+
 def _cut(
-    content: dict[str, Any], size: int | None, offset: int, is_text: bool, compact: bool
+    content: dict[str, Any], offset: int, size: int | None, is_text: bool, compact: bool
 ) -> dict[str, Any]:
     if size is not None:
         return fit(content, size, offset=offset, text=is_text)
@@ -101,7 +153,7 @@ def _is_batch(content: Mapping[str, Any]) -> bool:
     return isinstance(results[0], dict) and "results" in results[0]
 
 
-def _written(content: dict[str, Any], is_text: bool, offset: int) -> bytes:
+def _written(content: dict[str, Any], is_text: bool, offset: int | Sequence[int]) -> bytes:
     return as_text(content, offset=offset).encode() if is_text else orjson.dumps(content)
 
 

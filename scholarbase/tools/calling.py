@@ -6,16 +6,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
-from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.store import SessionStore, heard
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
+
+if TYPE_CHECKING:
+    from scholarbase.client import Client  # loads an HTTP client, which tools on a library do without
 
 log = logging.getLogger("scholarbase.tools")
 
@@ -44,7 +46,7 @@ class Tools:
         self._store = store
         self._session: Session | None = None
         self._name: str | None = session.id if isinstance(session, Session) else session
-        if isinstance(source, Client):
+        if not isinstance(source, Library):
             if store is not None or isinstance(session, Session):
                 raise InvalidRequest(
                     "A server keeps its own sessions: open one there (client.open_session), and give its name."
@@ -53,7 +55,7 @@ class Tools:
             if store is None:
                 raise InvalidRequest("Calls on a library are recorded in a store: give one, or no session.")
             opened = store.open(session) if isinstance(session, Session) else store.find(session, "")
-            self._session = opened.result(BUDGET_SECONDS)
+            self._session = heard(opened, BUDGET_SECONDS)
 
     def schemas(self, form: SchemaForm = "openai") -> list[dict[str, Any]]:
         """The tools as function schemas."""
@@ -79,21 +81,23 @@ class Tools:
             BudgetExhausted: the session has nothing left.
             PaperNotFound, and whatever else the library or the client raises.
         """
-        if isinstance(self._source, Client):
+        if not isinstance(self._source, Library):
             return self._source.call_tool(name, arguments, session=self._name, parent=parent, round=round)
-        recording = self._recording(name, parent, round)
+        recording = self._recording(self._source, name, parent, round)
         answer = answered(self._source, name, arguments, recording)
         return answer.body.decode() if answer.is_text else answer.content
 
-    def _recording(self, name: str, parent: int | None, round_: int | None) -> Recording | None:
+    def _recording(
+        self, library: Library, name: str, parent: int | None, round_: int | None
+    ) -> Recording | None:
         tool_named(name)
-        if self._session is None or self._store is None or not isinstance(self._source, Library):
+        if self._session is None or self._store is None:
             return None
         return Recording(
             self._store,
             self._session,
             name,
-            self._source.snapshot_id,
+            library.snapshot_id,
             check_number(parent, "parent"),
             check_number(round_, "round"),
         )
@@ -108,9 +112,11 @@ def answered(
         request = tool.parse(arguments)
         seen = bool(getattr(request, "exclude_seen", False))
         if recording is not None and recording.needs_standing(seen):
-            recording.standing = recording.begin(seen).result(BUDGET_SECONDS)
-        answer = make_answer(request, lambda asked: tool.run(library, asked), recording, compact=True)
-    except ScholarBaseError as error:
+            recording.standing = heard(recording.begin(seen), BUDGET_SECONDS)
+        answer = make_answer(
+            library, request, lambda asked: tool.run(library, asked), recording, compact=True
+        )
+    except Exception as error:
         if recording is not None:
             wait_written([recording.fail(_object(arguments), error)])
         raise
@@ -125,8 +131,8 @@ def wait_written(calls: Sequence[Future[int]]) -> list[int]:
         return [call.result(WRITE_SECONDS) for call in calls]
     except FutureTimeoutError:
         log.warning("A call is not yet recorded: it goes on without waiting.")
-    except ScholarBaseError as error:
-        log.error("A call cannot be recorded: %s", error)
+    except Exception as error:
+        log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []
 
 

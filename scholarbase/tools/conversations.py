@@ -48,7 +48,7 @@ def conversations(
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)
     for one in replay(library, session, lines):
         _check(session, one)
-        said = _said(one)
+        said = _said(session, one)
         if one.recorded.get("error") is None:
             earlier = [
                 {**message, "weight": 0} if "weight" in message else message
@@ -73,11 +73,15 @@ def _check(session: Session, one: Replayed) -> None:
         )
 
 
-def _said(one: Replayed) -> dict[str, Any]:
+def _said(session: Session, one: Replayed) -> dict[str, Any]:
     row = one.recorded
     if row["kind"] == "answer":
         return {"from": "gpt", "value": "\n".join(row["ids"]), "weight": 1}
-    call = {"name": row["tool"], "arguments": row.get("arguments", {})}
+    arguments = dict(row.get("arguments", {}))
+    if arguments.get("as_of") == session.as_of:
+        # The session's own day is said of every call, and no agent says it.
+        arguments.pop("as_of", None)
+    call = {"name": row["tool"], "arguments": arguments}
     return {"from": "function_call", "value": orjson.dumps(call).decode(), "weight": 1}
 
 

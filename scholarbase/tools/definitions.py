@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -141,12 +142,14 @@ def run_papers(library: Library, request: PaperBatchBody) -> dict[str, Any]:
     return {"snapshot": library.snapshot_id, "results": results}
 
 
-def run_edges(direction: Literal["citations", "references"]) -> Callable[[Library, EdgeBody], dict[str, Any]]:
-    def run(library: Library, request: EdgeBody) -> dict[str, Any]:
-        walk = library.citations if direction == "citations" else library.references
-        return walk(**arguments_of(request)).to_dict()
+def run_edges(library: Library, request: EdgeBody, *, name: str) -> dict[str, Any]:
+    return walk(library, name, arguments_of(request))
 
-    return run
+
+def walk(library: Library, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of a page of citations or references; ``name`` is the tool's."""
+    method = library.citations if name == "get_citations" else library.references
+    return method(**{key: value for key, value in arguments.items() if key not in _OPTIONS}).to_dict()
 
 
 def run_expand(library: Library, request: ExpandBody) -> dict[str, Any]:
@@ -160,9 +163,11 @@ def arguments_of(request: BaseModel) -> dict[str, Any]:
         InvalidRequest: it leaves out what a session has been given, and has none.
     """
     check_unseen(getattr(request, "exclude_seen", False))
-    return request.model_dump(exclude={"exclude_seen", "max_tokens", "format"})
+    return {name: value for name, value in vars(request).items() if name not in _OPTIONS}
 
 
+_OPTIONS: Final = frozenset({"exclude_seen", "max_tokens", "format"})
+"""What a request has besides the arguments of the library's method."""
 _EDGE_ARGUMENTS: Final = {
     "paper_id": _ID,
     "limit": "Default 25",
@@ -217,7 +222,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "get_citations",
         "Papers that cite a paper, most cited first.",
         EdgeBody,
-        run_edges("citations"),
+        partial(run_edges, name="get_citations"),
         _EDGE_ARGUMENTS,
         _EDGE_DEFAULTS,
     ),
@@ -225,7 +230,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "get_references",
         "Papers that a paper cites, most cited first.",
         EdgeBody,
-        run_edges("references"),
+        partial(run_edges, name="get_references"),
         _EDGE_ARGUMENTS,
         _EDGE_DEFAULTS,
     ),

@@ -12,10 +12,11 @@ import orjson
 
 from scholarbase.errors import QueryFileError, ScholarBaseError
 from scholarbase.evaluation.calls import KEYS, read_trajectory
+from scholarbase.evaluation.efficiency import LOOKING
 from scholarbase.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
-from scholarbase.sessions.session import Session
-from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.session import MAX_WHOLE, Limits, Session
+from scholarbase.sessions.store import SessionStore, heard, is_refusal
 from scholarbase.tools.calling import answered
 
 COMPARED: Final = ("ids", "scores", "error")
@@ -67,24 +68,29 @@ def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
 
 
 def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterator[Replayed]:
-    """Run a session's calls again, in their order, in a session of its own with the same ``as_of`` and limits.
+    """Run a session's calls again, in their order, in a session of its own with the same ``as_of``.
 
-    Answers that the agent gave are not run: they are passed on as they are.
+    Answers that the agent gave are not run, nor calls that a budget refused: they are passed on as they are. What calls
+    side by side leave of a budget depends on which of them came first, and not on the library.
     """
     with (
         tempfile.TemporaryDirectory(prefix="scholarbase-replay-") as folder,
         SessionStore(Path(folder)) as store,
     ):
-        again = store.open(replace(session, owner="")).result(BUDGET_SECONDS)
+        unlimited = Limits(**dict.fromkeys(session.limits.to_dict(), MAX_WHOLE))
+        again = heard(store.open(replace(session, owner="", limits=unlimited)), BUDGET_SECONDS)
+        budgets = _Budgets(session.limits)
         for line in lines:
             row: dict[str, Any] = orjson.loads(line)
-            if row["kind"] == "answer":
+            if row["kind"] == "answer" or is_refusal(row.get("error")):
+                budgets.spend(row, refused=row["kind"] != "answer")
                 yield Replayed(row, row, None)
                 continue
             recording = Recording(
                 store, again, row["tool"], library.snapshot_id, row.get("parent"), row.get("round")
             )
             arguments = row.get("arguments", {})
+            budgets.spend(row)
             try:
                 answer = answered(library, row["tool"], arguments, recording)
             except ScholarBaseError as error:
@@ -94,7 +100,32 @@ def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterat
             now: dict[str, Any] = {"ids": list(found.ids), "snapshot": library.snapshot_id}
             if found.scores is not None:
                 now["scores"] = list(found.scores)
-            yield Replayed(row, now, answer.content)
+            content = answer.content
+            yield Replayed(
+                row, now, {**content, "budget": budgets.left()} if "budget" in content else content
+            )
+
+
+class _Budgets:
+    """What a session's budgets leave after each of its calls, as they were recorded."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits.to_dict()
+        self._used = dict.fromkeys(("calls", "expansions", "tokens"), 0)
+        self._candidates: set[str] = set()
+
+    def spend(self, row: Mapping[str, Any], *, refused: bool = False) -> None:
+        self._used["tokens"] += row.get("tokens") or 0
+        if refused or row["kind"] == "answer":
+            return
+        self._used["calls"] += 1
+        self._used["expansions"] += row["kind"] == "expand"
+        if row["kind"] in LOOKING:
+            self._candidates.update(row["ids"])
+
+    def left(self) -> dict[str, int]:
+        used = {**self._used, "candidates": len(self._candidates)}
+        return {name: max(limit - used[name], 0) for name, limit in self._limits.items()}
 
 
 def differences(replayed: Iterable[Replayed]) -> list[Difference]:

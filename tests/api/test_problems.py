@@ -274,7 +274,8 @@ BODIES: dict[str, st.SearchStrategy[Any]] = {
         {"searches": st.lists(st.fixed_dictionaries({"q": ODD}, optional=SEARCH), max_size=2)}
     ),
     "/v1/title-match/batch": st.fixed_dictionaries(
-        {"titles": st.lists(ODD, max_size=2)}, optional={"min_score": st.floats() | NUMBERS, "as_of": AS_OF, **PAGE}
+        {"titles": st.lists(ODD, max_size=2)},
+        optional={"min_score": st.floats() | NUMBERS, "as_of": AS_OF, **PAGE},
     ),
     "/v1/papers/batch": st.fixed_dictionaries(
         {"ids": st.lists(IDS, max_size=3)}, optional={"fields": PAGE["fields"], "as_of": AS_OF}
@@ -286,9 +287,12 @@ BODIES: dict[str, st.SearchStrategy[Any]] = {
 }
 URLS: dict[str, st.SearchStrategy[Any]] = {
     "/v1/search": st.fixed_dictionaries({"q": ODD}, optional=SEARCH),
-    "/v1/title-match": st.fixed_dictionaries({"title": ODD}, optional={"min_score": st.floats(), "as_of": AS_OF, **PAGE}),
+    "/v1/title-match": st.fixed_dictionaries(
+        {"title": ODD}, optional={"min_score": st.floats(), "as_of": AS_OF, **PAGE}
+    ),
     "/v1/papers/CorpusId:1014899/citations": st.fixed_dictionaries(
-        {}, optional={"sort": st.sampled_from(["date", "x"]), "from": DATES, "to": DATES, "as_of": AS_OF, **PAGE}
+        {},
+        optional={"sort": st.sampled_from(["date", "x"]), "from": DATES, "to": DATES, "as_of": AS_OF, **PAGE},
     ),
 }
 BOUNDED = settings(

@@ -35,7 +35,13 @@ def test_search_by_url_and_by_body(server: str, sample: Library) -> None:
     }  # fmt: skip
     same(httpx.post(f"{server}/v1/search", json=common | lists), expected)
     same(httpx.get(f"{server}/v1/search", params=common | lists), expected)
-    joined = {"fields": "title, year", "category": "hep-th,gr-qc", "venue": "arXiv.org", "exclude": "lattice", "exclude_ids": OTHER}
+    joined = {
+        "fields": "title, year",
+        "category": "hep-th,gr-qc",
+        "venue": "arXiv.org",
+        "exclude": "lattice",
+        "exclude_ids": OTHER,
+    }
     same(httpx.get(f"{server}/v1/search", params=common | joined), expected)
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from scholarbase.api.exchange import respond
+from scholarbase.api.answers import answered
+from scholarbase.api.exchange import has_few_edges, is_plain, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.schemas import (
     EXAMPLE_ID,
@@ -22,7 +23,7 @@ from scholarbase.schemas import (
 from scholarbase.api.strict import separated
 from scholarbase.library import Library
 from scholarbase.models import check_fields
-from scholarbase.tools.definitions import Tool, run_papers, tool_named
+from scholarbase.tools.definitions import Tool, run_papers, tool_named, walk
 
 router = resource("/v1/papers", "papers")
 READ, CITATIONS, REFERENCES = map(tool_named, ("get_papers", "get_citations", "get_references"))
@@ -115,6 +116,11 @@ async def _edges(
     request: Request, library: Library, tool: Tool, paper_id: str, parameters: EdgeParameters
 ) -> Response:
     given = {**vars(parameters), "paper_id": paper_id, "fields": separated(parameters.fields)}
+    if is_plain(request, parameters):
+        # The shortest way, since these answers take little else.
+        return await answered(
+            lambda: walk(library, tool.name, given), brief=has_few_edges(library, tool.name, given)
+        )
     asked = EdgeBody.model_construct(**given)
     return await respond(
         request,

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -16,7 +16,7 @@ from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.errors import SessionNotFound
 from scholarbase.identifiers import parse
 from scholarbase.library import Library
-from scholarbase.models import check_ids
+from scholarbase.models import check_ids, check_page
 from scholarbase.schemas import (
     OneSessionAnswer,
     RecordedAnswer,
@@ -25,6 +25,7 @@ from scholarbase.schemas import (
     SessionAnswerBody,
     SessionBody,
     SessionsAnswer,
+    SessionsParameters,
 )
 from scholarbase.sessions.report import calls_of, report
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
@@ -60,11 +61,21 @@ async def open_session(request: Request, body: SessionBody) -> Response:
 
 
 @router.get("", response_model=None, responses={200: {"model": SessionsAnswer}}, summary="List sessions")
-def list_sessions(request: Request) -> Response:
+def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Query()]) -> Response:
     """The sessions that your key opened, the last used first; an admin's key sees all."""
+    check_page(parameters.limit, parameters.offset)
     owner = None if _sees_all(request) else owner_of(request.scope)
-    facts = store_of(request.app.state).sessions(owner)
-    return answer({"results": [described(one) for one in facts]})
+    total, facts = store_of(request.app.state).sessions(
+        owner, limit=parameters.limit, offset=parameters.offset
+    )
+    end = parameters.offset + len(facts)
+    return answer(
+        {
+            "total": total,
+            "next_offset": end if facts and end < total else None,
+            "results": [described(one) for one in facts],
+        }
+    )
 
 
 @router.get(
@@ -154,7 +165,8 @@ def _reported(request: Request, library: Library, name: str, answers: list[str] 
     store, facts = _visible(request, name)
     calls = calls_of(store.lines(name))
     held = None if answers is None else library_ids(library, answers)
-    return answer(report(name, facts.session.query_id, calls, held).to_dict())
+    about = facts.session.to_dict()
+    return answer({**about, **report(name, facts.session.query_id, calls, held).to_dict()})
 
 
 def library_ids(library: Library, answers: list[str]) -> dict[str, str | None]:

@@ -1,0 +1,171 @@
+"""What agents get wrong, on the native routes: each a problem document that names the value and the way out.
+
+The same as errors of MCP tools are in ``test_mcp.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from tests.conftest import serving
+
+KNOWN: Final = {"X-ScholarBase-Session": "known"}
+SEARCH: Final = {"q": "string theory"}
+
+
+@pytest.fixture(scope="module")
+def server(sample_library: Path) -> Iterator[str]:
+    with serving(sample_library) as (url, _):
+        httpx.get(f"{url}/v1/search", params=SEARCH, headers=KNOWN)
+        httpx.post(f"{url}/v1/sessions", json={"session": "early", "as_of": "1993-06"})
+        yield url
+
+
+WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
+    "unknown session": ("GET", "/v1/sessions/nobody", {}, 404, "There is no session 'nobody'"),
+    "report of an unknown session": ("GET", "/v1/sessions/nobody/report", {}, 404, "There is no session 'nobody'"),
+    "answer to an unknown session": (
+        "POST",
+        "/v1/sessions/nobody/answer",
+        {"json": {"ids": []}},
+        404,
+        "There is no session 'nobody'",
+    ),
+    "unknown session deleted": ("DELETE", "/v1/sessions/nobody", {}, 404, "There is no session 'nobody'"),
+    "no name of a session": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH, "headers": {"X-ScholarBase-Session": "two words"}},
+        400,
+        "'two words' is no name of a session",
+    ),
+    "a session that is there": ("POST", "/v1/sessions", {"json": {"session": "known"}}, 409, "go on with it by the header"),
+    "a round that is none": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH, "headers": KNOWN | {"X-ScholarBase-Round": "0"}},
+        400,
+        "round is '0': it must be a whole number of 1 or more",
+    ),
+    "a parent without a session": (
+        "POST",
+        "/v1/tools/search_papers",
+        {"json": SEARCH, "headers": {"X-ScholarBase-Parent": "1"}},
+        400,
+        "A parent is told of a call without a session",
+    ),
+    "malformed date": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH | {"as_of": "yesterday"}},
+        400,
+        "'yesterday' is no date for as_of: give YYYY-MM or YYYY-MM-DD",
+    ),
+    "malformed date of a session": (
+        "POST",
+        "/v1/sessions",
+        {"json": {"as_of": "1993-13"}},
+        400,
+        "'1993-13' is no date for as_of",
+    ),
+    "a date before the first paper": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH | {"as_of": "1900-01"}},
+        400,
+        "as_of '1900-01' is before every paper of this library",
+    ),
+    "a later date than the session's": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH | {"as_of": "1993-07"}, "headers": {"X-ScholarBase-Session": "early"}},
+        400,
+        "as_of '1993-07' is later than '1993-06', the as_of of the session 'early'",
+    ),
+    "a budget of zero": (
+        "POST",
+        "/v1/sessions",
+        {"json": {"limits": {"calls": 0}}},
+        400,
+        "The limit of calls is 0: it must be a whole number of 1 or more",
+    ),
+    "a budget of another name": (
+        "POST",
+        "/v1/sessions",
+        {"json": {"limits": {"dollars": 5}}},
+        400,
+        "Unknown key 'limits.dollars'",
+    ),
+    "an exclusion that excludes everything": (
+        "POST",
+        "/v1/search",
+        {"json": SEARCH | {"exclude": ["string", "theory"]}},
+        400,
+        "leave one out",
+    ),
+    "an exclusion by an id": (
+        "POST",
+        "/v1/search",
+        {"json": SEARCH | {"exclude": ["arXiv:hep-th/9301068"]}},
+        400,
+        "exclude_ids",
+    ),
+    "seen by nobody": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH | {"exclude_seen": "true"}},
+        400,
+        "name one in the header X-ScholarBase-Session",
+    ),
+    "too few tokens": (
+        "GET",
+        "/v1/search",
+        {"params": SEARCH | {"max_tokens": 1}},
+        400,
+        "max_tokens is 1",
+    ),
+    "another format": ("GET", "/v1/search", {"params": SEARCH | {"format": "xml"}}, 400, "format is 'xml'"),
+    "schemas of another form": ("GET", "/v1/tools", {"params": {"format": "xml"}}, 400, "format is 'xml'"),
+    "another tool": ("POST", "/v1/tools/find", {"json": {}}, 404, "There is no tool 'find'"),
+    "an unknown argument": (
+        "POST",
+        "/v1/tools/get_papers",
+        {"json": {"id": "arXiv:hep-th/9301068"}},
+        400,
+        "Unknown argument 'id': get_papers takes ids",
+    ),
+    "arguments that are none": ("POST", "/v1/tools/get_papers", {"json": ["x"]}, 400, "The body"),
+    "10 MB": (
+        "POST",
+        "/v1/tools/search_papers",
+        {"content": b'{"q": "' + b"x" * 10_000_000 + b'"}', "headers": {"Content-Type": "application/json"}},
+        413,
+        "10,000,009 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bad_input(server: str, name: str) -> None:
+    method, path, options, status, expected = WRONG[name]
+    answer = httpx.request(method, server + path, **options)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert expected in problem["detail"]
+
+
+def test_a_refused_call_is_kept_with_its_sentence(server: str) -> None:
+    headers = {"X-ScholarBase-Session": "mistaken"}
+    refused = httpx.post(f"{server}/v1/tools/search_papers", json={"q": "x", "limti": 3}, headers=headers)
+    kept = httpx.get(f"{server}/v1/sessions/mistaken")
+    [row] = [httpx.Response(200, content=line).json() for line in kept.text.splitlines()]
+    assert row["error"] == refused.json()["detail"]
+    assert row["arguments"] == {"q": "x", "limti": 3}
+    assert row["ids"] == []

@@ -1,0 +1,287 @@
+"""The tools over MCP, asked by the mcp package's own client: at a real server's /mcp, and at a process of
+``scholarbase mcp``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from scholarbase.keys import create_key
+from scholarbase.tools.definitions import TOOLS
+from tests.conftest import run_cli, serving
+
+STRINGS: Final = "arXiv:hep-th/9301068"
+QUESTION: Final = "How is two-dimensional QCD related to string theory?"
+CALLS: Final[dict[str, dict[str, Any]]] = {
+    "search_papers": {"q": QUESTION, "limit": 5},
+    "match_titles": {"titles": ["Two Dimensional QCD is a String Theory"]},
+    "get_papers": {"ids": [STRINGS, "arXiv:2301.00001"]},
+    "get_citations": {"paper_id": STRINGS, "limit": 5},
+    "get_references": {"paper_id": STRINGS},
+    "expand_papers": {"seeds": [STRINGS, "arXiv:hep-th/9303046"], "limit": 5},
+}
+
+Asked = Callable[[Client], Awaitable[Any]]
+
+
+@pytest.fixture(scope="module")
+def server(sample_library: Path) -> Iterator[str]:
+    with serving(sample_library) as (url, _):
+        yield url
+
+
+def stdio(*options: str, **environment: str) -> StdioServerParameters:
+    """``scholarbase mcp`` in a process of its own."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "scholarbase.cli", "mcp", *options],
+        env=dict(os.environ) | environment,
+    )
+
+
+@asynccontextmanager
+async def connected(where: str | StdioServerParameters, mode: str = "auto") -> AsyncIterator[Client]:
+    async with Client(
+        where if isinstance(where, StdioServerParameters) else f"{where}/mcp", mode=mode
+    ) as client:
+        yield client
+
+
+def ask(where: str | StdioServerParameters, asked: Asked, mode: str = "auto") -> Any:
+    async def run() -> Any:
+        async with connected(where, mode) as client:
+            return await asked(client)
+
+    return asyncio.run(run())
+
+
+def ask_with_headers(url: str, headers: dict[str, str], asked: Asked) -> Any:
+    async def run() -> Any:
+        async with (
+            create_mcp_http_client(headers=headers) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+        ):
+            return await asked(client)
+
+    return asyncio.run(run())
+
+
+async def call(client: Client, name: str, arguments: dict[str, Any], **meta: Any) -> Any:
+    told = {f"scholarbase/{key}": value for key, value in meta.items()}
+    return await client.call_tool(name, arguments, meta=told or None)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["http", "http, older protocol", "stdio"])
+def way(request: pytest.FixtureRequest, sample_library: Path) -> tuple[str | StdioServerParameters, str]:
+    if request.param == "stdio":
+        return stdio("--library", str(sample_library)), "auto"
+    return request.getfixturevalue("server"), "legacy" if "older" in request.param else "auto"
+
+
+def test_every_tool_is_listed_and_called(way: tuple[str | StdioServerParameters, str], server: str) -> None:
+    async def asked(client: Client) -> tuple[Any, dict[str, Any]]:
+        listed = await client.list_tools()
+        return listed.tools, {name: await call(client, name, given) for name, given in CALLS.items()}
+
+    listed, answers = ask(way[0], asked, way[1])
+    assert [tool.name for tool in listed] == list(CALLS)
+    for tool in listed:
+        assert tool.description
+        assert tool.input_schema["type"] == "object"
+        assert set(CALLS[tool.name]) <= set(tool.input_schema["properties"])
+        assert tool.annotations.read_only_hint
+    for name, answer in answers.items():
+        assert not answer.is_error, answer
+        over_http = httpx.post(f"{server}/v1/tools/{name}", json=CALLS[name]).json()
+        assert answer.structured_content == over_http
+        [text] = answer.content
+        assert (
+            httpx.post(f"{server}/v1/tools/{name}", json={**CALLS[name], "format": "text"}).text == text.text
+        )
+    titles = [hit["paper"]["title"] for hit in answers["search_papers"].structured_content["results"]]
+    assert any("QCD" in title for title in titles[:2])
+    [[match]] = answers["match_titles"].structured_content["results"]
+    assert (match["score"], match["paper"]["id"]) == (1.0, STRINGS)
+    held, absent = answers["get_papers"].structured_content["results"]
+    assert held["id"] == STRINGS
+    assert absent is None
+    assert answers["get_citations"].structured_content["total"] > 5
+
+
+def test_what_is_wrong_with_a_call_is_a_tools_error_that_says_what_to_change(
+    way: tuple[str | StdioServerParameters, str],
+) -> None:
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("search_papers", {"q": ""}, "q is empty"),
+        ("search_papers", {}, "The argument 'q' is missing"),
+        (
+            "search_papers",
+            {"q": "strings", "limti": 5},
+            "Unknown argument 'limti': search_papers takes q, mode, limit",
+        ),
+        ("search_papers", {"q": "strings", "limit": "five"}, "limit is 'five'"),
+        ("search_papers", {"q": "strings", "mode": "fuzzy"}, "mode is 'fuzzy'"),
+        ("search_papers", {"q": "strings", "as_of": "June 1993"}, "'June 1993' is no date for as_of"),
+        ("search_papers", {"q": "strings", "as_of": "1993"}, "is a year and does not say which end"),
+        ("search_papers", {"q": "strings", "as_of": "1900-01"}, "is before every paper of this library"),
+        ("search_papers", {"q": "strings", "exclude": ["string"]}, "leave one out"),
+        ("search_papers", {"q": "strings", "exclude_seen": True}, "exclude_seen leaves out what a session"),
+        ("search_papers", {"q": "strings", "max_tokens": 10}, "max_tokens is 10"),
+        ("search_papers", {"q": "strings", "within": ["arXiv:2301.00001"]}, "No paper 'arXiv:2301.00001'"),
+        ("get_citations", {"paper_id": "arXiv:2301.00001"}, "No paper 'arXiv:2301.00001'"),
+        ("expand_papers", {"seeds": []}, "seeds is"),
+        ("expand_papers", {"seeds": [STRINGS], "hops": 3}, "hops is 3"),
+        ("get_papers", {"ids": ["nonsense"]}, "'nonsense'"),
+        ("search_papers", {"q": "s", "within": ["arXiv:1706.03762"] * 500_000}, "and 8,388,608 is the most"),
+    ]
+
+    async def asked(client: Client) -> list[Any]:
+        return [await call(client, name, arguments) for name, arguments, _ in wrong]
+
+    for answer, (_, arguments, expected) in zip(ask(way[0], asked, way[1]), wrong, strict=True):
+        assert answer.is_error, str(arguments)[:100]
+        [text] = answer.content
+        assert expected in text.text, str(arguments)[:100]
+        assert answer.structured_content["detail"] == text.text
+        assert 400 <= answer.structured_content["status"] < 500
+
+
+def test_a_tool_that_is_not_there_is_the_protocols_error(
+    way: tuple[str | StdioServerParameters, str],
+) -> None:
+    async def asked(client: Client) -> None:
+        with pytest.raises(
+            MCPError, match="There is no tool 'find_papers': there are search_papers, match_titles"
+        ):
+            await call(client, "find_papers", {})
+
+    ask(way[0], asked, way[1])
+
+
+def test_calls_of_a_session_are_kept_with_what_it_allows(server: str) -> None:
+    httpx.post(f"{server}/v1/sessions", json={"session": "told", "limits": {"calls": 4}, "as_of": "1993-06"})
+
+    async def asked(client: Client) -> list[Any]:
+        told: dict[str, Any] = {"session": "told"}
+        return [
+            await call(client, "search_papers", {"q": "strings", "limit": 3}, **told, round=1),
+            await call(
+                client, "search_papers", {"q": "strings", "limit": 3, "exclude_seen": True}, **told, round=1
+            ),
+            await call(client, "search_papers", {"q": "strings", "as_of": "1994-01"}, **told),
+            await call(client, "get_references", {"paper_id": STRINGS}, **told, parent=1),
+            await call(client, "search_papers", {"q": "strings"}, **told),
+        ]
+
+    first, second, later, references, refused = ask(server, asked)
+    ids = [[hit["paper"]["id"] for hit in answer.structured_content["results"]] for answer in (first, second)]
+    assert len({*ids[0], *ids[1]}) == 6
+    assert first.structured_content["budget"] == {"calls": 3}
+    assert "Left of the budget: calls 3" in first.content[0].text
+    assert "is later than '1993-06', the as_of of the session 'told'" in later.content[0].text
+    assert not references.is_error
+    assert refused.is_error
+    assert "The session 'told' may have 4 calls, and 0 are left" in refused.content[0].text
+    lines = [line for line in httpx.get(f"{server}/v1/sessions/told").text.splitlines() if line]
+    kept = [httpx.Response(200, content=line).json() for line in lines]
+    assert [row["call"] for row in kept] == [1, 2, 3, 4, 5]
+    assert [row["ids"] for row in kept[:2]] == ids
+    assert [row["round"] for row in kept] == [1, 1, 2, 3, 4]
+    assert kept[3]["parent"] == 1
+    assert [bool(row.get("error")) for row in kept] == [False, False, True, False, True]
+    assert {row["arguments"]["as_of"] for row in kept} == {"1993-06", "1994-01"}
+
+
+def test_a_name_that_is_no_sessions_is_a_tools_error(server: str) -> None:
+    async def asked(client: Client) -> Any:
+        return await call(client, "search_papers", {"q": "strings"}, session="two words")
+
+    answer = ask(server, asked)
+    assert answer.is_error
+    assert "'two words' is no name of a session" in answer.content[0].text
+
+
+def test_stdio_records_where_it_is_told_to(sample_library: Path, tmp_path: Path) -> None:
+    options = (
+        "--library",
+        str(sample_library),
+        "--session",
+        "mine",
+        "--as-of",
+        "1993-06",
+        "--sessions",
+        str(tmp_path),
+    )
+
+    async def asked(client: Client) -> Any:
+        return await call(client, "search_papers", {"q": "strings", "limit": 3})
+
+    answer = ask(stdio(*options), asked)
+    shown = run_cli("session", "show", "mine", "--sessions", tmp_path)
+    [row] = [httpx.Response(200, content=line).json() for line in shown.stdout.splitlines()]
+    assert row["ids"] == [hit["paper"]["id"] for hit in answer.structured_content["results"]]
+    assert row["arguments"] == {"q": "strings", "limit": 3, "as_of": "1993-06"}
+    replayed = run_cli("session", "replay", "mine", "--library", sample_library, "--sessions", tmp_path)
+    assert replayed.returncode == 0
+    assert "none differs" in replayed.stdout
+
+
+def test_stdio_before_a_server(server: str) -> None:
+    async def asked(client: Client) -> Any:
+        return await call(client, "search_papers", CALLS["search_papers"])
+
+    there = ask(stdio("--url", server, "--session", "from-afar"), asked)
+    assert there.structured_content == ask(server, asked).structured_content
+    assert len(httpx.get(f"{server}/v1/sessions/from-afar").text.splitlines()) == 1
+
+
+def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    right, _ = create_key(keys, "agent")
+
+    async def asked(client: Client) -> Any:
+        return await call(client, "search_papers", {"q": "strings", "limit": 1})
+
+    with serving(sample_library, SCHOLARBASE_KEYS=str(keys)) as (url, _):
+        for headers in ({}, {"Authorization": "Bearer sb_" + "0" * 43}):
+            refused = httpx.post(f"{url}/mcp", json={}, headers=headers)
+            assert refused.status_code == 401
+            assert refused.json()["title"] == "Unauthorized"
+            with pytest.raises(BaseExceptionGroup) as raised:  # the client's own way of saying it
+                ask_with_headers(url, headers, asked)
+            assert raised.group_contains(MCPError)
+        assert not ask_with_headers(url, {"Authorization": f"Bearer {right}"}, asked).is_error
+        # A client that starts its servers itself hears of it from the tool.
+        answer = ask(stdio("--url", url, SCHOLARBASE_API_KEY="sb_" + "0" * 43), asked)
+        assert answer.is_error
+        assert answer.structured_content["status"] == 401
+        assert not ask(stdio("--url", url, SCHOLARBASE_API_KEY=right), asked).is_error
+
+
+def test_a_page_of_another_origin_is_not_answered(server: str, sample_library: Path) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    assert httpx.post(f"{server}/mcp", json=message, headers=headers).status_code == 200
+    refused = httpx.post(
+        f"{server}/mcp", json=message, headers={**headers, "Origin": "http://elsewhere.example"}
+    )
+    assert refused.status_code == 403
+    assert "http://elsewhere.example" in refused.json()["detail"]
+    with serving(sample_library, SCHOLARBASE_CORS_ORIGINS="http://elsewhere.example") as (url, _):
+        headers["Origin"] = "http://elsewhere.example"
+        assert httpx.post(f"{url}/mcp", json=message, headers=headers).status_code == 200
+
+
+def test_the_tools_are_those_of_the_definitions() -> None:
+    assert [tool.name for tool in TOOLS] == list(CALLS)

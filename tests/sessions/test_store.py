@@ -1,0 +1,558 @@
+"""The file of sessions: what is asked of it, by one process or several, and by a disk that refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import BudgetExhausted, InvalidRequest, SessionExists, SessionNotFound, StorageError
+from scholarbase.evaluation.calls import CallKind, read_trajectory
+from scholarbase.sessions import store as module
+from scholarbase.sessions.session import CallRecord, Limits, Session
+from scholarbase.sessions.store import SessionStore, heard
+from tests.conftest import ROOT
+
+A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"
+SOON = 20.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SessionStore]:
+    with SessionStore(tmp_path / "sessions") as opened:
+        yield opened
+
+
+def a_call(kind: CallKind = "search", ids: tuple[str, ...] = (A,), **rest: Any) -> CallRecord:
+    tool = {"search": "search_papers", "expand": "expand_papers", "inspect": "get_papers", "answer": "answer"}
+    given: dict[str, Any] = {"arguments": {"q": "strings"}, "seconds": 0.5, "tokens": 10, "snapshot": "s1"}
+    return CallRecord(tool[kind], kind, ids=ids, **{**given, **rest})
+
+
+def lines(store: SessionStore, name: str = "s") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in store.lines(name)]
+
+
+def opened(store: SessionStore, name: str = "s", **rest: Any) -> Session:
+    return store.open(Session(name, **rest)).result(SOON)
+
+
+def kept(store: SessionStore, session: Session, *calls: CallRecord) -> list[int]:
+    return [store.record(session, call).result(SOON) for call in calls]
+
+
+# -- sessions ---------------------------------------------------------------------------------------------
+
+
+def test_a_session_opens_once(store: SessionStore) -> None:
+    opened(store, "s", query="a question", query_id="q1", as_of="2003-06", limits=Limits(calls=3))
+    with pytest.raises(SessionExists, match="'s'"):
+        opened(store, "s")
+    facts = store.session("s")
+    assert (facts.calls, facts.lost) == (0, 0)
+    assert facts.session.to_dict() | {"opened": ""} == {
+        "session": "s",
+        "query_id": "q1",
+        "query": "a question",
+        "as_of": "2003-06",
+        "limits": {"calls": 3},
+        "opened": "",
+    }
+
+
+def test_a_session_is_found_or_opens_and_is_then_known(store: SessionStore) -> None:
+    assert store.known("s", "") is None
+    with pytest.raises(SessionNotFound, match="'s'"):
+        store.find("s", "", opening=False).result(SOON)
+    found = store.find("s", "").result(SOON)
+    assert store.known("s", "") == found
+    assert found.query_id == "s"
+
+
+def test_a_session_belongs_to_the_key_that_opened_it(store: SessionStore) -> None:
+    opened(store, "s", owner="k1")
+    opened(store, "t", owner="k2")
+    with pytest.raises(InvalidRequest, match="another key"):
+        store.find("s", "k2").result(SOON)
+    with pytest.raises(InvalidRequest, match="another key"):
+        store.known("s", "k2")
+    assert [one.session.id for one in store.sessions("k1")] == ["s"]
+    assert sorted(one.session.id for one in store.sessions()) == ["s", "t"]
+
+
+def test_no_call_is_kept_under_another_keys_session(store: SessionStore) -> None:
+    opened(store, "s", owner="k1")
+    with pytest.raises(InvalidRequest, match="another key"):
+        kept(store, Session("s", owner="k2"), a_call())
+    assert lines(store) == []
+
+
+def test_what_was_never_opened_is_not_found(store: SessionStore) -> None:
+    assert store.sessions() == []
+    with pytest.raises(SessionNotFound):
+        store.session("s")
+    with pytest.raises(SessionNotFound):
+        list(store.lines("s"))
+    with pytest.raises(SessionNotFound):
+        store.delete("s").result(SOON)
+
+
+def test_a_deleted_session_is_gone_with_its_calls(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, a_call(), a_call())
+    store.delete("s").result(SOON)
+    with pytest.raises(SessionNotFound):
+        store.session("s")
+    again = opened(store)
+    assert kept(store, again, a_call()) == [1]
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(InvalidRequest, match="closed"):
+        store.find("s", "")
+
+
+# -- calls ------------------------------------------------------------------------------------------------
+
+
+def test_a_call_comes_back_as_it_was_given(store: SessionStore, tmp_path: Path) -> None:
+    session = opened(store, query="a question", query_id="q1")
+    arguments = {"q": "é ∂", "limit": 2, "category": ["hep-th"]}
+    first = a_call(
+        ids=(A, B), scores=(0.1 + 0.2, 1e-17), arguments=arguments, time="2026-01-02T03:04:05.678Z"
+    )
+    assert kept(store, session, first, a_call("answer", (B,), arguments={}, seconds=None, tokens=None)) == [
+        1,
+        2,
+    ]
+    assert lines(store)[0] == {
+        "query_id": "q1",
+        "call": 1,
+        "tool": "search_papers",
+        "kind": "search",
+        "arguments": arguments,
+        "ids": [A, B],
+        "scores": [0.30000000000000004, 1e-17],
+        "time": "2026-01-02T03:04:05.678Z",
+        "seconds": 0.5,
+        "tokens": 10,
+        "round": 1,
+        "snapshot": "s1",
+        "session": "s",
+        "query": "a question",
+    }
+    file = tmp_path / "calls.jsonl"
+    file.write_bytes(b"".join(line + b"\n" for line in store.lines("s")))
+    read = read_trajectory(file)
+    assert [(call.call, call.tool, call.ids) for call in read] == [
+        (1, "search_papers", (A, B)),
+        (2, "answer", (B,)),
+    ]
+    assert {(call.session, call.query_id, call.query) for call in read} == {("s", "q1", "a question")}
+
+
+def test_numbers_rise_without_gaps_from_many_threads(store: SessionStore) -> None:
+    session = opened(store)
+    numbers: list[int] = []
+
+    def work() -> None:
+        for _ in range(50):
+            numbers.extend(kept(store, session, a_call()))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers) == list(range(1, 401))
+    assert [line["call"] for line in lines(store)] == list(range(1, 401))
+
+
+def test_a_call_follows_from_the_one_that_last_gave_what_it_names(store: SessionStore) -> None:
+    session = opened(store)
+    kept(
+        store,
+        session,
+        a_call(ids=(A, B)),  # 1
+        a_call(ids=(B,)),  # 2
+        a_call("expand", (), arguments={"seeds": [A]}),  # 3, from 1
+        a_call("expand", (), arguments={"seeds": [A, B]}),  # 4, from 2
+        a_call("inspect", (A,), arguments={"ids": ["https://arxiv.org/abs/hep-th/9301068v2"]}),  # 5, from 1
+        a_call("expand", (), arguments={"paper_id": C}),  # 6, from none
+        a_call("search", ()),  # 7: a search follows from none
+        a_call("expand", (), arguments={"seeds": [A]}, parent=2),  # 8
+        a_call("expand", (), arguments={"seeds": [A]}, parent=99),  # 9: no such call yet, so from 5
+    )
+    assert [line.get("parent") for line in lines(store)] == [None, None, 1, 2, 1, None, None, 2, 5]
+
+
+def test_an_answer_gives_no_paper(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, a_call("answer", (A,)), a_call("expand", (B,), arguments={"seeds": [A]}))
+    assert lines(store)[1].get("parent") is None
+    assert store.begin(session, "search", with_seen=True).result(SOON).seen == {B}
+
+
+def test_rounds_are_those_given_or_the_next_and_never_fall(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, *(a_call(round=given) for given in (None, None, 7, 7, 3, None, 9)))
+    assert [line["round"] for line in lines(store)] == [1, 2, 7, 7, 7, 8, 9]
+
+
+class _Odd:
+    def __repr__(self) -> str:
+        return "odd \ud800"
+
+
+def _deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("half \ud800", "half \\ud800"),
+        (10**40, "1" + "0" * 40),
+        (-(2**63), str(-(2**63))),
+        (2**53, 2**53),
+        ({1: {"\udfff": None}}, {"1": {"\\udfff": None}}),
+        ((1, 2.5, True), [1, 2.5, True]),
+        (_Odd(), "odd \\ud800"),
+        pytest.param(10**5000, "a int that cannot be shown", id="too long to show"),
+        (float("nan"), None),
+    ],
+)
+def test_whatever_a_refused_call_was_told_is_kept(store: SessionStore, value: Any, expected: Any) -> None:
+    session = opened(store)
+    # Beside half a surrogate pair everything is written with care.
+    arguments = {"value": value, "beside": "\ud800"}
+    kept(store, session, a_call(ids=(), error="No.", arguments=arguments), a_call())
+    assert lines(store)[0]["arguments"] == {"value": expected, "beside": "\\ud800"}
+    assert lines(store)[1]["call"] == 2
+
+
+@pytest.mark.parametrize("levels", [90, 300, 5000])
+def test_lists_within_lists_are_kept(store: SessionStore, levels: int) -> None:
+    session = opened(store)
+    assert kept(store, session, a_call(ids=(), error="No.", arguments={"deep": _deep(levels)})) == [1]
+    assert len(lines(store)) == 1
+
+
+# -- budgets ----------------------------------------------------------------------------------------------
+
+
+def test_budgets_are_taken_and_refused(store: SessionStore) -> None:
+    session = opened(store, limits=Limits(calls=4, expansions=1))
+    assert store.begin(session, "search").result(SOON).left == {"calls": 3, "expansions": 1}
+    assert store.begin(session, "expand").result(SOON).left == {"calls": 2, "expansions": 0}
+    with pytest.raises(BudgetExhausted, match=r"1 expansions, and 0 are left: answer with"):
+        store.begin(session, "expand").result(SOON)
+    with pytest.raises(BudgetExhausted, match=r"4 calls, and 2 are left: this call takes 3"):
+        store.begin(session, "search", count=3).result(SOON)
+    assert store.begin(session, "search", count=2).result(SOON).left == {"calls": 0, "expansions": 0}
+
+
+def test_exactly_as_many_get_through_as_are_left(tmp_path: Path) -> None:
+    stores = [SessionStore(tmp_path), SessionStore(tmp_path)]
+    session = opened(stores[0], limits=Limits(calls=5))
+    asked = [stores[i % 2].begin(session, "search") for i in range(40)]
+    errors = [future.exception(SOON) for future in asked]
+    assert sum(error is None for error in errors) == 5
+    assert all(error is None or isinstance(error, BudgetExhausted) for error in errors)
+    for one in stores:
+        one.close()
+
+
+def test_one_whose_caller_gave_up_takes_no_budget(store: SessionStore) -> None:
+    session = opened(store, limits=Limits(calls=2))
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.record(session, a_call())  # the thread waits for the lock with this one
+        time.sleep(0.3)
+        with pytest.raises(StorageError, match=r"within 0\.2 seconds"):
+            heard(store.begin(session, "search"), 0.2)
+        other.execute("COMMIT")
+    assert store.begin(session, "search").result(SOON).left == {"calls": 0}  # of 2, one recorded and this one
+
+
+# -- the same call sent twice -----------------------------------------------------------------------------
+
+
+def test_a_key_keeps_a_call_once_over_two_stores(tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as one, SessionStore(tmp_path) as two:
+        session = opened(one, limits=Limits(calls=5))
+        standings = []
+        for store in (one, two, one):
+            standings.append(store.begin(session, "search", key="k").result(SOON))
+            call = a_call(key="k", taken=standings[-1].taken)
+            assert kept(store, session, call) == [1]
+        assert [standing.left["calls"] for standing in standings] == [4, 4, 4]
+        assert [standing.again for standing in standings] == [False, True, True]
+        assert len(lines(two)) == 1
+
+
+def test_a_key_sent_twice_at_once_takes_its_budget_once(store: SessionStore) -> None:
+    session = opened(store, limits=Limits(calls=5, expansions=5))
+    both = [store.begin(session, "expand", key="k").result(SOON) for _ in range(2)]
+    numbers = [kept(store, session, a_call("expand", key="k", taken=one.taken)) for one in both]
+    assert numbers == [[1], [1]]
+    assert store.begin(session, "expand").result(SOON).left == {"calls": 3, "expansions": 3}
+
+
+def test_a_call_sent_again_sees_what_was_seen_before_it(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, a_call(ids=(A,)), a_call(ids=(B,), key="k"), a_call(ids=(A, C)))
+    assert store.begin(session, "search", with_seen=True).result(SOON).seen == {A, B, C}
+    assert store.begin(session, "search", with_seen=True, key="k").result(SOON).seen == {A}
+
+
+# -- several processes ------------------------------------------------------------------------------------
+
+WRITER = """
+import sys
+from pathlib import Path
+from scholarbase.sessions.session import CallRecord
+from scholarbase.sessions.store import SessionStore
+folder, name, count = sys.argv[1:]
+with SessionStore(Path(folder)) as store:
+    session = store.find("s", "").result(60)
+    for i in range(int(count)):
+        call = CallRecord("search_papers", "search", {"q": f"{name}-{i}"}, ("arXiv:hep-th/9301068",))
+        print(store.record(session, call).result(60), f"{name}-{i}", flush=True)
+"""
+
+
+def writer(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), name, str(count)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_processes_that_write_one_session_at_once_keep_every_call_once(tmp_path: Path) -> None:
+    # They also make the file at once.
+    processes = [writer(tmp_path, name, 60) for name in "abcd"]
+    said = [process.communicate(timeout=120)[0].split("\n") for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    told = dict(line.split() for lines_ in said for line in lines_ if line)
+    with SessionStore(tmp_path) as store:
+        found = {str(line["call"]): line["arguments"]["q"] for line in lines(store)}
+    assert found == told
+    assert sorted(map(int, found)) == list(range(1, 241))
+    for name in "abcd":
+        of_one = [q for _, q in sorted(found.items(), key=lambda pair: int(pair[0])) if q.startswith(name)]
+        assert of_one == [f"{name}-{i}" for i in range(60)], "in the order in which it was made"
+
+
+def test_a_process_that_is_killed_loses_no_call_that_was_answered(tmp_path: Path) -> None:
+    process = writer(tmp_path, "a", 100_000)
+    assert process.stdout is not None
+    told = [process.stdout.readline() for _ in range(20)]
+    os.kill(process.pid, signal.SIGKILL)
+    told += process.stdout.readlines()
+    process.wait(30)
+    process.stdout.close()
+    with SessionStore(tmp_path) as store:
+        found = [f"{line['call']} {line['arguments']['q']}" for line in lines(store)]
+    whole = [line.strip() for line in told if line.endswith("\n")]
+    assert found[: len(whole)] == whole
+
+
+def test_a_session_deleted_and_opened_elsewhere_is_numbered_from_1(tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as one, SessionStore(tmp_path) as two:
+        session = opened(one)
+        kept(one, session, a_call(ids=(A,)), a_call(ids=(A,)))
+        kept(two, session, a_call(ids=(B,)))
+        two.delete("s").result(SOON)
+        time.sleep(0.002)
+        other = opened(two, limits=Limits(calls=2))
+        assert kept(one, session, a_call(ids=(C,))) == [1]
+        assert one.known("s", "") == other, "limits of the new one hold here too"
+        assert one.begin(session, "search", with_seen=True).result(SOON).seen == {C}
+        assert kept(two, other, a_call()) == [2]
+
+
+def test_old_sessions_go_and_one_still_used_opens_again(tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as keeps:
+        session = opened(keeps)
+        opened(keeps, "fresh")
+        kept(keeps, session, a_call(ids=(A,)), a_call(ids=(B,)))
+        with closing(sqlite3.connect(keeps.path)) as connection:
+            connection.execute("UPDATE sessions SET used = '2020-01-01T00:00:00.000Z' WHERE id = 's'")
+            connection.commit()
+        with SessionStore(tmp_path, keep_days=30) as sweeps:
+            sweeps.find("fresh", "").result(SOON)
+        assert [one.session.id for one in keeps.sessions()] == ["fresh"]
+        assert kept(keeps, session, a_call(ids=(C,))) == [1]
+        assert lines(keeps)[0]["ids"] == [C]
+
+
+def test_days_beyond_the_calendar_delete_nothing(tmp_path: Path) -> None:
+    with SessionStore(tmp_path, keep_days=1e12) as store:
+        assert kept(store, opened(store), a_call(), a_call()) == [1, 2]
+
+
+# -- a disk that refuses ----------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "sessions"
+    folder.write_text("in the way")
+    with SessionStore(folder) as store:
+        with pytest.raises(StorageError, match=r"sessions\.sqlite cannot be"):
+            store.find("s", "").result(SOON)
+        session = store.look_up("s", "")
+        futures = [store.record(session, a_call(arguments={"q": str(i)})) for i in range(5)]
+        assert "Sessions cannot be written" in caplog.text
+        folder.unlink()
+        assert [future.result(SOON) for future in futures] == [1, 2, 3, 4, 5]
+        assert [line["arguments"]["q"] for line in lines(store)] == list("01234")
+
+
+@pytest.fixture
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """A file that can have so many pages and no more, as on a disk of that size: change ``pages`` to make room."""
+    room = {"pages": 40}
+    connect = module._connect
+
+    def limited(path: Path) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.execute(f"PRAGMA max_page_count = {room['pages']}")
+        return connection
+
+    monkeypatch.setattr(module, "_connect", limited)
+    return room
+
+
+def test_a_full_disk_delays_what_is_kept_and_loses_nothing(
+    store: SessionStore, small_disk: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    session = opened(store)
+    text = "x" * 5000
+    began = time.monotonic()
+    futures = [store.record(session, a_call(arguments={"q": f"{i} {text}"})) for i in range(100)]
+    assert time.monotonic() - began < 1
+    time.sleep(1.5)
+    assert not futures[-1].done()
+    assert "database or disk is full" in caplog.text
+    small_disk["pages"] = 100_000
+    assert [future.result(SOON) for future in futures] == list(range(1, 101))
+    assert [line["arguments"]["q"].split()[0] for line in lines(store)] == [str(i) for i in range(100)]
+    assert store.session("s").lost == 0
+
+
+def test_what_is_too_much_to_wait_for_a_full_disk_is_counted(
+    store: SessionStore, small_disk: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAITING_CALLS", 10)
+    monkeypatch.setattr(module, "TOGETHER", 1)
+    session = opened(store)
+    kept(store, session, a_call())
+    huge = "x" * 500_000
+    futures = [store.record(session, a_call(arguments={"q": huge})) for _ in range(25)]
+    assert [isinstance(future.exception(SOON), StorageError) for future in futures[:15]] == [True] * 15
+    small_disk["pages"] = 100_000
+    assert [future.result(SOON) for future in futures[15:]] == list(range(2, 12))
+    # Counted when it next writes: each of these transactions is one.
+    assert store.session("s").lost == 15
+
+
+def test_a_caller_waits_for_no_lock(store: SessionStore) -> None:
+    session = opened(store)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        futures = [store.record(session, a_call()) for _ in range(10)]
+        assert time.monotonic() - began < 0.2
+        assert store.session("s").calls == 0, "and reading waits for none"
+        other.execute("COMMIT")
+    assert [future.result(SOON) for future in futures] == list(range(1, 11))
+
+
+def test_closing_writes_what_waits(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    session = opened(store)
+    for _ in range(1000):
+        store.record(session, a_call())
+    store.close()
+    with SessionStore(tmp_path) as again:
+        assert [line["call"] for line in lines(again)] == list(range(1, 1001))
+
+
+def test_closing_ends_also_when_the_disk_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.5)
+    folder = tmp_path / "sessions"
+    folder.write_text("in the way")
+    store = SessionStore(folder)
+    future = store.record(Session("s"), a_call())
+    store.close()
+    assert isinstance(future.exception(SOON), StorageError)
+    assert "1 calls of sessions could not be written, and are lost" in caplog.text
+
+
+def test_a_file_deleted_under_a_server_is_made_again(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, a_call(ids=(A,)))
+    for file in store.path.parent.iterdir():
+        file.unlink()
+    assert kept(store, session, a_call(ids=(B,)), a_call(ids=(C,))) == [1, 2]
+    assert [line["ids"] for line in lines(store)] == [[B], [C]]
+
+
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "sessions.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    with SessionStore(tmp_path) as store:
+        with pytest.raises(StorageError, match=r"sessions\.sqlite"):
+            store.sessions()
+        with pytest.raises(StorageError):
+            store.find("s", "").result(SOON)
+        waits = store.record(store.look_up("s", ""), a_call())
+        path.unlink()
+        assert waits.result(SOON) == 1
+    assert "cannot be read" in caplog.text
+
+
+def test_a_bug_of_ours_ends_no_thread(store: SessionStore, caplog: pytest.LogCaptureFixture) -> None:
+    session = opened(store)
+    wrong = replace(a_call(), ids=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        kept(store, session, wrong)
+    assert kept(store, session, a_call()) == [1]
+
+
+def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> None:
+    """A streamed response takes each line in another thread, and SQLite refused the second."""
+    session = opened(store)
+    for _ in range(600):
+        store.record(session, a_call())
+    kept(store, session, a_call())
+    read = iter(store.lines("s"))
+    found: list[bytes] = []
+    for _ in range(601):
+        thread = threading.Thread(target=lambda: found.append(next(read)))
+        thread.start()
+        thread.join()
+    assert [json.loads(line)["call"] for line in found] == list(range(1, 602))
