@@ -10,6 +10,7 @@ import secrets
 import statistics
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from benchmarks.load import Load, load
@@ -17,6 +18,7 @@ from benchmarks.parts.serving import CLIENTS, free_questions
 from benchmarks.parts.soak import mix
 from benchmarks.rows import Row, Setting
 from benchmarks.servers import Server, cores, serving
+from scholarbase.sessions.store import SessionStore
 
 PART: Final = "sessions"
 ROUNDS: Final = 12
@@ -29,13 +31,19 @@ def run(setting: Setting) -> list[Row]:
     """The row of throughput with sessions, beside that without."""
     requests = [asked.request for asked in mix(setting.library, free_questions(setting.data))]
     workers = cores()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder) as server,
-    ):
-        # All of them once, so that what they read of the library is in memory before it is measured.
-        load(server.url, requests, clients=CLIENTS)
-        return [_row(server, requests, workers)]
+    with tempfile.TemporaryDirectory() as folder:
+        with serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder) as server:
+            # All of them once, so that what they read of the library is in memory before it is measured.
+            load(server.url, requests, clients=CLIENTS)
+            row = _row(server, requests, workers)
+        with SessionStore(Path(folder)) as store:
+            kept = sum(one.calls for one in store.sessions()[1])
+    expected = ROUNDS * (ROUND_CALLS + CLIENTS)  # each connection is opened by a call
+    if kept != expected:
+        raise RuntimeError(
+            f"{kept:,} calls were recorded, and {expected:,} were made: the two sides are not the same."
+        )
+    return [row]
 
 
 def headers() -> list[bytes]:

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -232,14 +234,31 @@ async def failed(recording: Recording, arguments: Mapping[str, Any], error: Exce
 
 async def written(calls: Sequence[Future[int]]) -> list[int]:
     """The numbers of calls that are being recorded; none where the disk is slower than an answer may wait."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    # They are written in the order in which they were handed over, so that the last is waited for, by one callback and
+    # one timer: asyncio.timeout and wrap_future take several times as long.
+    calls[-1].add_done_callback(lambda _: _call_soon(loop, done))
+    timer = loop.call_later(WRITE_SECONDS, _set, done)
+    await done
+    timer.cancel()
     try:
-        async with asyncio.timeout(WRITE_SECONDS):
-            return [await asyncio.wrap_future(call) for call in calls]
-    except TimeoutError:
+        return [call.result(0) for call in calls]
+    except FutureTimeoutError:
         log.warning("A call is not yet recorded: its answer goes out without waiting.")
     except Exception as error:
         log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(_set, done)
+
+
+def _set(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def _numbered(numbers: Sequence[int]) -> dict[str, str]:
@@ -301,9 +320,7 @@ class Exchange:
     recording: Recording
 
 
-async def within_session(
-    request: Request, route: str, answer: Callable[[Request], Any]
-) -> Response:
+async def within_session(request: Request, route: str, answer: Callable[[Request], Any]) -> Response:
     """Answer a request that names a session, and keep it also where it fails."""
     scope = request.scope
     tool = request.path_params["name"] if route == "call_tool" else _TOOLS.get(route)

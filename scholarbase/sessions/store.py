@@ -308,7 +308,8 @@ class SessionStore:
 
         def run(connection: sqlite3.Connection) -> Standing:
             current = self._ensure(connection, session) if session.limits else session
-            progress = self._caught_up(connection, session.id)
+            row = connection.execute("SELECT opened FROM sessions WHERE id = ?", (session.id,)).fetchone()
+            progress = self._caught_up(connection, session.id, "" if row is None else row[0])
             limits = current.limits
             kept = _kept(connection, session.id, key)
             seen = (i for i, first in progress.first.items() if kept is None or first < kept)
@@ -345,21 +346,24 @@ class SessionStore:
         """Keep a call; the future gives its number. It is tried again for as long as the disk refuses."""
 
         def run(connection: sqlite3.Connection) -> int:
-            _check_owner(self._ensure(connection, session), session.owner)
+            current = self._ensure(connection, session)
+            _check_owner(current, session.owner)
             kept = _kept(connection, session.id, call.key)
             counts = kept is None and call.counted and call.kind != "answer"
-            if asked := int(counts) - call.taken:
-                _ask_for(connection, session.id, asked, asked if call.kind == "expand" else 0)
+            asked = int(counts) - call.taken
+            expanding = asked if call.kind == "expand" else 0
             if kept is not None:
+                if asked:
+                    _ask_for(connection, session.id, asked, expanding)
                 return kept
-            progress = self._caught_up(connection, session.id)
+            progress = self._caught_up(connection, session.id, current.opened)
             line = _line(session, call, progress)
             number: int = line["call"]
             connection.execute(
                 "INSERT INTO calls (session, number, line, key) VALUES (?, ?, ?, ?)",
                 (session.id, number, _dumps(line), call.key),
             )
-            connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (now(), session.id))
+            _ask_for(connection, session.id, asked, expanding, used=now())
             progress.take(number, line)
             return number
 
@@ -628,10 +632,8 @@ class SessionStore:
             self._remember(current)
         return current
 
-    def _caught_up(self, connection: sqlite3.Connection, session_id: str) -> _Progress:
-        """The session's progress, with the calls that other processes have recorded."""
-        row = connection.execute("SELECT opened FROM sessions WHERE id = ?", (session_id,)).fetchone()
-        opened = "" if row is None else row[0]
+    def _caught_up(self, connection: sqlite3.Connection, session_id: str, opened: str) -> _Progress:
+        """The progress of the session that opened then, with the calls that other processes have recorded."""
         progress = self._progress.get(session_id)
         if progress is None or progress.opened != opened:
             progress = self._progress[session_id] = _Progress(opened)
@@ -747,10 +749,13 @@ def is_refusal(error: str | None) -> bool:
     return error is not None and _REFUSAL.match(error) is not None
 
 
-def _ask_for(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:
+def _ask_for(
+    connection: sqlite3.Connection, session_id: str, calls: int, expansions: int, used: str | None = None
+) -> None:
     connection.execute(
-        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ? WHERE id = ?",
-        (calls, expansions, session_id),
+        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ?, "
+        "used = coalesce(?, used) WHERE id = ?",
+        (calls, expansions, used, session_id),
     )
 
 

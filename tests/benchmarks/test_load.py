@@ -31,6 +31,7 @@ class _Answering(socketserver.ThreadingTCPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Requests)
         self.asked: list[str] = []
+        self.headers: list[bytes] = []
 
 
 class _Requests(socketserver.StreamRequestHandler):
@@ -40,8 +41,8 @@ class _Requests(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         while line := self.rfile.readline():
             target = line.split()[1].decode()
-            while self.rfile.readline() != b"\r\n":
-                pass
+            while (header := self.rfile.readline()) != b"\r\n":
+                self.server.headers.append(header)
             self.server.asked.append(target)
             content = self.server.answer(target)
             if content is None:
@@ -57,9 +58,12 @@ class _Requests(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def answering(answer: Callable[[str], bytes | None], pieces: int = 1) -> Iterator[tuple[str, list[str]]]:
-    """A server: its URL, and what was asked."""
+def answering(
+    answer: Callable[[str], bytes | None], pieces: int = 1, headers: list[bytes] | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """A server: its URL, and what was asked. The lines of headers go to ``headers``."""
     with _Answering() as server:
+        server.headers = [] if headers is None else headers
         server.answer, server.pieces = answer, pieces  # type: ignore[method-assign]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -88,6 +92,17 @@ def test_the_opening_request_is_no_turn() -> None:
         found = load(url, [get("/fresh")], clients=2, opening=get("/open"))
     assert sorted(asked) == ["/fresh", "/open", "/open"]
     assert found.asked.tolist() == [0]
+
+
+def test_each_client_sends_its_own_header() -> None:
+    headers: list[bytes] = []
+    with answering(lambda _: whole(b"ok"), headers=headers) as (url, asked):
+        load(url, [get("/")], clients=2, count=8, headers=[b"X-Of: one", b"X-Of: other"])
+    assert len(asked) == 10
+    assert Counter(headers).keys() == {b"Host: localhost\r\n", b"X-Of: one\r\n", b"X-Of: other\r\n"}
+    assert Counter(headers)[b"Host: localhost\r\n"] == 10
+    with pytest.raises(ValueError, match="1 headers for 2 clients"):
+        load(url, [get("/")], clients=2, headers=[b"X-Of: one"])
 
 
 def test_answers_in_pieces_are_counted_once() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.asking import BLOCK, in_turns, questions, spread
-from benchmarks.parts import filters
+from benchmarks.parts import filters, sessions
 from benchmarks.rows import Setting
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.filters import ResolvedFilters
@@ -80,6 +80,29 @@ class TestFilters:
             first = index.search_sparse("bm25", vector, 1, year)[0].id
             with pytest.raises(RuntimeError, match=r"Question 0 filtered by years .* from place 1 on"):
                 filters.check(index, [vector], {"years": year}, {"years": passing - {first}})
+
+
+class TestSessions:
+    def test_the_recorded_calls_are_those_of_the_plain_side(
+        self, setting: Setting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in (("ROUNDS", 2), ("ROUND_CALLS", 50)):
+            monkeypatch.setattr(sessions, name, value)
+        [row] = sessions.run(setting)
+        assert (row.bound, row.target, row.unit) == ("at least", 0.95, "calls/s")
+        assert row.notes["calls"] == 100
+        assert {side: len(found) for side, found in row.notes["rounds"].items()} == {
+            "recorded": 2,
+            "plain": 2,
+        }
+
+    def test_calls_that_were_not_recorded_are_never_timed(
+        self, setting: Setting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in (("ROUNDS", 1), ("ROUND_CALLS", 50), ("headers", list)):
+            monkeypatch.setattr(sessions, name, value)
+        with pytest.raises(RuntimeError, match="0 calls were recorded, and 60 were made"):
+            sessions.run(setting)
 
 
 class TestEngines:
