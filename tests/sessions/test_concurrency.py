@@ -56,6 +56,8 @@ async def agent(client: httpx.AsyncClient, name: str, until: float) -> Log:
 async def _all(url: str) -> tuple[dict[str, Log], dict[str, list[dict[str, Any]]], float]:
     limits = httpx.Limits(max_connections=SESSIONS)
     async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
+        # The processes take some seconds to start.
+        await asyncio.gather(*(client.get("/v1/search", params={"q": word}) for word in WORDS))
         began = time.monotonic()
         names = [f"agent-{number}" for number in range(SESSIONS)]
         logs = await asyncio.gather(*(agent(client, name, began + SECONDS) for name in names))
