@@ -90,7 +90,13 @@ def make_answer(
         content = run(apply_session(library, step, recording))
         parts = content["results"] if _is_batch(content) else [content]
         places = offsets[len(cut) : len(cut) + len(parts)]
-        done = [_cut(*pair, room, is_text, compact) for pair in zip(parts, places, strict=True)]
+        try:
+            done = [_cut(*pair, room, is_text, compact) for pair in zip(parts, places, strict=True)]
+        except InvalidRequest as error:
+            if room == size:
+                raise
+            which = "each answer" if len(searches) > 1 else "the answer"
+            raise InvalidRequest(f"Of max_tokens {size} {which} has {room}: {error}") from error
         if recording is not None and recording.standing is not None:
             recording.seen_besides(i for part in done for i in given(part, 0).ids)
         cut += done

@@ -1,0 +1,92 @@
+"""Fifty agents at once on a server of two processes: each call once, in its own session, in the order it was made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.conftest import serving
+from tests.sessions.agents import SEED
+
+SECONDS = float(os.environ.get("SESSIONS_SECONDS", "4"))
+"""How long they call; the environment's variable makes it a minute or an hour."""
+SESSIONS = 50
+WORDS = (
+    "black holes",
+    "instantons",
+    "string theory",
+    "lattice",
+    "anomalies",
+    "gravity",
+    "matrix models",
+    "QCD",
+)
+
+Log = list[tuple[str, list[str], int]]
+"""What an agent asked, the papers that it was given, and the number that the server gave the call."""
+
+
+async def agent(client: httpx.AsyncClient, name: str, until: float) -> Log:
+    log: Log = []
+    choose = random.Random(name)
+    headers = {"X-ScholarBase-Session": name}
+    while time.monotonic() < until:
+        # The limit makes what is asked differ from what any other session asks, as far as it can.
+        q = f"{choose.choice(WORDS)} {choose.choice(WORDS)}"
+        body: dict[str, Any] = {"q": q, "limit": choose.randint(1, 30), "fields": ["id"]}
+        path = "/v1/search"
+        if choose.random() < 0.2:
+            path, body = "/v1/expand", {"seeds": [SEED], "limit": body["limit"], "fields": ["id"]}
+        elif choose.random() < 0.2:
+            path, body = "/v1/tools/search_papers", {**body, "exclude_seen": True}
+        answer = await client.post(path, json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        given = [item["paper"]["id"] for item in answer.json()["results"]]
+        log.append((body.get("q", ""), given, int(answer.headers.get("X-ScholarBase-Call", 0))))
+    return log
+
+
+async def _all(url: str) -> tuple[dict[str, Log], dict[str, list[dict[str, Any]]], float]:
+    limits = httpx.Limits(max_connections=SESSIONS)
+    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
+        # The processes take some seconds to start.
+        await asyncio.gather(*(client.get("/v1/search", params={"q": word}) for word in WORDS))
+        began = time.monotonic()
+        names = [f"agent-{number}" for number in range(SESSIONS)]
+        logs = await asyncio.gather(*(agent(client, name, began + SECONDS) for name in names))
+        seconds = time.monotonic() - began
+        # A call whose answer did not wait for the disk is written by now.
+        await asyncio.sleep(1)
+        read = [await client.get(f"/v1/sessions/{name}") for name in names]
+        lines = [[json.loads(line) for line in answer.text.splitlines()] for answer in read]
+    return dict(zip(names, logs, strict=True)), dict(zip(names, lines, strict=True)), seconds
+
+
+def test_fifty_sessions_at_once(sample_library: Path, tmp_path: Path, record_property: Any) -> None:
+    with serving(sample_library, "--workers", "2", SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
+        logs, found, seconds = asyncio.run(_all(url))
+    calls = sum(map(len, logs.values()))
+    late = sum(number == 0 for log in logs.values() for _, _, number in log)
+    figures = f"{calls} calls in {seconds:.1f} s, {calls / seconds:.0f} a second, {late} not waited for"
+    record_property("figures", figures)
+    print(figures)
+    assert min(map(len, logs.values())) >= 1
+    for name, log in logs.items():
+        lines = found[name]
+        assert [line["call"] for line in lines] == list(range(1, len(log) + 1))
+        assert {line["session"] for line in lines} == {name}
+        kept = [(line["arguments"].get("q", ""), line["ids"]) for line in lines]
+        assert kept == [(q, given) for q, given, _ in log]
+        assert all(number in (0, place) for place, (_, _, number) in enumerate(log, 1))
+        seen: set[str] = set()
+        for line in lines:
+            if line["arguments"].get("exclude_seen"):
+                assert seen.isdisjoint(line["ids"])
+            seen.update(line["ids"])

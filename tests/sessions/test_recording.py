@@ -1,0 +1,417 @@
+"""What a real server keeps of the calls of a session, and what it refuses: against the client's own log."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.evaluation.calls import read_trajectory
+from scholarbase.library import Library
+from scholarbase.sessions.store import SessionStore
+from scholarbase.sizing import estimate_tokens
+from scholarbase.tools import Tools
+from tests.conftest import run_cli, serving
+from tests.sessions.agents import QUESTION, SEED, Agent, budget, ids
+
+TITLE = "Two Dimensional QCD is a String Theory"
+
+
+def refused(answer: httpx.Response, what: str) -> str:
+    assert answer.status_code == 403, answer.text
+    problem = answer.json()
+    assert problem["type"].endswith("budget-exhausted")
+    assert what in problem["detail"]
+    return str(problem["detail"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sessions")
+
+
+@pytest.fixture(scope="module")
+def url(sample_library: Path, folder: Path) -> Iterator[str]:
+    with serving(sample_library, SCHOLARBASE_SESSIONS=str(folder)) as (address, _):
+        yield address
+
+
+# -- what is kept -----------------------------------------------------------------------------------------
+
+
+def test_each_route_is_kept_as_the_tool_that_it_is(url: str, tmp_path: Path) -> None:
+    agent = Agent(url, query=QUESTION, query_id="q1")
+    found = agent.send("GET", "/v1/search", params={"q": QUESTION, "limit": 3, "category": "hep-th,hep-lat"})
+    agent.search(limit=2)
+    agent.send("GET", "/v1/title-match", params={"title": TITLE})
+    agent.send("POST", "/v1/title-match/batch", json={"titles": [TITLE, "zzzz"]})
+    agent.send("GET", f"/v1/papers/{SEED}", params={"fields": "title"})
+    agent.send("POST", "/v1/papers/batch", json={"ids": [SEED, "arXiv:2001.00001"]})
+    agent.send("GET", f"/v1/papers/{SEED}/citations", params={"limit": 4})
+    agent.send("GET", f"/v1/papers/{SEED}/references")
+    agent.expand(SEED, limit=5)
+    agent.send("POST", "/v1/tools/search_papers", json={"q": "black holes", "limit": 1, "to": None})
+    agent.send("GET", "/v1/papers/arXiv:2001.00001")
+    answered = agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED]})
+    assert answered.json() == {"session": agent.name, "call": 12}
+    lines = agent.lines()
+    assert [(line["tool"], line["arguments"]) for line in lines] == [
+        ("search_papers", {"q": QUESTION, "limit": 3, "category": ["hep-th", "hep-lat"]}),
+        ("search_papers", {"q": QUESTION, "limit": 2}),
+        ("match_titles", {"titles": [TITLE], "limit": 5}),
+        ("match_titles", {"titles": [TITLE, "zzzz"]}),
+        ("get_papers", {"ids": [SEED], "missing": "error"}),
+        ("get_papers", {"ids": [SEED, "arXiv:2001.00001"]}),
+        ("get_citations", {"paper_id": SEED, "limit": 4}),
+        ("get_references", {"paper_id": SEED, "limit": 100}),
+        ("expand_papers", {"seeds": [SEED], "limit": 5}),
+        ("search_papers", {"q": "black holes", "limit": 1}),
+        ("get_papers", {"paper_id": "arXiv:2001.00001"}),
+        ("answer", {}),
+    ]
+    assert found.headers["X-ScholarBase-Call"] == "1"
+    assert lines[0]["ids"] == ids(found)
+    assert lines[0]["scores"] == [hit["score"] for hit in found.json()["results"]]
+    assert lines[0]["tokens"] == estimate_tokens(found.content)
+    assert [line["ids"] for line in lines[4:6]] == [[SEED], [SEED]]
+    assert "2001.00001" in lines[10]["error"]
+    assert {(line["session"], line["query_id"], line["query"]) for line in lines} == {
+        (agent.name, "q1", QUESTION)
+    }
+    file = tmp_path / "calls.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert len(read_trajectory(file)) == 12
+
+
+def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, tmp_path: Path) -> None:
+    agent = Agent(url, query=QUESTION, query_id="q1")
+    agent.search(limit=5)
+    agent.expand(SEED, limit=5)
+    agent.search(limit=0)  # fails
+    file = tmp_path / "calls.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in agent.lines()))
+    row = {"query_id": "q1", "final_query": QUESTION, "answer_arxiv_ids": ["hep-th/9301068"]}
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps(row) + "\n")
+    made = run_cli("eval", "trajectory", file, queries, "--library", sample_library, "--json", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    [run] = json.loads(made.stdout)["runs"]
+    assert run["measures"]["all"]["R@100"]["mean"] == 1
+
+
+def test_parent_and_round_are_those_of_the_headers(url: str) -> None:
+    agent = Agent(url)
+    first = ids(agent.search(limit=3, headers={"X-ScholarBase-Round": "2"}))
+    agent.search("black holes", limit=3, headers={"X-ScholarBase-Round": "2"})
+    agent.expand(first[0])
+    agent.search("instantons", headers={"X-ScholarBase-Parent": "3"})
+    lines = agent.lines()
+    assert [line["round"] for line in lines] == [2, 2, 3, 4]
+    assert [line.get("parent") for line in lines][::3] == [None, 3]
+    bad = agent.search(headers={"X-ScholarBase-Parent": "none"})
+    assert (bad.status_code, "parent is 'none'" in bad.json()["detail"]) == (400, True)
+
+
+def test_failures_are_kept_with_what_was_asked_and_said(url: str) -> None:
+    agent = Agent(url)
+    asked: list[httpx.Response] = [
+        agent.search(limit=0),
+        agent.search(nothing=1),
+        agent.send("GET", "/v1/search?q=a&category=cs.CL&category=hep-th&limit=none"),
+        agent.send("POST", "/v1/search", content=b"{", headers={"Content-Type": "application/json"}),
+        agent.send("POST", "/v1/tools/get_papers", json={"ids": ["nonsense id"]}),
+        agent.send("POST", "/v1/tools/search_papers", content=b'{"q": "half \\ud800"}'),
+        agent.send("POST", "/v1/tools/search_papers", content=b'{"q": "a", "offset": ' + b"9" * 40 + b"}"),
+        agent.send("POST", "/v1/tools/search_papers", content=b'{"q": ' + b"[" * 300 + b"]" * 300 + b"}"),
+    ]
+    assert [answer.status_code for answer in asked] == [400] * len(asked)
+    lines = agent.lines()
+    assert [line["error"] for line in lines] == [answer.json()["detail"] for answer in asked]
+    assert lines[0]["arguments"] == {"q": QUESTION, "fields": ["id"], "limit": 0}
+    assert lines[2]["arguments"] == {"q": "a", "category": ["cs.CL", "hep-th"], "limit": "none"}
+    assert all(line["ids"] == [] for line in lines)
+
+
+def test_a_batch_of_searches_is_a_call_each(url: str) -> None:
+    agent = Agent(url, limits={"calls": 5})
+    searches = [{"q": q, "limit": 2, "fields": ["id"]} for q in ("black holes", "instantons", "strings")]
+    answer = agent.send("POST", "/v1/search/batch", json={"searches": searches})
+    assert answer.headers["X-ScholarBase-Call"] == "1-3"
+    assert budget(answer) == {"calls": 2}
+    assert [line["ids"] for line in agent.lines()] == [ids(one) for one in answer.json()["results"]]
+    sentence = refused(
+        agent.send("POST", "/v1/search/batch", json={"searches": searches}), "this call takes 3"
+    )
+    assert "2 are left" in sentence
+    two = agent.send("POST", "/v1/search/batch", json={"searches": searches[:2]})
+    assert budget(two) == {"calls": 0}, "all or none: what was refused took nothing"
+    assert [line.get("error") for line in agent.lines()] == [None] * 3 + [sentence] + [None] * 2
+
+
+def test_a_batch_that_fails_takes_one_call(url: str) -> None:
+    agent = Agent(url, limits={"calls": 9})
+    searches = [{"q": "black holes"}, {"q": "instantons", "limit": 0}]
+    assert agent.send("POST", "/v1/search/batch", json={"searches": searches}).status_code == 400
+    assert len(agent.lines()) == 1
+    assert budget(agent.search()) == {"calls": 7}
+
+
+def test_a_batch_too_large_for_its_size_says_how_much_it_takes(url: str) -> None:
+    searches = [{"q": q, "limit": 3} for q in ("black holes", "instantons", "strings")]
+    for agent, least, free in ((Agent(url), 300, 0), (Agent(url, limits={"calls": 9}), 480, 60)):
+        body = {"searches": searches, "max_tokens": least - 1}
+        answer = agent.send("POST", "/v1/search/batch", json=body)
+        assert answer.status_code == 400
+        assert f"max_tokens is {least - 1}: this call needs {least} or more" in answer.json()["detail"]
+        body["max_tokens"] = 600
+        fits = agent.send("POST", "/v1/search/batch", json=body)
+        assert fits.status_code == 200, fits.text
+        assert all(one["tokens"] <= 200 - free for one in fits.json()["results"])
+
+
+def test_a_parameter_of_a_session_needs_one(url: str) -> None:
+    for headers in ({"X-ScholarBase-Session": "no name!"}, {"X-ScholarBase-Session": "x" * 129}):
+        assert httpx.get(f"{url}/v1/search", params={"q": "a"}, headers=headers).status_code == 400
+    answer = httpx.get(f"{url}/v1/search", params={"q": "a", "exclude_seen": True})
+    assert answer.status_code == 400
+    assert "needs" in answer.text or "names none" in answer.json()["detail"]
+
+
+# -- the same call sent twice -----------------------------------------------------------------------------
+
+
+def test_a_call_sent_again_is_kept_once_and_a_failed_one_does_not_hide_its_answer(url: str) -> None:
+    agent = Agent(url, limits={"calls": 10})
+    key = {"Idempotency-Key": "k1"}
+    first = agent.search(limit=3, exclude_seen=True, headers=key)
+    again = agent.search(limit=3, exclude_seen=True, headers=key)
+    assert ids(first) == ids(again), "what was seen before it is left out, and no more"
+    assert (budget(first), budget(again)) == ({"calls": 9}, {"calls": 9})
+    assert len(agent.lines()) == 1
+    # The same key for another call hides nothing and costs what it costs.
+    other = agent.search("instantons", limit=3, headers=key)
+    assert budget(other) == {"calls": 8}
+    assert [line["ids"] for line in agent.lines()] == [ids(first), ids(other)]
+    assert agent.search(limit=0, headers={"Idempotency-Key": "k2"}).status_code == 400
+    assert len(agent.lines()) == 3
+
+
+# -- budgets ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_is_what_a_count_by_hand_leaves(url: str) -> None:
+    limits = {"calls": 7, "expansions": 2, "candidates": 400, "tokens": 20_000}
+    agent = Agent(url, limits=limits)
+    expansions = tokens = 0
+    candidates: set[str] = set()
+    steps: list[tuple[str, Any]] = [
+        ("search", lambda: agent.search(limit=10)),
+        ("search", lambda: agent.search("black holes", limit=10)),
+        ("search", lambda: agent.search(limit=0)),
+        ("expand", lambda: agent.expand(SEED, limit=20)),
+        ("inspect", lambda: agent.send("POST", "/v1/papers/batch", json={"ids": [SEED]})),
+        ("expand", lambda: agent.expand(SEED, limit=30)),
+    ]
+    for calls, (kind, step) in enumerate(steps, 1):
+        answer = step()
+        expansions += kind == "expand"
+        if answer.status_code == 200:
+            content = answer.json()
+            content.pop("budget")
+            tokens += estimate_tokens(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
+            candidates |= set(ids(content)) if kind != "inspect" else set()
+            assert budget(answer) == {
+                "calls": 7 - calls,
+                "expansions": 2 - expansions,
+                "candidates": 400 - len(candidates),
+                "tokens": 20_000 - tokens,
+            }
+        else:
+            tokens += estimate_tokens(answer.json()["detail"])
+    sentence = refused(agent.expand(SEED), "2 expansions, and 0 are left: answer with what has been found")
+    tokens += estimate_tokens(sentence)
+    last = budget(agent.search(limit=1, mode="sparse"))
+    assert last["calls"] == 0, "what was refused was not counted"
+    refused(agent.search(), "7 calls, and 0 are left")
+    assert [line.get("error") for line in agent.lines()].count(sentence) == 1
+    answered = agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED]})
+    assert answered.status_code == 200, "an answer is no call"
+
+
+@pytest.mark.parametrize(("name", "limit"), [("candidates", 5), ("tokens", 50)])
+def test_candidates_and_tokens_end_too(url: str, name: str, limit: int) -> None:
+    agent = Agent(url, limits={name: limit})
+    assert budget(agent.search(limit=20)) == {name: 0}
+    refused(agent.search("black holes"), f"{limit} {name}, and 0 are left")
+    looked_up = agent.send("GET", f"/v1/papers/{SEED}")
+    assert looked_up.status_code == (200 if name == "candidates" else 403)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_of_calls_side_by_side_exactly_as_many_get_through_as_are_left(
+    sample_library: Path, tmp_path: Path, workers: int
+) -> None:
+    with serving(sample_library, "--workers", str(workers), SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
+        name = Agent(url, limits={"calls": 5}).name
+        agents = [Agent(url, name) for _ in range(12)]
+        with ThreadPoolExecutor(12) as pool:
+            answers = [
+                a for two in pool.map(lambda a: [a.search(limit=1), a.search(limit=1)], agents) for a in two
+            ]
+        assert sorted(answer.status_code for answer in answers) == [200] * 5 + [403] * 19
+        lines = agents[0].lines()
+    assert [line["call"] for line in lines] == list(range(1, 25))
+    assert sum("error" in line for line in lines) == 19
+
+
+def test_text_says_what_is_left(url: str) -> None:
+    agent = Agent(url, limits={"calls": 3})
+    answer = agent.search(limit=2, format="text")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert "Left of the budget: calls 2." in answer.text
+    assert answer.headers["X-ScholarBase-Budget"] == "calls=2"
+
+
+def test_an_answer_of_a_size_keeps_it_with_its_budget(url: str) -> None:
+    agent = Agent(url, limits={"calls": 30, "expansions": 30, "candidates": 10**6, "tokens": 10**9})
+    for size in (200, 500, 2000):
+        answer = agent.send("POST", "/v1/search", json={"q": QUESTION, "limit": 50, "max_tokens": size})
+        assert answer.status_code == 200, answer.text
+        assert estimate_tokens(answer.content) <= size
+    too_small = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 159})
+    assert "max_tokens is 159: this call needs 160 or more" in too_small.json()["detail"]
+    hardly = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 160})
+    assert hardly.json()["detail"].startswith("Of max_tokens 160 the answer has 100: ")
+
+
+# -- a session's date, and what it has seen ---------------------------------------------------------------
+
+
+def test_a_sessions_date_holds_for_each_of_its_calls(url: str) -> None:
+    agent = Agent(url, as_of="1995-06")
+    free = Agent(url)
+    assert ids(agent.search(limit=50)) == ids(free.search(limit=50, as_of="1995-06"))
+    assert ids(agent.search(limit=50, as_of="1993-06")) == ids(free.search(limit=50, as_of="1993-06"))
+    assert agent.search(as_of="1995-06-30").status_code == 200
+    later = agent.search(as_of="1995-07")
+    assert later.status_code == 400
+    assert "'1995-07' is later than '1995-06'" in later.json()["detail"]
+    assert ids(agent.expand(SEED)) == ids(free.expand(SEED, as_of="1995-06"))
+    assert agent.send("GET", f"/v1/papers/{SEED}").json()["citation_count"] is None
+    assert [line["arguments"]["as_of"] for line in agent.lines()] == [
+        *("1995-06", "1993-06", "1995-06-30", "1995-07", "1995-06", "1995-06")
+    ]
+
+
+def test_what_was_given_is_never_given_again(url: str) -> None:
+    agent = Agent(url)
+    seen: set[str] = set()
+    steps = [
+        lambda: agent.search(limit=20),
+        lambda: agent.send("POST", "/v1/papers/batch", json={"ids": [SEED]}),
+        lambda: agent.search(limit=20, exclude_seen=True),
+        lambda: agent.expand(SEED, limit=40),
+        lambda: agent.expand(SEED, limit=40, hops=2, exclude_seen=True),
+        lambda: agent.search(limit=40, exclude_seen=True, exclude_ids=["arXiv:hep-th/9303046"]),
+        lambda: agent.send("POST", "/v1/tools/search_papers", json={"q": QUESTION, "exclude_seen": True}),
+        lambda: agent.send("GET", "/v1/search", params={"q": QUESTION, "limit": 30, "exclude_seen": True}),
+    ]
+    new = []
+    for step, line in ((step, number) for number, step in enumerate(steps)):
+        answer = step()
+        assert answer.status_code == 200, answer.text
+        given = agent.lines()[line]
+        if given["arguments"].get("exclude_seen"):
+            assert seen.isdisjoint(given["ids"])
+            new.append(len(given["ids"]))
+        seen |= set(given["ids"])
+    assert all(new)
+    assert len(new) == 5
+
+
+def test_searches_of_a_batch_leave_out_what_those_before_gave(url: str) -> None:
+    """They were answered side by side, and gave the same papers."""
+    agent = Agent(url)
+    searches = [{"q": QUESTION, "limit": 5, "fields": ["id"], "exclude_seen": True}] * 3
+    answer = agent.send("POST", "/v1/search/batch", json={"searches": searches})
+    given = [paper_id for one in answer.json()["results"] for paper_id in ids(one)]
+    assert given == ids(Agent(url).search(limit=15))
+
+
+# -- owners, reading, deleting ----------------------------------------------------------------------------
+
+
+def test_sessions_are_listed_and_deleted(url: str) -> None:
+    agent = Agent(url, query=QUESTION)
+    agent.search()
+    listed = {one["session"]: one for one in agent.http.get("/v1/sessions").json()["results"]}
+    assert (listed[agent.name]["calls"], listed[agent.name]["lost"]) == (1, 0)
+    assert agent.http.post("/v1/sessions", json={"session": agent.name}).status_code == 409
+    assert agent.http.delete(f"/v1/sessions/{agent.name}").status_code == 204
+    assert agent.http.get(f"/v1/sessions/{agent.name}").status_code == 404
+    assert agent.search().headers["X-ScholarBase-Call"] == "1"
+
+
+# -- a disk that refuses ----------------------------------------------------------------------------------
+
+
+def test_searches_answer_while_another_holds_the_file(url: str, folder: Path) -> None:
+    known, unknown = Agent(url), Agent(url)
+    known.search()
+    told: list[list[str]] = []
+    with closing(sqlite3.connect(folder / "sessions.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for agent in (known, unknown, known, unknown):
+            began = time.monotonic()
+            told.append(ids(agent.search(limit=3)))
+            assert time.monotonic() - began < 1.5
+        other.execute("COMMIT")
+    until = time.monotonic() + 20
+    while len(known.lines()) < 3 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert [line["ids"] for line in known.lines()[1:]] == told[::2]
+    assert [line["ids"] for line in unknown.lines()] == told[1::2]
+    # The thread that writes lives on, though it was not waited for.
+    assert known.search().headers["X-ScholarBase-Call"] == "4"
+
+
+def test_searches_answer_without_a_folder(sample_library: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.write_text("in the way")
+    said: list[str] = []
+    with serving(sample_library, said=said, SCHOLARBASE_SESSIONS=str(folder)) as (url, _):
+        agent = Agent(url)
+        told = [ids(agent.search(limit=number)) for number in range(1, 6)]
+        limited = agent.http.post("/v1/sessions", json={"session": "x", "limits": {"calls": 3}})
+        assert limited.status_code == 507, "what must be known beforehand cannot be put off"
+        folder.unlink()
+        until = time.monotonic() + 20
+        while not (folder / "sessions.sqlite").exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        agent.search(limit=6)
+        assert [line["ids"] for line in agent.lines()[:5]] == told
+        assert [line["call"] for line in agent.lines()] == [1, 2, 3, 4, 5, 6]
+    assert any("Sessions cannot be written" in line for line in said)
+
+
+# -- tools in Python --------------------------------------------------------------------------------------
+
+
+def test_tools_on_a_library_are_kept_in_a_store(sample: Library, tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        tools = Tools(sample, session="s", store=store)
+        content = tools.call("search_papers", {"q": QUESTION, "limit": 3})
+        assert isinstance(content, dict)
+        text = tools.call("search_papers", {"q": QUESTION, "format": "text"}, parent=1, round=1)
+        assert isinstance(text, str)
+        lines = [json.loads(line) for line in store.lines("s")]
+    assert lines[0]["ids"] == ids(content)
+    assert (lines[1]["parent"], lines[1]["round"]) == (1, 1)

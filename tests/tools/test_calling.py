@@ -1,0 +1,120 @@
+"""The tools from Python: on a library and on a server, which give the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.client import Client
+from scholarbase.errors import BudgetExhausted, InvalidRequest, PaperNotFound, ToolNotFound
+from scholarbase.library import Library
+from scholarbase.sessions.session import Limits, Session
+from scholarbase.sessions.store import SessionStore
+from scholarbase.sizing import estimate_tokens
+from scholarbase.tools import Tools
+from tests.conftest import serving
+
+QUESTION = "How is two-dimensional QCD related to string theory?"
+SEED = "arXiv:hep-th/9301068"
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("search_papers", {"q": QUESTION, "limit": 3}),
+    ("search_papers", {"q": QUESTION, "limit": 30, "max_tokens": 800}),
+    ("search_papers", {"q": QUESTION, "format": "text"}),
+    ("match_titles", {"titles": ["Two Dimensional QCD is a String Theory"]}),
+    ("get_papers", {"ids": [SEED, "arXiv:2001.00001"]}),
+    ("get_citations", {"paper_id": SEED}),
+    ("get_references", {"paper_id": SEED, "limit": 2}),
+    ("expand_papers", {"seeds": [SEED], "limit": 4, "hops": 2}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS)
+def test_a_library_and_a_server_give_the_same(
+    sample: Library, server: str, name: str, arguments: dict[str, Any]
+) -> None:
+    with Client(server) as client:
+        assert Tools(client).call(name, arguments) == Tools(sample).call(name, arguments)
+        assert Tools(client).schemas() == client.tools()
+
+
+def test_authors_are_one_line_and_fields_few(sample: Library) -> None:
+    content = Tools(sample).call("search_papers", {"q": QUESTION, "limit": 1})
+    assert isinstance(content, dict)
+    paper = content["results"][0]["paper"]
+    assert isinstance(paper["authors"], str)
+    assert list(paper) == ["id", "title", "abstract", "authors", "year", "venue", "citation_count"]
+
+
+def test_an_answer_keeps_its_size(sample: Library) -> None:
+    for size in (300, 1000, 4000):
+        content = Tools(sample).call("search_papers", {"q": QUESTION, "limit": 200, "max_tokens": size})
+        assert estimate_tokens(json.dumps(content, separators=(",", ":"), ensure_ascii=False)) <= size
+
+
+def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        tools = Tools(sample, session=Session("s", limits=Limits(calls=3)), store=store)
+        with pytest.raises(ToolNotFound):
+            tools.call("find", {})
+        with pytest.raises(InvalidRequest, match="Unknown argument"):
+            tools.call("search_papers", {"query": QUESTION})
+        with pytest.raises(PaperNotFound):
+            tools.call("get_citations", {"paper_id": "arXiv:2001.00001"})
+        with pytest.raises(InvalidRequest, match="no JSON object"):
+            tools.call("search_papers", "a question")  # type: ignore[arg-type]
+        with pytest.raises(BudgetExhausted, match="3 calls, and 0 are left"):
+            tools.call("search_papers", {"q": QUESTION})
+        lines = [json.loads(line) for line in store.lines("s")]
+    assert [line["tool"] for line in lines] == [
+        "search_papers",
+        "get_citations",
+        "search_papers",
+        "search_papers",
+    ]
+    assert [line["error"].split(":")[0] for line in lines] == [
+        "Unknown argument 'query'",
+        lines[1]["error"].split(":")[0],
+        "The arguments of search_papers are no JSON object",
+        "The session 's' may have 3 calls, and 0 are left",
+    ]
+
+
+def test_a_session_on_a_library_needs_a_store_and_one_on_a_server_none(
+    sample: Library, server: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidRequest, match="give one, or no session"):
+        Tools(sample, session="s")
+    with SessionStore(tmp_path) as store, Client(server) as client:
+        with pytest.raises(InvalidRequest, match="keeps its own sessions"):
+            Tools(client, session="s", store=store)
+        with pytest.raises(InvalidRequest, match="keeps its own sessions"):
+            Tools(client, session=Session("s"))
+
+
+def test_calls_on_a_server_are_kept_there(sample_library: Path, tmp_path: Path) -> None:
+    with serving(sample_library, SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _), Client(url) as client:
+        client.open_session("s", limits={"calls": 2})
+        tools = Tools(client, session="s")
+        first = tools.call("search_papers", {"q": QUESTION, "limit": 3})
+        assert isinstance(first, dict)
+        assert first["budget"] == {"calls": 1}
+        tools.call("expand_papers", {"seeds": [first["results"][0]["paper"]["id"]]}, parent=1, round=1)
+        with pytest.raises(BudgetExhausted):
+            tools.call("search_papers", {"q": QUESTION})
+        lines = client.trajectory("s")
+    assert [(line["call"], line.get("parent"), line["round"]) for line in lines] == [
+        (1, None, 1),
+        (2, 1, 1),
+        (3, None, 2),
+    ]
+    assert lines[0]["ids"] == [hit["paper"]["id"] for hit in first["results"]]
+
+
+def test_a_store_that_was_closed_is_the_callers_mistake(sample: Library, tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        tools = Tools(sample, session="s", store=store)
+    with pytest.raises(InvalidRequest, match="closed"):
+        tools.call("search_papers", {"q": QUESTION})

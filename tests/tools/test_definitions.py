@@ -1,0 +1,140 @@
+"""What a model is told of the tools, and what becomes of what it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, ToolNotFound
+from scholarbase.library import Library
+from scholarbase.schemas import (
+    EdgeBody,
+    ExpandBody,
+    OneSearch,
+    PaperBatchBody,
+    SearchBody,
+    TitleBatchBody,
+)
+from scholarbase.sessions.recording import given as papers_of
+from scholarbase.sizing import estimate_tokens
+from scholarbase.tools.definitions import SCHEMA_FORMS, TOOLS, schemas, tool_named
+
+QUESTION = "How is two-dimensional QCD related to string theory?"
+SEED = "arXiv:hep-th/9301068"
+NAMES = ["search_papers", "match_titles", "get_papers", "get_citations", "get_references", "expand_papers"]
+MOST_TOKENS = 1500
+
+
+def test_the_six_tools_by_name() -> None:
+    assert [tool.name for tool in TOOLS] == NAMES
+    with pytest.raises(ToolNotFound, match="no tool 'find': there are search_papers"):
+        tool_named("find")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_argument_that_is_shown_is_one_of_the_native_request(name: str) -> None:
+    tool = tool_named(name)
+    native = tool.request.model_json_schema()["properties"]
+    schema = tool.schema()
+    assert list(schema["properties"]) == list(tool.shown), "none is dropped for a wrong name"
+    for argument, shown in schema["properties"].items():
+        types = [option.get("type") for option in native[argument].get("anyOf", [native[argument]])]
+        assert shown["type"] in types
+    assert set(schema["required"]) <= set(tool.shown)
+
+
+def test_the_three_forms_name_the_same_tools() -> None:
+    openai, anthropic, mcp = (schemas(form) for form in SCHEMA_FORMS)
+    assert [tool["function"]["name"] for tool in openai] == NAMES
+    assert [tool["name"] for tool in anthropic] == [tool["name"] for tool in mcp] == NAMES
+    for one, two, three in zip(openai, anthropic, mcp, strict=True):
+        assert one["type"] == "function"
+        assert one["function"]["parameters"] == two["input_schema"] == three["inputSchema"]
+        assert one["function"]["description"] == two["description"] == three["description"]
+    with pytest.raises(InvalidRequest, match="openai, anthropic, mcp"):
+        schemas("gemini")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", SCHEMA_FORMS)
+def test_a_model_reads_the_list_with_every_question(form: Any) -> None:
+    assert estimate_tokens(json.dumps(schemas(form), separators=(",", ":"))) < MOST_TOKENS
+
+
+@pytest.mark.parametrize("form", SCHEMA_FORMS)
+def test_it_is_short_by_another_count_too(form: Any, minilm_folder: Any) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer.from_file(str(minilm_folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    count = len(tokenizer.encode(json.dumps(schemas(form), separators=(",", ":"))).ids)
+    # WordPiece makes a token of each punctuation mark, of which JSON is full.
+    assert count < MOST_TOKENS * 1.5, count
+
+
+def test_null_arguments_are_as_not_given(sample: Library) -> None:
+    for tool in TOOLS:
+        least: dict[str, Any] = {
+            name: [SEED] if name in ("ids", "seeds", "titles") else SEED for name in tool.schema()["required"]
+        }
+        nulls = dict.fromkeys(set(tool.shown) - set(least))
+        assert tool.parse({**least, **nulls}) == tool.parse(least)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("search_papers", {"q": "a", "query": "b"}, "Unknown argument 'query': search_papers takes q, mode,"),
+        ("search_papers", {}, "The argument 'q' is missing."),
+        ("search_papers", {"q": "a", "limit": "ten"}, "limit is 'ten': input should be a valid integer."),
+        ("search_papers", {"q": "a", "from_": "2000"}, "Unknown argument 'from_'"),
+        ("get_papers", {"ids": SEED}, "ids is 'arXiv:hep-th/9301068': input should be a valid list."),
+        ("get_papers", {"ids": []}, "ids is []:"),
+        ("expand_papers", {"seeds": [SEED], "direction": "up"}, "direction is 'up':"),
+        ("get_citations", ["a"], "The arguments of get_citations are no JSON object"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_a_sentence(name: str, arguments: Any, sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        tool_named(name).parse(arguments)
+    assert str(refused.value).startswith(sentence), str(refused.value)
+
+
+NATIVE: list[tuple[str, Any]] = [
+    ("search_papers", SearchBody(q=QUESTION)),
+    (
+        "search_papers",
+        SearchBody(q=QUESTION, limit=25, offset=5, engine="fts5", mode="sparse", fields=["id"]),
+    ),
+    (
+        "search_papers",
+        SearchBody.model_validate({"q": "strings", "from": "1993", "to": "1995-06", "limit": 40}),
+    ),
+    ("search_papers", SearchBody(q="strings", category=["hep-th"], min_citations=5, exclude=["QCD"])),
+    ("search_papers", SearchBody(q="strings", as_of="1995-01", within=[SEED], venue=[])),
+    ("search_papers", SearchBody(q="strings", limit=30, max_tokens=700)),
+    ("search_papers", SearchBody(q="strings", limit=30, max_tokens=700, fields=["title"], format="text")),
+    ("search_papers", SearchBody.model_construct(**vars(OneSearch(q="strings", explain=True)))),
+    ("match_titles", TitleBatchBody(titles=["Two Dimensional QCD is a String Theory", "zz"], limit=3)),
+    ("match_titles", TitleBatchBody(titles=["Two Dimensional QCD"], min_score=0.3)),
+    ("get_papers", PaperBatchBody(ids=[SEED, "arXiv:2001.00001"], fields=["title"])),
+    ("get_papers", PaperBatchBody(ids=[SEED, "hep-th/9303046"], max_tokens=400)),
+    ("get_citations", EdgeBody(paper_id=SEED)),
+    ("get_citations", EdgeBody(paper_id=SEED, limit=25, sort="date")),
+    ("get_references", EdgeBody.model_validate({"paper_id": SEED, "to": "1992", "limit": 3, "offset": 1})),
+    ("expand_papers", ExpandBody(seeds=[SEED])),
+    ("expand_papers", ExpandBody(seeds=[SEED], limit=25, hops=2, direction="references", exclude_ids=[SEED])),
+]
+
+
+@pytest.mark.parametrize(("name", "request_"), NATIVE)
+def test_the_arguments_of_a_native_request_ask_for_the_same_papers(
+    sample: Library, name: str, request_: Any
+) -> None:
+    tool = tool_named(name)
+    arguments = json.loads(json.dumps(tool.given(request_)))
+    again = tool.parse(arguments)
+    assert papers_of(tool.run(sample, again), 0) == papers_of(tool.run(sample, request_), 0)
+    if request_.max_tokens is not None:
+        assert (again.max_tokens, again.format) == (request_.max_tokens, request_.format)  # type: ignore[attr-defined]
