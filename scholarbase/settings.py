@@ -63,8 +63,11 @@ class Settings(BaseSettings):
         description="The folder where sessions are recorded, or none; scholarbase in the user's folder for state "
         "($XDG_STATE_HOME, or ~/.local/state) when unset.",
     )
-    session_days: float | None = Field(
-        30.0, gt=0, description="Sessions not used for so many days are deleted."
+    session_days: float = Field(
+        30.0,
+        ge=0,
+        le=1_000_000,
+        description="Sessions not used for so many days are deleted; 0 keeps them.",
     )
 
     encoder: str | None = Field(

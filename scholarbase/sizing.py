@@ -55,7 +55,12 @@ def check_max_tokens(value: int) -> int:
 
 
 def fit(
-    answer: dict[str, Any], max_tokens: int, *, offset: int | Sequence[int] = 0, text: bool = False
+    answer: dict[str, Any],
+    max_tokens: int,
+    *,
+    offset: int | Sequence[int] = 0,
+    text: bool = False,
+    again: bool = False,
 ) -> dict[str, Any]:
     """A new answer, estimated at no more than ``max_tokens`` tokens as JSON, or as text.
 
@@ -66,6 +71,7 @@ def fit(
     Parameters:
         offset: of the first result, to number the results and to say where to go on; of a batch of searches each one's.
         text: the answer will be sent as :func:`scholarbase.prose.as_text` gives it, and not as JSON.
+        again: whoever goes on asks with the same offset, since what was given is then left out. Not for a batch.
 
     Returns:
         The answer with ``tokens``, its own estimate, and ``left_out`` if something was: how many ``papers``; of the
@@ -79,8 +85,10 @@ def fit(
     form = _Text() if text else _Json()
     room = max_tokens * 9 // 2 - form.reserve
     answer = {key: value for key, value in answer.items() if key != "tokens"}
-    made = _batch if "results" in answer and prose.is_search_batch(answer) else _single
-    fitted = made(answer, room, offset, form)
+    if "results" in answer and prose.is_search_batch(answer):
+        fitted = _batch(answer, room, offset, form)
+    else:
+        fitted = _single(answer, room, offset, form, again=again)
     fitted["tokens"] = _own_tokens(fitted, offset, form)
     return fitted
 
@@ -222,8 +230,9 @@ class _Page:
     ``need`` is what it takes with nothing left out, ``least`` what it takes without its papers.
     """
 
-    def __init__(self, answer: Mapping[str, Any], offset: int, form: _Form) -> None:
+    def __init__(self, answer: Mapping[str, Any], offset: int, form: _Form, *, again: bool = False) -> None:
         self._form, self._offset = form, offset
+        self._step = 0 if again else 1
         self.answer = _compact(answer)
         self.need = form.whole(self.answer, offset)
         self._one = "results" not in answer
@@ -345,7 +354,7 @@ class _Page:
         """The answer, its results as they are, with what was left out when ``count`` pieces are kept."""
         out = dict(self._pieces[0].paper if self._one else self.answer)
         if counts.papers and "next_offset" in out:
-            out["next_offset"] = self._offset + count
+            out["next_offset"] = self._offset + count * self._step
         said = {name: number for name, number in counts._asdict().items() if number}
         out["left_out"] = {**said, "how": self._how(count, counts, tokens, first)}
         return out
@@ -384,7 +393,7 @@ class _Page:
     def _rest(self, count: int) -> str:
         """How to get the pieces from ``count`` on."""
         if "next_offset" in self.answer:
-            return f"ask again with offset {self._offset + count} for the rest"
+            return f"ask again with offset {self._offset + count * self._step} for the rest"
         if self._ids:
             return f"ask again with the ids from place {count + 1} on"
         if self._titles:
@@ -404,11 +413,13 @@ def _check_room(room: int, least: int, form: _Form) -> None:
         )
 
 
-def _single(answer: dict[str, Any], room: int, offset: int | Sequence[int], form: _Form) -> dict[str, Any]:
+def _single(
+    answer: dict[str, Any], room: int, offset: int | Sequence[int], form: _Form, *, again: bool
+) -> dict[str, Any]:
     """An answer other than a batch of searches, in ``room`` units."""
     if not isinstance(offset, int):
         raise InvalidRequest(f"offset is {offset!r}: only a batch of searches has several.")
-    page = _Page(answer, offset, form)
+    page = _Page(answer, offset, form, again=again)
     if page.need <= room:
         return page.answer
     page.prepare()

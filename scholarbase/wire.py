@@ -313,7 +313,9 @@ def session_report(session: str, answers: Sequence[str] | None) -> Call[dict[str
 def record_answer(session: str, ids: Sequence[str]) -> Call[int]:
     """The agent's own answer."""
     body = _json({"ids": list(check_ids(ids, "ids") or ())})
-    return Call("POST", f"{_session_path(session)}/answer", lambda data: int(data["call"]), body=body)
+    key = {"Idempotency-Key": uuid4().hex}
+    path = f"{_session_path(session)}/answer"
+    return Call("POST", path, lambda data: int(data["call"]), body=body, headers=key)
 
 
 def delete_session(session: str) -> Call[None]:

@@ -40,7 +40,7 @@ def create_app(
     ask it and where sessions are kept, those of the environment where they are left out."""
     settings = settings or load_settings()
     folder = settings.sessions_folder
-    sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days)
+    sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days or None)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

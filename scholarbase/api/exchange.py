@@ -130,11 +130,12 @@ async def recording_of(
         check_number(told.get("parent"), "parent"),
         check_number(told.get("round"), "round"),
         count,
-        _checked_key(told.get("key")),
+        checked_key(told.get("key")),
     )
 
 
-def _checked_key(key: Any) -> str | None:
+def checked_key(key: Any) -> str | None:
+    """Raises InvalidRequest: it is no text of a length to be kept."""
     if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
         raise InvalidRequest(f"{IDEMPOTENCY_KEY} must be a text of 1 to {MAX_KEY} characters.")
     return key

@@ -35,7 +35,7 @@ from starlette.types import Receive, Scope, Send
 from scholarbase import __version__
 from scholarbase.api.problems import problem
 from scholarbase.api.exchange import failed, make, recorded, recording_of, told_by
-from scholarbase.errors import BodyTooLarge, Forbidden, ScholarBaseError, ToolNotFound
+from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.prose import as_text
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import TOOLS, tool_named
@@ -152,7 +152,7 @@ class McpApp:
         origin = Headers(scope=scope).get("Origin")
         if origin is not None and origin not in self._origins and "*" not in self._origins:
             error = Forbidden(
-                f"A page of {origin} asks, and none but this server's own may: name it in SCHOLARBASE_CORS_ORIGINS."
+                f"A page of {origin} asks, and none may but those of SCHOLARBASE_CORS_ORIGINS: name it there."
             )
             await problem(error.status, error.slug, error.title, str(error))(scope, receive, send)
             return
@@ -170,6 +170,12 @@ def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         told = _told(context)
+        if told.get("session") not in (None, tools.session):
+            raise InvalidRequest(
+                f"The call is told to be of the session {told['session']!r}, and this server records "
+                + (f"all of them as {tools.session!r}" if tools.session else "none")
+                + ": start it with --session, or leave the session out."
+            )
         given = {**arguments, "format": None}
         content = await to_thread.run_sync(
             lambda: tools.call(name, given, parent=told.get("parent"), round=told.get("round"))

@@ -34,9 +34,11 @@ sessions_option = click.option(
 
 @contextmanager
 def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
-    where = folder or settings.sessions_folder
-    if where is None:
-        raise InvalidRequest("SCHOLARBASE_SESSIONS is none: name a folder by it, or give --sessions.")
+    where = settings.sessions_folder if folder is None or str(folder) == "none" else folder
+    if where is None or str(folder) == "none":
+        raise InvalidRequest(
+            "The folder of sessions is none: name one by --sessions or SCHOLARBASE_SESSIONS."
+        )
     with SessionStore(where) as store:
         yield store
 

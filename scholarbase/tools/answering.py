@@ -91,7 +91,11 @@ def make_answer(
         parts = content["results"] if _is_batch(content) else [content]
         places = offsets[len(cut) : len(cut) + len(parts)]
         try:
-            done = [_cut(*pair, room, is_text, compact) for pair in zip(parts, places, strict=True)]
+            asked = (searches or [request])[len(cut) : len(cut) + len(parts)]
+            done = [
+                _cut(part, place, room, is_text, compact, again=bool(getattr(one, "exclude_seen", False)))
+                for part, place, one in zip(parts, places, asked, strict=True)
+            ]
         except InvalidRequest as error:
             if room == size:
                 raise
@@ -146,10 +150,13 @@ def _steps(request: BaseModel, recording: Recording | None) -> list[BaseModel]:
 
 
 def _cut(
-    content: dict[str, Any], offset: int, size: int | None, is_text: bool, compact: bool
+    content: dict[str, Any], offset: int, size: int | None, is_text: bool, compact: bool, *, again: bool
 ) -> dict[str, Any]:
+    if again and content.get("next_offset") is not None:
+        # What is given here is left out of the next answer, whose first results stand where these did.
+        content = {**content, "next_offset": offset}
     if size is not None:
-        return fit(content, size, offset=offset, text=is_text)
+        return fit(content, size, offset=offset, text=is_text, again=again)
     return _compact(content) if compact else content
 
 

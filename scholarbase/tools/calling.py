@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.library import Library
@@ -45,7 +45,7 @@ class Tools:
         self._source = source
         self._store = store
         self._session: Session | None = None
-        self._name: str | None = session.id if isinstance(session, Session) else session
+        self.session: Final[str | None] = session.id if isinstance(session, Session) else session
         if not isinstance(source, Library):
             if store is not None or isinstance(session, Session):
                 raise InvalidRequest(
@@ -82,7 +82,7 @@ class Tools:
             PaperNotFound, and whatever else the library or the client raises.
         """
         if not isinstance(self._source, Library):
-            return self._source.call_tool(name, arguments, session=self._name, parent=parent, round=round)
+            return self._source.call_tool(name, arguments, session=self.session, parent=parent, round=round)
         recording = self._recording(self._source, name, parent, round)
         answer = answered(self._source, name, arguments, recording)
         return answer.body.decode() if answer.is_text else answer.content

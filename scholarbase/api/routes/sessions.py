@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from scholarbase.api.answers import answer
-from scholarbase.api.exchange import owner_of, store_of, waited
+from scholarbase.api.exchange import IDEMPOTENCY_KEY, checked_key, owner_of, store_of, waited
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.errors import SessionNotFound
 from scholarbase.identifiers import parse
@@ -129,7 +129,8 @@ async def record_answer(
     """The agent's own last word, which ranks before what its calls have shown."""
     store, facts = await run_in_threadpool(_visible, request, name)
     ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
-    call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id)
+    key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+    call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id, key=key)
     number = await waited(store.record(facts.session, call))
     return answer({"session": name, "call": number})
 
