@@ -175,6 +175,8 @@ class _Operation:
 
     def is_wanted(self) -> bool:
         """Whether someone still waits for it, who can from now on not cease to."""
+        if self.future.cancelled():
+            return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
     def refuse(self, error: Exception) -> None:
