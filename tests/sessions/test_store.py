@@ -300,10 +300,11 @@ def test_what_was_given_up_is_refused_in_vain(tmp_path: Path) -> None:
         session = opened(store, limits=Limits(calls=2))
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            store.record(session, a_call())
+            store.find("s", "")
             time.sleep(0.3)
             given_up = store.begin(session, "search")
             assert given_up.cancel()
+            store.record(session, a_call())
             other.execute("DROP TABLE calls")  # what is written together fails, after the first had its turn
             other.execute("COMMIT")
         time.sleep(0.5)
