@@ -142,7 +142,7 @@ class InPython:
         held = self._library.papers(answers, fields=("id",))
         ids = {given: paper.id if paper else None for given, paper in zip(answers, held, strict=True)}
         calls = calls_of(self._store.lines(self._session.id))
-        return report(self._session.id, self._session.query_id, calls, ids).to_dict()
+        return report(self._session, calls, ids).to_dict()
 
 
 FORMS = ("http", "mcp", "python")

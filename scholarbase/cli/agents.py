@@ -178,7 +178,7 @@ def report(
         held = {form: paper.id if paper else None for form, paper in zip(forms, papers, strict=True)}
     with _store(settings, sessions) as store:
         facts = store.session(name)
-        content = made(name, facts.session.query_id, calls_of(store.lines(name)), held).to_dict()
+        content = made(facts.session, calls_of(store.lines(name)), held).to_dict()
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
 
 

@@ -94,7 +94,7 @@ class Recording:
 
     def needs_standing(self, exclude_seen: bool) -> bool:
         """Whether the call must hear of the session's past before it is made."""
-        return exclude_seen or bool(self.session.limits)
+        return exclude_seen or self.parent is not None or bool(self.session.limits)
 
     def begin(self, exclude_seen: bool) -> Future[Standing]:
         """Ask for the call's place in the budgets. The future raises BudgetExhausted; set ``standing`` to what it
@@ -105,6 +105,7 @@ class Recording:
             count=self.count,
             with_seen=exclude_seen,
             key=self._key(0),
+            parent=self.parent,
         )
 
     def seen_besides(self, papers: Iterable[str]) -> None:

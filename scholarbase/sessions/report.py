@@ -13,6 +13,7 @@ import orjson
 
 from scholarbase.evaluation.efficiency import QueryEfficiency, figures, recall_after_each
 from scholarbase.evaluation.runs import Call
+from scholarbase.sessions.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class SessionReport:
     """``figures`` as for a query of an evaluation; ``recall_after`` has the recall over all answers after each call,
     None where no answers were given; ``answers_absent`` are answers that the library does not hold."""
 
-    session: str
+    session: Session
     figures: QueryEfficiency
     recall_after: tuple[float, ...] | None
     answers: tuple[str, ...]
@@ -30,8 +31,7 @@ class SessionReport:
         named = asdict(self.figures)
         del named["query_id"]
         return {
-            "session": self.session,
-            "query_id": self.figures.query_id,
+            **self.session.to_dict(),
             "calls": sum(named[f"{kind}_calls"] or 0 for kind in ("search", "expand", "inspect")),
             **named,
             "recall_after": None if self.recall_after is None else list(self.recall_after),
@@ -62,7 +62,7 @@ def _call(row: Mapping[str, Any]) -> Call:
 
 
 def report(
-    session: str, query_id: str, calls: Sequence[Call], answers: Mapping[str, str | None] | None = None
+    session: Session, calls: Sequence[Call], answers: Mapping[str, str | None] | None = None
 ) -> SessionReport:
     """The report of a session's calls.
 
@@ -73,7 +73,7 @@ def report(
     relevant = frozenset(held or given for given, held in (answers or {}).items())
     return SessionReport(
         session=session,
-        figures=figures(query_id, calls, relevant),
+        figures=figures(session.query_id, calls, relevant),
         recall_after=None if not relevant else tuple(recall_after_each(calls, relevant)),
         answers=tuple(sorted(relevant)),
         answers_absent=tuple(given for given, held in (answers or {}).items() if held is None),

@@ -144,6 +144,8 @@ class _Operation:
 
     def is_wanted(self) -> bool:
         """Whether someone still waits for it, who can from now on not cease to."""
+        if self.future.cancelled():
+            return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
     def refuse(self, error: Exception) -> None:
@@ -301,11 +303,13 @@ class SessionStore:
         count: int = 1,
         with_seen: bool = False,
         key: str | None = None,
+        parent: int | None = None,
     ) -> Future[Standing]:
         """Take ``count`` calls from the session's budgets, all or none of them; nothing for a call that is kept
         already.
 
-        The future raises BudgetExhausted where a budget has nothing left; nothing is then taken.
+        The future raises BudgetExhausted where a budget has nothing left, and InvalidRequest where ``parent`` is no
+        earlier call; nothing is then taken.
         """
 
         def run(connection: sqlite3.Connection) -> Standing:
@@ -314,6 +318,11 @@ class SessionStore:
             progress = self._caught_up(connection, session.id, "" if row is None else row[0])
             limits = current.limits
             kept = _kept(connection, session.id, key)
+            if parent is not None and kept is None and parent > progress.last:
+                raise InvalidRequest(
+                    f"parent is {parent}, and the last call of the session {session.id!r} is {progress.last}: name an "
+                    "earlier call, or none."
+                )
             seen = (i for i, first in progress.first.items() if kept is None or first < kept)
             standing = Standing(
                 candidates=frozenset(progress.candidates) if limits.candidates is not None else frozenset(),

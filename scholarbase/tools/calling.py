@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, Final
@@ -104,9 +104,15 @@ class Tools:
 
 
 def answered(
-    library: Library, name: str, arguments: Mapping[str, Any], recording: Recording | None
+    library: Library,
+    name: str,
+    arguments: Mapping[str, Any],
+    recording: Recording | None,
+    *,
+    form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Answer:
-    """Call a tool on a library and record it, waiting for both. Raises as ``Tools.call``."""
+    """Call a tool on a library and record it, waiting for both; ``form`` makes of the answer's JSON that of another
+    form, before it is cut to a size. Raises as ``Tools.call``."""
     tool = tool_named(name)
     try:
         request = tool.parse(arguments)
@@ -114,7 +120,7 @@ def answered(
         if recording is not None and recording.needs_standing(seen):
             recording.standing = heard(recording.begin(seen), BUDGET_SECONDS)
         answer = make_answer(
-            library, request, lambda asked: tool.run(library, asked), recording, compact=True
+            library, request, lambda asked: form(tool.run(library, asked)), recording, compact=True
         )
     except Exception as error:
         if recording is not None:

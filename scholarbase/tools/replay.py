@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -86,24 +86,49 @@ def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterat
                 budgets.spend(row, refused=row["kind"] != "answer")
                 yield Replayed(row, row, None)
                 continue
-            recording = Recording(
-                store, again, row["tool"], library.snapshot_id, row.get("parent"), row.get("round")
-            )
-            arguments = row.get("arguments", {})
             budgets.spend(row)
-            try:
-                answer = answered(library, row["tool"], arguments, recording)
-            except ScholarBaseError as error:
-                yield Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
-                continue
-            [found] = answer.given
-            now: dict[str, Any] = {"ids": list(found.ids), "snapshot": library.snapshot_id}
-            if found.scores is not None:
-                now["scores"] = list(found.scores)
-            content = answer.content
-            yield Replayed(
-                row, now, {**content, "budget": budgets.left()} if "budget" in content else content
-            )
+            one = _run(library, again, store, row)
+            if differences([one]) and (form := _FORMS.get(row["tool"])) is not None and _is_one(row):
+                other = _run(library, again, store, row, form)
+                one = one if differences([other]) else other
+            if one.content is not None and "budget" in one.content:
+                one = replace(one, content={**one.content, "budget": budgets.left()})
+            yield one
+
+
+def _run(
+    library: Library,
+    session: Session,
+    store: SessionStore,
+    row: dict[str, Any],
+    form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+) -> Replayed:
+    recording = Recording(
+        store, session, row["tool"], library.snapshot_id, row.get("parent"), row.get("round")
+    )
+    try:
+        answer = answered(library, row["tool"], row.get("arguments", {}), recording, form=form)
+    except ScholarBaseError as error:
+        return Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
+    [found] = answer.given
+    now: dict[str, Any] = {"ids": list(found.ids), "snapshot": library.snapshot_id}
+    if found.scores is not None:
+        now["scores"] = list(found.scores)
+    return Replayed(row, now, answer.content)
+
+
+_FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "get_papers": lambda content: {"snapshot": content["snapshot"], **(content["results"][0] or {})},
+    "match_titles": lambda content: {**content, "results": content["results"][0]},
+}
+"""The answers to a native call for one paper, or one title, from those of the tool: some bytes shorter, so that a size
+may hold another paper."""
+
+
+def _is_one(row: Mapping[str, Any]) -> bool:
+    arguments = row.get("arguments", {})
+    asked = arguments.get("ids") or arguments.get("titles")
+    return "max_tokens" in arguments and isinstance(asked, list) and len(asked) == 1
 
 
 class _Budgets:

@@ -293,6 +293,28 @@ def test_one_whose_caller_gave_up_takes_no_budget(store: SessionStore) -> None:
     assert store.begin(session, "search").result(SOON).left == {"calls": 0}  # of 2, one recorded and this one
 
 
+def test_what_was_given_up_is_refused_in_vain(tmp_path: Path) -> None:
+    """Its future was asked twice whether it was cancelled, which is an error the second time, and ended the thread."""
+    folder = tmp_path / "sessions"
+    with SessionStore(folder) as store:
+        session = opened(store, limits=Limits(calls=2))
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            store.find("s", "")
+            time.sleep(0.3)
+            given_up = store.begin(session, "search")
+            assert given_up.cancel()
+            store.record(session, a_call())
+            other.execute("DROP TABLE calls")  # what is written together fails, after the first had its turn
+            other.execute("COMMIT")
+        time.sleep(0.5)
+        with pytest.raises(StorageError, match="no such table"):
+            store.begin(session, "search").result(SOON)
+        for file in folder.iterdir():
+            file.unlink()
+        assert store.record(session, a_call()).result(SOON) == 2
+
+
 # -- the same call sent twice -----------------------------------------------------------------------------
 
 

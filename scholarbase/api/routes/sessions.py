@@ -166,8 +166,7 @@ def _reported(request: Request, library: Library, name: str, answers: list[str] 
     store, facts = _visible(request, name)
     calls = calls_of(store.lines(name))
     held = None if answers is None else library_ids(library, answers)
-    about = facts.session.to_dict()
-    return answer({**about, **report(name, facts.session.query_id, calls, held).to_dict()})
+    return answer(report(facts.session, calls, held).to_dict())
 
 
 def library_ids(library: Library, answers: list[str]) -> dict[str, str | None]:

@@ -1,0 +1,235 @@
+"""Sessions that a real server recorded, run again: nothing differs on the same snapshot, and something on another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.ingest.job import ingest
+from scholarbase.library import Library
+from scholarbase.sessions.store import SessionStore
+from scholarbase.tools.replay import differences, read_recorded, replay
+from tests.conftest import SAMPLE, run_cli, serving
+from tests.sessions.agents import QUESTION, SEED, Agent, close_all, ids
+
+TITLE = "Two Dimensional QCD is a String Theory"
+MISSING = "arXiv:2001.00001"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sessions")
+
+
+@pytest.fixture(scope="module")
+def url(sample_library: Path, folder: Path) -> Iterator[str]:
+    with serving(sample_library, SCHOLARBASE_SESSIONS=str(folder)) as (address, _):
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A smaller library: the sample's S2AG part without its arXiv part."""
+    path = tmp_path_factory.mktemp("libraries") / "other"
+    ingest([SAMPLE / "s2ag"], path)
+    return path
+
+
+def recorded(folder: Path, name: str) -> tuple[Any, list[bytes]]:
+    with SessionStore(folder) as store:
+        return store.session(name).session, list(store.lines(name))
+
+
+def seen_to_be_same(library: Library, folder: Path, agent: Agent, calls: int) -> None:
+    session, lines = recorded(folder, agent.name)
+    again = list(replay(library, session, lines))
+    assert [str(difference) for difference in differences(again)] == []
+    assert len(again) == len(lines) == calls
+
+
+def get(agent: Agent, path: str, **params: Any) -> httpx.Response:
+    return agent.send("GET", path, params=params)
+
+
+def post(agent: Agent, path: str, **body: Any) -> httpx.Response:
+    return agent.send("POST", path, json=body)
+
+
+NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
+    (200, lambda a: get(a, "/v1/search", q=QUESTION)),
+    (200, lambda a: get(a, "/v1/search", q="black holes", category="hep-th,gr-qc", to="1994", limit=7)),
+    (200, lambda a: get(a, "/v1/search", q="strings", exclude=["QCD", "gauge theory"], fields="id,title")),
+    (200, lambda a: get(a, "/v1/search", q="title:strings AND duality", explain=True)),
+    (200, lambda a: post(a, "/v1/search", q=QUESTION, engine="fts5", offset=5, limit=25)),
+    (200, lambda a: post(a, "/v1/search", q=QUESTION, engine="feedback", within=[SEED, "hep-th/9303046"])),
+    (200, lambda a: post(a, "/v1/search", q="xyzzyplugh", mode="sparse")),
+    (200, lambda a: post(a, "/v1/search/batch", searches=[{"q": "instantons", "limit": 3}, {"q": QUESTION}])),
+    (200, lambda a: get(a, "/v1/title-match", title=TITLE)),
+    (200, lambda a: get(a, "/v1/title-match", title="no such title at all", min_score=0.4, limit=9)),
+    (200, lambda a: post(a, "/v1/title-match/batch", titles=[TITLE, "Anomalies"], limit=3, min_score=0.3)),
+    (200, lambda a: get(a, f"/v1/papers/{SEED}")),
+    (200, lambda a: get(a, f"/v1/papers/{SEED}", fields="title", as_of="2003-01")),
+    (404, lambda a: get(a, f"/v1/papers/{MISSING}")),
+    (400, lambda a: get(a, f"/v1/papers/{SEED}", as_of="1980-01")),
+    (200, lambda a: post(a, "/v1/papers/batch", ids=[SEED, MISSING, "hep-th/9303046v1"])),
+    (404, lambda a: post(a, "/v1/papers/batch", ids=[SEED, MISSING], missing="error")),
+    (200, lambda a: get(a, f"/v1/papers/{SEED}/citations", limit=5, sort="date")),
+    (200, lambda a: get(a, f"/v1/papers/{SEED}/references")),
+    (404, lambda a: get(a, f"/v1/papers/{MISSING}/references")),
+    (200, lambda a: post(a, "/v1/expand", seeds=[SEED, "hep-th/9303046"], hops=2, limit=300)),
+    (
+        200,
+        lambda a: post(
+            a, "/v1/expand", seeds=[SEED], direction="citations", min_citations=3, category=["hep-th"]
+        ),
+    ),
+    (400, lambda a: get(a, "/v1/search", q=QUESTION, limit=0)),
+    (400, lambda a: get(a, "/v1/search", q=QUESTION, nothing=1)),
+    (400, lambda a: get(a, "/v1/title-match")),
+    (400, lambda a: post(a, "/v1/expand", seeds=["no id"])),
+    (400, lambda a: post(a, "/v1/search/batch", searches=[{"q": "a"}, {"q": "b", "limit": 0}])),
+    (400, lambda a: a.send("POST", "/v1/search", content=b"{")),
+    (200, lambda a: post(a, "/v1/tools/search_papers", q=QUESTION, limit=5)),
+    (200, lambda a: post(a, "/v1/tools/get_papers", ids=[SEED, MISSING], fields=None)),
+    (200, lambda a: post(a, "/v1/tools/get_citations", paper_id=SEED, offset=2, limit=3)),
+    (404, lambda a: post(a, "/v1/tools/get_references", paper_id=MISSING)),
+    (400, lambda a: post(a, "/v1/tools/search_papers", question=QUESTION)),
+]
+
+
+def test_nothing_differs_of_any_route(url: str, folder: Path, sample: Library) -> None:
+    agent = Agent(url)
+    for status, step in NATIVE:
+        answer = step(agent)
+        assert answer.status_code == status, answer.text
+    answered = agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED, MISSING]})
+    assert answered.status_code == 200
+    # The batch that was answered is two calls.
+    seen_to_be_same(sample, folder, agent, len(NATIVE) + 2)
+
+
+@pytest.mark.parametrize("limits", [None, {"calls": 1000, "tokens": 10**7}])
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_nothing_differs_of_answers_of_a_size(
+    url: str, folder: Path, sample: Library, form: str, limits: Any
+) -> None:
+    agent = Agent(url, query=QUESTION, limits=limits)
+    for size in (*range(160, 420, 20), 1000, 3000):
+        sized = {"max_tokens": size, "format": form}
+        post(
+            agent, "/v1/search", q=QUESTION, limit=40, fields=["id", "title", "abstract", "authors"], **sized
+        )
+        get(agent, "/v1/search", q="black holes", limit=40, offset=7, **sized)
+        searches = [{"q": "instantons", "limit": 12, "offset": 3}, {"q": QUESTION, "limit": 12}]
+        post(agent, "/v1/search/batch", searches=searches, **sized | {"max_tokens": 3 * size})
+        get(agent, f"/v1/papers/{SEED}/citations", limit=40, **sized)
+        post(agent, "/v1/expand", seeds=[SEED], limit=40, **sized)
+        get(agent, f"/v1/papers/{SEED}", **sized)
+        get(agent, "/v1/title-match", title="String Theory", min_score=0.3, limit=9, **sized)
+        post(agent, "/v1/papers/batch", ids=[SEED, "hep-th/9303046"], **sized)
+        post(agent, "/v1/tools/search_papers", q=QUESTION, limit=40, **sized)
+    session, lines = recorded(folder, agent.name)
+    wrong = [str(difference) for difference in differences(replay(sample, session, lines))]
+    assert wrong == []
+    assert sum("error" not in json.loads(line) for line in lines) > 100
+
+
+def test_nothing_differs_of_one_title_at_any_size(url: str, folder: Path, sample: Library) -> None:
+    """A native answer for one title has a list less than the tool's, and now and then room for one paper more."""
+    agent = Agent(url)
+    for size in range(200, 320):
+        get(agent, "/v1/title-match", title="String Theory", min_score=0.2, limit=30, max_tokens=size)
+    seen_to_be_same(sample, folder, agent, 120)
+
+
+def test_nothing_differs_of_a_session_with_budgets_date_and_what_was_seen(
+    url: str, folder: Path, sample: Library
+) -> None:
+    limits = {"calls": 12, "expansions": 2, "candidates": 60, "tokens": 30_000}
+    agent = Agent(url, query=QUESTION, as_of="1996-06", limits=limits)
+    seen = {"exclude_seen": True, "limit": 10}
+    steps = [
+        agent.search(limit=10),
+        agent.search(**seen),
+        post(agent, "/v1/search/batch", searches=[{"q": QUESTION, **seen}, {"q": QUESTION, **seen}]),
+        agent.expand(SEED, **seen),
+        agent.search(as_of="1993-01"),
+        agent.search(as_of="1999-01"),
+        agent.expand(SEED, **seen),
+        agent.expand(SEED),
+        *(agent.search("black holes", **seen) for _ in range(8)),
+    ]
+    assert {step.status_code for step in steps} == {200, 400, 403}
+    seen_to_be_same(sample, folder, agent, len(steps) + 1)
+
+
+def test_nothing_differs_where_calls_were_refused_side_by_side(
+    url: str, folder: Path, sample: Library
+) -> None:
+    """Which of them a budget refused is a matter of time: run one after the other, others were refused."""
+    agent = Agent(url, limits={"calls": 5, "tokens": 2000})
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: agent.search(limit=n), range(1, 17)))
+    seen_to_be_same(sample, folder, agent, 16)
+
+
+def test_a_smaller_library_gives_something_else(url: str, folder: Path, other: Path) -> None:
+    agent = Agent(url)
+    agent.send("GET", f"/v1/papers/{SEED}")
+    found = ids(agent.search(limit=20))
+    session, lines = recorded(folder, agent.name)
+    with Library.open(other, encoder="none") as library:
+        now = [hit.paper.id for hit in library.search(QUESTION, limit=20).results]
+        [difference] = [one for one in differences(replay(library, session, lines)) if one.call == 2]
+    place = next(place for place, (a, b) in enumerate(zip(found, now, strict=True), 1) if a != b)
+    assert (difference.tool, difference.what) == ("search_papers", "ids")
+    assert str(difference).startswith(f"call 2 (search_papers): ids differ from place {place}: ")
+    assert repr(found[place - 1]) in str(difference)
+
+
+# -- the command line -------------------------------------------------------------------------------------
+
+
+def test_the_command_line_runs_a_session_again(
+    url: str, folder: Path, sample_library: Path, other: Path, tmp_path: Path
+) -> None:
+    agent = Agent(url, query=QUESTION)
+    agent.search(limit=20)
+    agent.expand(SEED)
+    agent.search(limit=0)
+    where = ("--sessions", folder)
+    again = run_cli("session", "replay", agent.name, "--library", sample_library, *where)
+    assert (again.returncode, again.stdout.startswith("3 calls run again")) == (0, True), again.stderr
+    assert again.stdout.endswith("none differs.\n")
+    differs = run_cli("session", "replay", agent.name, "--library", other, *where)
+    assert differs.returncode == 15
+    assert "call 1 (search_papers): ids differ from place" in differs.stdout
+    assert "recorded on" in differs.stderr
+    shown = run_cli("session", "show", agent.name, *where)
+    assert [json.loads(line) for line in shown.stdout.splitlines()] == agent.lines()
+    file = tmp_path / "calls.jsonl"
+    file.write_text(shown.stdout)
+    session, lines, failed = read_recorded(file)
+    assert (session.id, len(lines), failed) == (agent.name, 2, 1)
+    of_file = run_cli("session", "replay", file, "--library", sample_library)
+    assert "2 calls run again" in of_file.stdout
+    assert "1 failed ones were passed over: none differs." in of_file.stdout
+    listed = run_cli("session", "list", "--json", *where)
+    assert agent.name in [one["session"] for one in json.loads(listed.stdout)]
+    assert f"{agent.name}  3 calls" in run_cli("session", "list", *where).stdout
+    assert run_cli("session", "delete", agent.name, *where).returncode == 0
+    for command in ("show", "delete", "report"):
+        gone = run_cli("session", command, agent.name, *where)
+        assert (gone.returncode, "There is no session" in gone.stderr) == (15, True)
