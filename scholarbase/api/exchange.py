@@ -34,7 +34,8 @@ from scholarbase.schemas import (
 )
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
-from scholarbase.sessions.store import SessionStore, too_slow
+from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.writer import too_slow
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import tool_named
 

@@ -1,5 +1,6 @@
-"""What agents did: sessions recorded call by call, with budgets, reports, replay and conversations for training.
+"""What agents did: sessions recorded call by call, with their budgets and reports.
 
-``session`` has the plain data, ``store`` the file and the thread that writes it, ``recording`` a call on its way,
-``report`` the figures, ``replay`` the comparison with a library, ``conversations`` the export.
+``session`` has the plain data, ``store`` the sessions of a folder, ``writer`` the thread that writes their file,
+``rows`` and ``schema`` its SQL, ``progress`` what the calls have come to, ``recording`` a call on its way, ``report``
+the figures. Running sessions again and making conversations of them is for :mod:`scholarbase.tools`.
 """

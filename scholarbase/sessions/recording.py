@@ -13,8 +13,9 @@ from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
 from scholarbase.evaluation.calls import TOOLS, CallKind
 from scholarbase.evaluation.efficiency import LOOKING
 from scholarbase.models import MAX_IDS, Filters
+from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.session import CallRecord, Session, now
-from scholarbase.sessions.store import SessionStore, Standing
+from scholarbase.sessions.store import SessionStore
 from scholarbase.sizing import estimate_tokens
 
 WRITE_SECONDS: Final = 0.25

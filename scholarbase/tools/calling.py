@@ -12,7 +12,8 @@ from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
-from scholarbase.sessions.store import SessionStore, heard
+from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.writer import heard
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
 

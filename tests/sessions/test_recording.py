@@ -394,7 +394,8 @@ def test_searches_answer_without_a_folder(sample_library: Path, tmp_path: Path) 
         assert limited.status_code == 507, "what must be known beforehand cannot be put off"
         folder.unlink()
         until = time.monotonic() + 20
-        while not (folder / "sessions.sqlite").exists() and time.monotonic() < until:
+        kept = f"/v1/sessions/{agent.name}"
+        while agent.http.get(kept).status_code != 200 and time.monotonic() < until:
             time.sleep(0.1)
         agent.search(limit=6)
         assert [line["ids"] for line in agent.lines()[:5]] == told

@@ -29,7 +29,8 @@ from scholarbase.schemas import (
 )
 from scholarbase.sessions.report import calls_of, report
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
-from scholarbase.sessions.store import SessionFacts, SessionStore
+from scholarbase.sessions.rows import SessionFacts
+from scholarbase.sessions.store import SessionStore
 
 router = resource("/v1/sessions", "sessions")
 

@@ -1,0 +1,168 @@
+"""What the calls of a session have come to: what it has been given, what its budgets leave, and the line of its next
+call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.errors import BudgetExhausted, InvalidRequest
+from scholarbase.evaluation.calls import CallKind
+from scholarbase.evaluation.efficiency import LOOKING
+from scholarbase.identifiers import parse
+from scholarbase.sessions.session import CallRecord, Session, now
+
+_DEPTH: Final = 100
+"""How deep arguments are kept; orjson writes 254 levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a session stands before a call: what its budgets leave, and what it has been given.
+
+    ``left`` has the limits that there are; ``candidates`` and ``seen`` are the ids of the papers that search and
+    expansion calls, and all calls, have given, where they were asked for. ``again``: the call is kept already, and this
+    is how things stood before it. ``taken``: how many calls were taken from the budgets.
+    """
+
+    left: dict[str, int] = field(default_factory=dict)
+    candidates: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset()
+    again: bool = False
+    taken: int = 0
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the calls of a session have come to, as far as this process has read them."""
+
+    opened: str = ""
+    """When the session opened: another one of the same name, opened later, is not this one."""
+    last: int = 0
+    round: int = 0
+    tokens: int = 0
+    first: dict[str, int] = field(default_factory=dict)
+    """Id to the first call that gave it."""
+    given: dict[str, int] = field(default_factory=dict)
+    """Id to the last call that gave it."""
+    candidates: set[str] = field(default_factory=set)
+
+    def take(self, number: int, line: dict[str, Any]) -> None:
+        self.last = number
+        self.round = line["round"]
+        self.tokens += line.get("tokens", 0)
+        if line["kind"] == "answer":
+            return  # the agent's own words, which nothing gave it
+        for paper_id in line["ids"]:
+            self.first.setdefault(paper_id, number)
+            self.given[paper_id] = number
+        if line["kind"] in LOOKING:
+            self.candidates.update(line["ids"])
+
+
+def check_budgets(session: Session, left: dict[str, int], kind: CallKind, count: int) -> None:
+    """Raises BudgetExhausted: something that the calls take has nothing left."""
+    wanted = {"calls": count, "tokens": 1}
+    if kind in LOOKING:
+        wanted["candidates"] = 1
+    if kind == "expand":
+        wanted["expansions"] = count
+    for name, needed in wanted.items():
+        if name in left and left[name] < needed:
+            limit = session.limits.to_dict()[name]
+            rest = max(left[name], 0)
+            raise BudgetExhausted(
+                f"The session {session.id!r} may have {limit} {name}, and {rest} are left: "
+                + (
+                    "answer with what has been found."
+                    if rest == 0
+                    else f"this call takes {needed}; ask for less at once."
+                )
+            )
+
+
+_REFUSAL: Final = re.compile(
+    r"The session '[^']+' may have \d+ (calls|expansions|candidates|tokens), and \d+ are left: ", re.ASCII
+)
+
+
+def is_refusal(error: str | None) -> bool:
+    """Whether a recorded call's error is that a budget of its session refused it."""
+    return error is not None and _REFUSAL.match(error) is not None
+
+
+def line_of(session: Session, call: CallRecord, progress: Progress) -> dict[str, Any]:
+    """The trajectory's line of a call that follows on ``progress``."""
+    number = progress.last + 1
+    parent = call.parent if call.parent is not None and call.parent < number else None
+    if parent is None and call.kind != "search":
+        # An expansion or a look-up follows from the call that last gave one of the papers that it names.
+        parent = max((progress.given.get(i, 0) for i in _named(call.arguments)), default=0) or None
+    given: dict[str, Any] = {
+        "query_id": session.query_id,
+        "call": number,
+        "tool": call.tool,
+        "kind": call.kind,
+        "arguments": dict(call.arguments),
+        "ids": list(call.ids),
+        "scores": None if call.scores is None else list(call.scores),
+        "time": call.time or now(),
+        "seconds": call.seconds,
+        "tokens": call.tokens,
+        "parent": parent,
+        "round": max(call.round or progress.round + 1, progress.round),
+        "snapshot": call.snapshot,
+        "session": session.id,
+        "query": session.query,
+        "error": call.error,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def dumps(line: dict[str, Any]) -> bytes:
+    """A line as JSON, whatever a call that was refused may have been told."""
+    try:
+        return orjson.dumps(line)
+    except TypeError:
+        # A call that was refused may hold anything: half a surrogate pair, a number beyond 64 bits, a hundred lists
+        # in each other.
+        return orjson.dumps(_plain(line))
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    plain: Any = value
+    if isinstance(value, float):
+        plain = float(value)
+    elif isinstance(value, Mapping) and depth < _DEPTH:
+        plain = {_text(str(key)): _plain(item, depth + 1) for key, item in value.items()}
+    elif isinstance(value, list | tuple) and depth < _DEPTH:
+        plain = [_plain(item, depth + 1) for item in value]
+    elif isinstance(value, str):
+        plain = _text(value)
+    elif not (value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63)):
+        try:
+            plain = _text(repr(value))
+        except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+            plain = f"a {type(value).__name__} that cannot be shown"
+    return plain
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def _named(arguments: Any) -> list[str]:
+    """The papers that a call's arguments name, by the canonical forms of their ids."""
+    named: list[str] = []
+    for key in ("paper_id", "ids", "seeds"):
+        value = arguments.get(key)
+        for written in value if isinstance(value, list | tuple) else [value]:
+            with suppress(InvalidRequest):
+                if isinstance(written, str):
+                    named.append(str(parse(written)))
+    return named
