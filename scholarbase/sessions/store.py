@@ -837,8 +837,8 @@ def _storage(path: Path, error: Exception | None) -> StorageError:
 
 @contextmanager
 def _turn(path: Path) -> Iterator[None]:
-    """This process's turn to write. SQLite too lets in one after the other, but whoever finds the file locked sleeps, up
-    to a tenth of a second, and may find it locked again; here the kernel wakes the next as soon as one has done."""
+    """This process's turn to write. SQLite too lets in one after the other, but whoever finds the file locked sleeps,
+    up to a tenth of a second, and may find it locked again; here the kernel wakes the next as soon as one has done."""
     lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
