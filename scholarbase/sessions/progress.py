@@ -1,5 +1,4 @@
-"""What the calls of a session have come to: what it has been given, what its budgets leave, and the line of its next
-call."""
+"""What the calls of a session have come to: what it has been given, what its budgets leave, and its trajectory."""
 
 from __future__ import annotations
 
@@ -44,23 +43,20 @@ class Progress:
     opened: str = ""
     """When the session opened: another one of the same name, opened later, is not this one."""
     last: int = 0
-    round: int = 0
     tokens: int = 0
     first: dict[str, int] = field(default_factory=dict)
     """Id to the first call that gave it."""
-    given: dict[str, int] = field(default_factory=dict)
-    """Id to the last call that gave it."""
     candidates: set[str] = field(default_factory=set)
 
-    def take(self, number: int, line: dict[str, Any]) -> None:
+    def take(self, number: int, stored: bytes) -> None:
+        """The next call."""
+        line: dict[str, Any] = orjson.loads(stored)
         self.last = number
-        self.round = line["round"]
         self.tokens += line.get("tokens", 0)
         if line["kind"] == "answer":
             return  # the agent's own words, which nothing gave it
         for paper_id in line["ids"]:
             self.first.setdefault(paper_id, number)
-            self.given[paper_id] = number
         if line["kind"] in LOOKING:
             self.candidates.update(line["ids"])
 
@@ -96,16 +92,11 @@ def is_refusal(error: str | None) -> bool:
     return error is not None and _REFUSAL.match(error) is not None
 
 
-def line_of(session: Session, call: CallRecord, progress: Progress) -> dict[str, Any]:
-    """The trajectory's line of a call that follows on ``progress``."""
-    number = progress.last + 1
-    parent = call.parent if call.parent is not None and call.parent < number else None
-    if parent is None and call.kind != "search":
-        # An expansion or a look-up follows from the call that last gave one of the papers that it names.
-        parent = max((progress.given.get(i, 0) for i in _named(call.arguments)), default=0) or None
-    given: dict[str, Any] = {
+def stored_line(session: Session, call: CallRecord) -> bytes:
+    """A call as it is stored: its line of the trajectory but for what the calls before it say, which is told when the
+    trajectory is read (:class:`Telling`): its number, and parent and round where the caller did not know them."""
+    line: dict[str, Any] = {
         "query_id": session.query_id,
-        "call": number,
         "tool": call.tool,
         "kind": call.kind,
         "arguments": dict(call.arguments),
@@ -114,14 +105,37 @@ def line_of(session: Session, call: CallRecord, progress: Progress) -> dict[str,
         "time": call.time or now(),
         "seconds": call.seconds,
         "tokens": call.tokens,
-        "parent": parent,
-        "round": max(call.round or progress.round + 1, progress.round),
+        "parent": call.parent,
+        "round": call.round,
         "snapshot": call.snapshot,
         "session": session.id,
         "query": session.query,
         "error": call.error,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return dumps({key: value for key, value in line.items() if value is not None})
+
+
+class Telling:
+    """A session's trajectory as it is told, line after line from the first."""
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._given: dict[str, int] = {}
+
+    def line(self, number: int, stored: bytes) -> bytes:
+        """The line of the next call."""
+        row: dict[str, Any] = orjson.loads(stored)
+        parent = row.pop("parent", None)
+        if (parent is None or parent >= number) and row["kind"] != "search":
+            # An expansion or a look-up follows from the call that last gave one of the papers that it names.
+            parent = max((self._given.get(i, 0) for i in _named(row["arguments"])), default=0) or None
+        self._round = max(row.pop("round", self._round + 1), self._round)
+        if row["kind"] != "answer":  # the agent's own words, which nothing gave it
+            self._given.update(dict.fromkeys(row["ids"], number))
+        told = {"parent": parent} if parent is not None and parent < number else {}
+        first = {"query_id": row.pop("query_id"), "call": number}
+        last = {key: row.pop(key) for key in ("snapshot", "session", "query", "error") if key in row}
+        return orjson.dumps({**first, **row, **told, "round": self._round, **last})
 
 
 def dumps(line: dict[str, Any]) -> bytes:

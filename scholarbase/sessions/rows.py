@@ -22,13 +22,11 @@ class SessionFacts:
     lost: int
 
 
-def ask_for(
-    connection: sqlite3.Connection, session_id: str, calls: int, expansions: int, used: str | None = None
-) -> None:
+def ask_for(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:
+    """Count calls, and the expansions among them, in a session's budgets."""
     connection.execute(
-        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ?, "
-        "used = coalesce(?, used) WHERE id = ?",
-        (calls, expansions, used, session_id),
+        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ? WHERE id = ?",
+        (calls, expansions, session_id),
     )
 
 
@@ -46,6 +44,24 @@ def insert(connection: sqlite3.Connection, session: Session) -> None:
             now(),
         ),
     )
+
+
+def append(connection: sqlite3.Connection, session: Session, line: bytes, key: str | None) -> int | None:
+    """Store a call; its number. None where the session is not the one that was opened then by this owner.
+
+    Raises:
+        sqlite3.IntegrityError: a call with this key is kept already.
+    """
+    found = connection.execute(
+        """
+        INSERT INTO calls (session, number, line, key)
+        SELECT id, coalesce((SELECT max(number) FROM calls WHERE session = sessions.id), 0) + 1, ?, ?
+        FROM sessions WHERE id = ? AND opened = ? AND owner = ?
+        RETURNING number
+        """,
+        (line, key, session.id, session.opened, session.owner),
+    ).fetchall()
+    return int(found[0][0]) if found else None
 
 
 def kept(connection: sqlite3.Connection, session_id: str, key: str | None) -> int | None:

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
 from scholarbase.evaluation.calls import CallKind
-from scholarbase.sessions.progress import Progress, Standing, check_budgets, dumps, line_of
-from scholarbase.sessions.rows import SessionFacts, ask_for, facts, insert, kept, read_session
+from scholarbase.sessions.progress import Progress, Standing, Telling, check_budgets, stored_line
+from scholarbase.sessions.rows import SessionFacts, append, ask_for, facts, insert, kept, read_session
 from scholarbase.sessions.session import CallRecord, Session, now
 from scholarbase.sessions.writer import BUSY_SECONDS, Writer, storage
 
@@ -34,6 +33,8 @@ KNOWN_SESSIONS: Final = 10_000
 """Sessions of which a process remembers what they were told; others are read again."""
 FOLLOWED_SESSIONS: Final = 512
 """Sessions of which a process remembers what they were given: some 200 kB for a thousand papers."""
+USED_SECONDS: Final = 1.0
+"""How exactly it is known when a session was last used."""
 PAGE: Final = 256
 """Lines that are read at once."""
 
@@ -52,6 +53,7 @@ class SessionStore(Writer):
         self._keep_days = keep_days
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._progress: OrderedDict[str, Progress] = OrderedDict()
+        self._touched: OrderedDict[str, float] = OrderedDict()
 
     # -- sessions ---------------------------------------------------------------------------------------
 
@@ -195,30 +197,52 @@ class SessionStore(Writer):
 
     def record(self, session: Session, call: CallRecord) -> Future[int]:
         """Keep a call; the future gives its number. It is tried again for as long as the disk refuses."""
+        line = stored_line(session, call)
 
         def run(connection: sqlite3.Connection) -> int:
-            current = self._ensure(connection, session)
-            _check_owner(current, session.owner)
-            before = kept(connection, session.id, call.key)
-            counts = before is None and call.counted and call.kind != "answer"
-            asked = int(counts) - call.taken
-            expanding = asked if call.kind == "expand" else 0
-            if before is not None:
-                if asked:
-                    ask_for(connection, session.id, asked, expanding)
-                return before
-            progress = self._caught_up(connection, session.id, current.opened)
-            line = line_of(session, call, progress)
-            number: int = line["call"]
-            connection.execute(
-                "INSERT INTO calls (session, number, line, key) VALUES (?, ?, ?, ?)",
-                (session.id, number, dumps(line), call.key),
-            )
-            ask_for(connection, session.id, asked, expanding, used=now())
-            progress.take(number, line)
+            number = None
+            if not session.limits:
+                with suppress(sqlite3.IntegrityError):  # one with this key is kept
+                    number = append(connection, session, line, call.key)
+            if number is None:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    number = self._record(connection, session, call, line)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+            self._touch(connection, session.id)
             return number
 
-        return self._ask(run, session, lasting=True)
+        return self._ask(run, session, lasting=True, alone=True)
+
+    def _record(self, connection: sqlite3.Connection, session: Session, call: CallRecord, line: bytes) -> int:
+        """As ``record``, where budgets count the call, or the session or the call may not be what they were."""
+        current = self._ensure(connection, session)
+        _check_owner(current, session.owner)
+        before = kept(connection, session.id, call.key)
+        counts = before is None and call.counted and call.kind != "answer"
+        asked = int(counts) - call.taken
+        if asked:
+            ask_for(connection, session.id, asked, asked if call.kind == "expand" else 0)
+        if before is not None:
+            return before
+        number = append(connection, current, line, call.key)
+        assert number is not None
+        return number
+
+    def _touch(self, connection: sqlite3.Connection, session_id: str) -> None:
+        """The session was used now; to the second, since an agent makes many calls in one."""
+        at = time.monotonic()
+        if at - self._touched.get(session_id, 0.0) >= USED_SECONDS:
+            self._touched[session_id] = at
+            self._touched.move_to_end(session_id)
+            while len(self._touched) > KNOWN_SESSIONS:
+                self._touched.popitem(last=False)
+            with suppress(sqlite3.Error):  # the call is kept, and must not be tried again
+                connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (now(), session_id))
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -252,8 +276,9 @@ class SessionStore(Writer):
         self.session(session_id)
         # Page by page: whoever reads slowly, perhaps in one thread after the other, holds no connection open.
         after = 0
+        telling = Telling()
         while page := self._page(session_id, after):
-            yield from (line for _, line in page)
+            yield from (telling.line(number, line) for number, line in page)
             after = page[-1][0]
 
     def _page(self, session_id: str, after: int) -> list[tuple[int, bytes]]:
@@ -344,7 +369,7 @@ class SessionStore(Writer):
             "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number",
             (session_id, progress.last),
         ):
-            progress.take(number, orjson.loads(line))
+            progress.take(number, line)
         return progress
 
 

@@ -540,6 +540,7 @@ def test_a_file_deleted_under_a_server_is_made_again(store: SessionStore) -> Non
     kept(store, session, a_call(ids=(A,)))
     for file in store.path.parent.iterdir():
         file.unlink()
+    time.sleep(2 * module.LOOK_SECONDS)
     assert kept(store, session, a_call(ids=(B,)), a_call(ids=(C,))) == [1, 2]
     assert [line["ids"] for line in lines(store)] == [[B], [C]]
 
