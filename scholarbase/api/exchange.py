@@ -236,14 +236,15 @@ async def failed(recording: Recording, arguments: Mapping[str, Any], error: Exce
 
 async def written(calls: Sequence[Future[int]]) -> list[int]:
     """The numbers of calls that are being recorded; none where the disk is slower than an answer may wait."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
     # They are written in the order in which they were handed over, so that the last is waited for, by one callback and
-    # one timer: asyncio.timeout and wrap_future take several times as long.
-    calls[-1].add_done_callback(lambda _: _call_soon(loop, done))
-    timer = loop.call_later(WRITE_SECONDS, _set, done)
-    await done
-    timer.cancel()
+    # one timer: asyncio.timeout and wrap_future take several times as long. Mostly it is written already.
+    if not calls[-1].done():
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        calls[-1].add_done_callback(lambda _: _call_soon(loop, done))
+        timer = loop.call_later(WRITE_SECONDS, _set, done)
+        await done
+        timer.cancel()
     try:
         return [call.result(0) for call in calls]
     except FutureTimeoutError:

@@ -203,7 +203,7 @@ class SessionStore(Writer):
             number = None
             if not session.limits:
                 with suppress(sqlite3.IntegrityError):  # one with this key is kept
-                    number = append(connection, session, line, call.key)
+                    number = self._append(connection, session, line, call.key)
             if number is None:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -213,10 +213,24 @@ class SessionStore(Writer):
                     with suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
                     raise
-            self._touch(connection, session.id)
+                self._touch(connection, session.id)
             return number
 
+        if not session.limits:
+            number = self._at_once(lambda connection: self._append(connection, session, line, call.key))
+            if number is not None:
+                future: Future[int] = Future()
+                future.set_result(number)
+                return future
         return self._ask(run, session, lasting=True, alone=True)
+
+    def _append(
+        self, connection: sqlite3.Connection, session: Session, line: bytes, key: str | None
+    ) -> int | None:
+        number = append(connection, session, line, key)
+        if number is not None:
+            self._touch(connection, session.id)
+        return number
 
     def _record(self, connection: sqlite3.Connection, session: Session, call: CallRecord, line: bytes) -> int:
         """As ``record``, where budgets count the call, or the session or the call may not be what they were."""

@@ -36,6 +36,8 @@ CLOSE_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 3600.0
 LOOK_SECONDS: Final = 0.1
 """How long a file that someone deletes may go on being written."""
+CHECKPOINT_CALLS: Final = 1000
+"""What is written here and now goes from SQLite's log to its file after so many calls."""
 TOGETHER: Final = 256
 """Operations in one transaction, at most."""
 CONNECT_ATTEMPTS: Final = 10
@@ -122,6 +124,13 @@ class Writer:
         self._swept: float | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._waiting = 0
+        """Operations that last and are not done."""
+        self._ready = False
+        """Whether the file is there with its tables, as the thread sees it."""
+        self._here = threading.Lock()
+        self._direct: sqlite3.Connection | None = None
+        self._since_checkpoint = 0
 
     # -- for who inherits it ----------------------------------------------------------------------------
 
@@ -171,8 +180,48 @@ class Writer:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write, name="sessions", daemon=True)
                 self._thread.start()
+            if lasting:
+                self._waiting += 1
+                operation.future.add_done_callback(self._waits_no_more)
             self._queue.put(operation)
         return operation.future
+
+    def _waits_no_more(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._waiting -= 1
+
+    def _at_once(self, run: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Do something short here and now, by the thread that asks for it; None where that would mean waiting:
+        something waits already, another thread or process writes, or the disk refuses. The thread then sees to it.
+
+        It is one statement and goes to the system's memory; synchronising that with the disk is left to the thread.
+        Handing it over and hearing of it would take the two threads five times as long.
+        """
+        if self._waiting or not self._ready or not self._here.acquire(blocking=False):
+            return None
+        try:
+            if not self._is_same_file():
+                return None
+            if self._direct is None:
+                self._direct = _connect_directly(self.path)
+            done = run(self._direct)
+            self._since_checkpoint += 1
+        except (sqlite3.Error, OSError):
+            self._close_direct()
+            return None
+        finally:
+            self._here.release()
+        if self._since_checkpoint >= CHECKPOINT_CALLS:
+            self._since_checkpoint = 0
+            with suppress(InvalidRequest):  # closed meanwhile, which makes a checkpoint too
+                self._ask(_checkpoint, "", alone=True)
+        return done
+
+    def _close_direct(self) -> None:
+        if self._direct is not None:
+            with suppress(sqlite3.Error):
+                self._direct.close()
+            self._direct = None
 
     def _write(self) -> None:
         open_ = True
@@ -315,18 +364,29 @@ class Writer:
 
     def _connected(self) -> sqlite3.Connection:
         """The connection. A file that was deleted or replaced takes no call with it: it is made, or opened, again."""
-        looked = time.monotonic()
-        if self._connection is not None and looked - self._looked >= LOOK_SECONDS:
-            self._looked = looked
-            if self._inode != _inode(self.path):
-                log.error("%s is not the file that it was: it is opened again.", self.path)
-                self._disconnect()
+        if self._connection is not None and not self._is_same_file():
+            log.error("%s is not the file that it was: it is opened again.", self.path)
+            self._disconnect()
         if self._connection is None:
             self._connection = _connect(self.path)
-            self._inode, self._looked = _inode(self.path), looked
+            self._inode, self._looked = _inode(self.path), time.monotonic()
+            self._ready = True
         return self._connection
 
+    def _is_same_file(self) -> bool:
+        """Whether the path still leads to the file that is open; looked at once in a while."""
+        looked = time.monotonic()
+        if looked - self._looked < LOOK_SECONDS:
+            return True
+        same = self._inode == _inode(self.path)
+        if same:
+            self._looked = looked
+        return same
+
     def _disconnect(self) -> None:
+        self._ready = False
+        with self._here:
+            self._close_direct()
         self._forget_progress(None)
         if self._connection is not None:
             with suppress(sqlite3.Error):
@@ -340,6 +400,11 @@ class Writer:
             self._swept = time.monotonic()
             with _turn(self.path):
                 self._sweep(self._connection)
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    """https://sqlite.org/wal.html#ckpt"""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def storage(path: Path, error: Exception | None) -> StorageError:
@@ -367,6 +432,14 @@ def _turn(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _connect_directly(path: Path) -> sqlite3.Connection:
+    """A connection to the file that is there, which waits for nobody and for no disk."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    return connection
 
 
 def _connect(path: Path) -> sqlite3.Connection:

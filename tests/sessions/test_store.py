@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -456,14 +456,17 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureF
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """A file that can have so many pages and no more, as on a disk of that size: change ``pages`` to make room."""
     room = {"pages": 40}
-    connect = module._connect
 
-    def limited(path: Path) -> sqlite3.Connection:
-        connection = connect(path)
-        connection.execute(f"PRAGMA max_page_count = {room['pages']}")
-        return connection
+    def limited(connect: Callable[[Path], sqlite3.Connection]) -> Callable[[Path], sqlite3.Connection]:
+        def connected(path: Path) -> sqlite3.Connection:
+            connection = connect(path)
+            connection.execute(f"PRAGMA max_page_count = {room['pages']}")
+            return connection
 
-    monkeypatch.setattr(module, "_connect", limited)
+        return connected
+
+    for name in ("_connect", "_connect_directly"):
+        monkeypatch.setattr(module, name, limited(getattr(module, name)))
     return room
 
 
