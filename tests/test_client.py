@@ -669,7 +669,7 @@ def test_an_address_with_the_version_at_its_end_is_told(server: str) -> None:
 def test_the_examples_of_the_docs_run(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parent.parent / "docs" / "client.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     for example in examples:
         exec(
             compile(example.replace("http://127.0.0.1:8000", server), "docs/client.md", "exec"),
