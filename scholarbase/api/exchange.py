@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, cast, Final
 
 import orjson
 from fastapi import Request
@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from scholarbase.api.answers import answered
-from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
+from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.library import Library
 from scholarbase.models import MIN_TITLE_SCORE, Direction
 from scholarbase.schemas import (
@@ -34,6 +34,7 @@ from scholarbase.schemas import (
 )
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
+from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import too_slow
 from scholarbase.tools.answering import Answer, make_answer
@@ -143,13 +144,19 @@ def checked_key(key: Any) -> str | None:
 
 
 def told_by(headers: Headers) -> dict[str, str | None]:
-    """What a request's headers say of its session."""
-    return {
-        "session": headers.get(SESSION),
-        "parent": headers.get(PARENT),
-        "round": headers.get(ROUND),
-        "key": headers.get(IDEMPOTENCY_KEY),
-    }
+    """What a request's headers say of its session.
+
+    Raises:
+        InvalidRequest: one of them stands there twice.
+    """
+    told: dict[str, str | None] = {}
+    names = (("session", SESSION), ("parent", PARENT), ("round", ROUND), ("key", IDEMPOTENCY_KEY))
+    for name, header in names:
+        values = headers.getlist(header)
+        if len(values) > 1:
+            raise InvalidRequest(f"The header {header} is given {len(values)} times: give it once.")
+        told[name] = values[0] if values else None
+    return told
 
 
 def names_session(scope: Scope) -> bool:
@@ -176,12 +183,21 @@ async def make(
     """
     seen = _asks_for_seen(request)
     if recording is not None:
-        recording.asks([vars(request)])
+        recording.asks([vars(request)], request)
     if recording is not None and recording.needs_standing(seen):
-        recording.standing = await waited(recording.begin(seen))
+        recording.standing = await _standing(recording, seen)
     if request.max_tokens is None and not seen and is_brief(library, tool, request):
         return make_answer(library, request, run, recording, compact=compact)
     return await run_in_threadpool(lambda: make_answer(library, request, run, recording, compact=compact))
+
+
+async def _standing(recording: Recording, seen: bool) -> Standing | None:
+    if seen or recording.session.limits:
+        return cast(Standing, await waited(recording.begin(seen)))
+    try:
+        return cast(Standing, await waited(recording.begin(seen), WRITE_SECONDS))
+    except StorageError:  # whether the parent can be one is nothing to wait for longer
+        return None
 
 
 def _asks_for_seen(request: Any) -> bool:
@@ -219,19 +235,40 @@ async def recorded(
 ) -> dict[str, str]:
     """Keep the calls that an answer answers; the headers that say so."""
     given = zip(calls, answer.given, strict=True)
-    headers = _numbered(await written(recording.finish(list(given))))
+    headers: dict[str, str] = {}
+    try:
+        headers = _numbered(await written(recording.finish(list(given))))
+    except ScholarBaseError as closed:
+        log.error("A call cannot be recorded: %s", closed)
     if answer.left:
         headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in answer.left.items())
     return headers
 
 
-async def failed(recording: Recording, arguments: Mapping[str, Any], error: Exception) -> None:
-    """Keep a call that failed."""
+async def failed(
+    recording: Recording, arguments: Mapping[str, Any], error: Exception
+) -> BudgetExhausted | None:
+    """Keep a call that failed. One that failed before its session was asked for it takes its place in the budgets now;
+    what they refuse is the answer then, and is given back."""
+    refusal = None
+    if recording.session.limits and recording.standing is None and not isinstance(error, BudgetExhausted):
+        try:
+            recording.standing = await waited(recording.begin(False))
+        except BudgetExhausted as refused:
+            error = refusal = refused
+        except ScholarBaseError:
+            pass  # it is counted when it can be written
     if isinstance(error, RequestValidationError):
         error = InvalidRequest(sentence(error.errors()[0]))
     elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
         error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
-    await written([recording.fail(arguments, error)])
+    try:
+        kept = recording.fail(arguments, error)
+    except ScholarBaseError as closed:
+        log.error("A call cannot be recorded: %s", closed)
+    else:
+        await written([kept])
+    return refusal
 
 
 async def written(calls: Sequence[Future[int]]) -> list[int]:
@@ -326,6 +363,8 @@ class Exchange:
 async def within_session(request: Request, route: str, answer: Callable[[Request], Any]) -> Response:
     """Answer a request that names a session, and keep it also where it fails."""
     scope = request.scope
+    if scope.get("scholarbase.head"):
+        raise InvalidRequest("HEAD gives no papers that could be recorded: leave the session out, or ask by GET.")
     tool = request.path_params["name"] if route == "call_tool" else _TOOLS.get(route)
     if tool is None:
         response: Response = await answer(request)
@@ -337,7 +376,9 @@ async def within_session(request: Request, route: str, answer: Callable[[Request
     try:
         response = await answer(request)
     except Exception as error:
-        await failed(recording, await _raw_arguments(request), error)
+        refusal = await failed(recording, await _raw_arguments(request), error)
+        if refusal is not None:
+            raise refusal from error
         raise
     return response
 
@@ -384,7 +425,7 @@ async def respond(
     recording = exchange.recording if exchange is not None else None
     if recording is not None:
         kept = calls()
-        recording.asks(kept)
+        recording.asks(kept, parameters)
     answer = await make(library, tool, parameters, run, recording, compact=compact)
     headers = await recorded(recording, kept, answer) if recording is not None else None
     media_type = "text/plain; charset=utf-8" if answer.is_text else "application/json"

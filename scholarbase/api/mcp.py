@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 import anyio
-import orjson
 from anyio import to_thread
 from mcp import MCPError
 from mcp.server.lowlevel import Server
@@ -37,6 +36,7 @@ from scholarbase.api.problems import problem
 from scholarbase.api.exchange import failed, make, recorded, recording_of, told_by
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.prose import as_text
+from scholarbase.sessions.progress import dumps
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import TOOLS, tool_named
 
@@ -96,9 +96,14 @@ def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
 
 
 def _check_size(arguments: Mapping[str, Any], max_bytes: int) -> None:
-    size = len(orjson.dumps(arguments))
+    size = len(dumps(dict(arguments)))
     if size > max_bytes:
         raise BodyTooLarge(f"The arguments have {size:,} bytes, and {max_bytes:,} is the most: send less at once.")
+
+
+def _check_format(arguments: Mapping[str, Any]) -> None:
+    if arguments.get("format") is not None:
+        raise InvalidRequest("format is not taken over MCP, where an answer comes as JSON and as text: leave it out.")
 
 
 def _refused(error: ScholarBaseError) -> CallToolResult:
@@ -121,7 +126,8 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
         told = {**told_by(request.headers), **_told(context)}
         recording = await recording_of(state, request.scope, name, told)
         try:
-            asked: Any = tool.parse({**arguments, "format": None})
+            _check_format(arguments)
+            asked: Any = tool.parse(arguments)
             answer = await make(library, name, asked, lambda r: tool.run(library, r), recording, compact=True)
         except Exception as error:
             if recording is not None:
@@ -162,6 +168,11 @@ class McpApp:
 def _told(context: Any) -> dict[str, Any]:
     meta = context.meta or {}
     keys = (("session", SESSION_META), ("parent", PARENT_META), ("round", ROUND_META))
+    for key in meta:
+        if key.startswith("scholarbase/") and key not in (SESSION_META, PARENT_META, ROUND_META):
+            raise InvalidRequest(
+                f"Unknown _meta key {key!r}: a call may have {SESSION_META}, {PARENT_META} and {ROUND_META}."
+            )
     return {name: meta[key] for name, key in keys if meta.get(key) is not None}
 
 
@@ -176,9 +187,9 @@ def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
                 + (f"all of them as {tools.session!r}" if tools.session else "none")
                 + ": start it with --session, or leave the session out."
             )
-        given = {**arguments, "format": None}
+        _check_format(arguments)
         content = await to_thread.run_sync(
-            lambda: tools.call(name, given, parent=told.get("parent"), round=told.get("round"))
+            lambda: tools.call(name, arguments, parent=told.get("parent"), round=told.get("round"))
         )
         assert isinstance(content, dict)
         return content

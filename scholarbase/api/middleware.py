@@ -59,6 +59,7 @@ class Requests:
         inner: Scope = {**scope, "request_id": request_id}
         if scope["method"] == "HEAD":
             inner["method"] = "GET"
+            inner["scholarbase.head"] = True
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status

@@ -63,9 +63,9 @@ class Progress:
 
 def check_budgets(session: Session, left: dict[str, int], kind: CallKind, count: int) -> None:
     """Raises BudgetExhausted: something that the calls take has nothing left."""
-    wanted = {"calls": count, "tokens": 1}
+    wanted = {"calls": count, "tokens": count}
     if kind in LOOKING:
-        wanted["candidates"] = 1
+        wanted["candidates"] = count
     if kind == "expand":
         wanted["expansions"] = count
     for name, needed in wanted.items():

@@ -83,14 +83,14 @@ class Recording:
     def kind(self) -> CallKind:
         return TOOLS[self.tool]
 
-    def asks(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """Say what is asked for, before ``begin``: the same key with other arguments is another call."""
+    def asks(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
+        """Say what is asked for, before ``begin``: the same key with another request is another call."""
         if self.asked:
             return
         self.asked = True
         self.count = len(calls)
         if self.key is not None:
-            asked = repr((self.tool, calls)).encode("utf-8", "backslashreplace")
+            asked = repr((self.tool, request)).encode("utf-8", "backslashreplace")
             self.key = f"{self.key}:{hashlib.sha256(asked).hexdigest()[:32]}"
 
     def needs_standing(self, exclude_seen: bool) -> bool:

@@ -13,6 +13,7 @@ from scholarbase.evaluation.calls import CallKind
 from scholarbase.models import Filters, check_text
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)
+_DIGITS: Final = 16
 MAX_TEXT: Final = 10_000
 """Characters of a query, or of the name of one, that a session is told."""
 
@@ -23,7 +24,8 @@ MAX_WHOLE: Final = 2**53 - 1
 
 def check_session_id(value: object) -> str:
     """Raises InvalidRequest: not 1 to 128 letters, digits, dots, hyphens, underscores and tildes."""
-    if not isinstance(value, str) or not _ID.fullmatch(value):
+    # A path of dots leads elsewhere.
+    if not isinstance(value, str) or not _ID.fullmatch(value) or value in (".", ".."):
         shown = repr(value)
         raise InvalidRequest(
             f"{shown if len(shown) <= 140 else shown[:140] + '...'} is no name of a session: give 1 to 128 ASCII "
@@ -40,9 +42,12 @@ def check_number(value: object, name: str) -> int | None:
     """
     if value is None:
         return None
-    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS
+    number = int(value) if is_number and isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_WHOLE:
-        raise InvalidRequest(f"{name} is {value!r}: it must be a whole number of 1 or more.")
+        shown = repr(value)
+        shown = shown if len(shown) <= 40 else shown[:40] + "..."
+        raise InvalidRequest(f"{name} is {shown}: it must be a whole number of 1 or more.")
     return number
 
 

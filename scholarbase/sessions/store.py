@@ -8,6 +8,7 @@ they write in turn, and a call gets its number in its process's turn.
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import time
 from collections import OrderedDict
@@ -54,6 +55,9 @@ class SessionStore(Writer):
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._progress: OrderedDict[str, Progress] = OrderedDict()
         self._touched: OrderedDict[str, float] = OrderedDict()
+        self._deletions: Final = self.path.with_suffix(".deletions")
+        """When it changes, sessions were deleted."""
+        self._deleted = _changed(self._deletions)
 
     # -- sessions ---------------------------------------------------------------------------------------
 
@@ -73,7 +77,12 @@ class SessionStore(Writer):
         return self._ask(run, session.id)
 
     def known(self, session_id: str, owner: str) -> Session | None:
-        """The session of this name, if this process has met it. Raises as the future of ``find``."""
+        """The session of this name, if this process has met it, and nobody has deleted one since. Raises as the future
+        of ``find``."""
+        deleted = _changed(self._deletions)
+        if deleted != self._deleted:
+            self._deleted = deleted
+            self._known.clear()
         session = self._known.get(session_id)
         if session is not None:
             _check_owner(session, owner)
@@ -90,7 +99,7 @@ class SessionStore(Writer):
             session = read_session(connection, session_id)
             if session is None:
                 if not opening:
-                    raise _not_found(session_id)
+                    raise not_found(session_id)
                 session = Session(session_id, owner=owner)
                 insert(connection, session)
             _check_owner(session, owner)
@@ -118,7 +127,10 @@ class SessionStore(Writer):
             # It may have a date after which nothing exists, so it is not taken for a new one.
             if session_id not in self._known:
                 raise
-        session = session or self._known.get(session_id) or Session(session_id, owner=owner)
+        session = session or self._known.get(session_id)
+        if session is None:
+            # Not remembered: once there is a file, it may have another of this name.
+            return Session(session_id, owner=owner)
         _check_owner(session, owner)
         self._remember(session)
         return session
@@ -131,9 +143,19 @@ class SessionStore(Writer):
             done = connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount
             self._forget(session_id)
             if not done:
-                raise _not_found(session_id)
+                raise not_found(session_id)
+            self._after.append(self._tell_of_deletions)
 
         return self._ask(run, session_id)
+
+    def _tell_of_deletions(self) -> None:
+        """Have every process forget what it knows of sessions: one of these names may open anew, and be another."""
+        at = time.time_ns()
+        try:
+            os.close(os.open(self._deletions, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.utime(self._deletions, ns=(at, at))
+        except OSError as error:
+            log.error("Other processes cannot be told that sessions were deleted: %s", error)
 
     # -- calls ------------------------------------------------------------------------------------------
 
@@ -265,7 +287,7 @@ class SessionStore(Writer):
         with self._reading() as connection:
             found = connection and facts(connection, "WHERE id = ?", session_id)
         if not found:
-            raise _not_found(session_id)
+            raise not_found(session_id)
         return found[0]
 
     def sessions(
@@ -307,7 +329,11 @@ class SessionStore(Writer):
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
         """A connection that only reads; None where no session was ever opened."""
-        if not self.path.is_file():
+        try:
+            there = self.path.is_file()
+        except OSError as error:
+            raise storage(self.path, error) from error
+        if not there:
             yield None
             return
         try:
@@ -333,6 +359,9 @@ class SessionStore(Writer):
         self._known.pop(session_id, None)
         self._forget_progress(session_id)
 
+    def _file_was_replaced(self) -> None:
+        self._known.clear()
+
     def _forget_progress(self, session_id: str | None) -> None:
         if session_id is None:
             self._progress.clear()
@@ -357,6 +386,7 @@ class SessionStore(Writer):
         for session_id in old:
             self._forget(session_id)
         if old:
+            self._tell_of_deletions()
             log.info("Deleted %d sessions that were not used for %g days.", len(old), self._keep_days)
 
     def _ensure(self, connection: sqlite3.Connection, session: Session) -> Session:
@@ -392,7 +422,15 @@ def _check_owner(session: Session, owner: str) -> None:
         raise InvalidRequest(f"The session {session.id!r} belongs to another key: give yours another name.")
 
 
-def _not_found(session_id: str) -> SessionNotFound:
+def _changed(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def not_found(session_id: str) -> SessionNotFound:
+    """The error of a name that no session has, as far as who asks may know."""
     return SessionNotFound(
         f"There is no session {session_id!r}: a call with the header X-ScholarBase-Session opens one, and sessions "
         "that are not used are deleted after a time."

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.sessions.session import Session
@@ -34,6 +35,9 @@ RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
 """How long a store that is closed goes on trying to write what waits."""
 SWEEP_SECONDS: Final = 3600.0
+SLOW_SECONDS: Final = 0.02
+"""What a call takes that is written here and now at most, or the thread writes those of the next while."""
+SLOW_PAUSE_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.1
 """How long a file that someone deletes may go on being written."""
 CHECKPOINT_CALLS: Final = 1000
@@ -130,12 +134,19 @@ class Writer:
         """Whether the file is there with its tables, as the thread sees it."""
         self._here = threading.Lock()
         self._direct: sqlite3.Connection | None = None
+        self._slow_until = 0.0
+        self._after: list[Callable[[], None]] = []
+        """What the operations of a transaction want done once it is committed."""
         self._since_checkpoint = 0
 
     # -- for who inherits it ----------------------------------------------------------------------------
 
     def _forget_progress(self, session_id: str | None) -> None:
         """What is remembered of a session, of all where None, may not be what the file says."""
+        raise NotImplementedError
+
+    def _file_was_replaced(self) -> None:
+        """What is remembered is of another file."""
         raise NotImplementedError
 
     def _count_lost(self, connection: sqlite3.Connection, session: Session, lost: int) -> None:
@@ -197,7 +208,13 @@ class Writer:
         It is one statement and goes to the system's memory; synchronising that with the disk is left to the thread.
         Handing it over and hearing of it would take the two threads five times as long.
         """
-        if self._waiting or not self._ready or not self._here.acquire(blocking=False):
+        began = time.monotonic()
+        if (
+            self._waiting
+            or not self._ready
+            or began < self._slow_until
+            or not self._here.acquire(blocking=False)
+        ):
             return None
         try:
             if not self._is_same_file():
@@ -205,6 +222,9 @@ class Writer:
             if self._direct is None:
                 self._direct = _connect_directly(self.path)
             done = run(self._direct)
+            if time.monotonic() - began > SLOW_SECONDS:
+                # Memory does not take so long: the disk does, and keeps whoever answers from answering others.
+                self._slow_until = began + SLOW_PAUSE_SECONDS
             self._since_checkpoint += 1
         except (sqlite3.Error, OSError):
             self._close_direct()
@@ -321,12 +341,16 @@ class Writer:
                     self._count_lost(connection, session, lost)
                 connection.execute("COMMIT")
         except BaseException:
+            self._after.clear()
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             for operation in operations:
                 self._forget_progress(operation.session_id)
             raise
         self._lost.clear()
+        for after in self._after:
+            after()
+        self._after.clear()
         for _ in operations:
             self._backlog.popleft()
         for operation, result, problem in done:
@@ -366,6 +390,7 @@ class Writer:
         """The connection. A file that was deleted or replaced takes no call with it: it is made, or opened, again."""
         if self._connection is not None and not self._is_same_file():
             log.error("%s is not the file that it was: it is opened again.", self.path)
+            self._file_was_replaced()
             self._disconnect()
         if self._connection is None:
             self._connection = _connect(self.path)
@@ -436,7 +461,8 @@ def _turn(path: Path) -> Iterator[None]:
 
 def _connect_directly(path: Path) -> sqlite3.Connection:
     """A connection to the file that is there, which waits for nobody and for no disk."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    where = f"file:{quote(str(path))}?mode=rw"  # one that is gone is not made here
+    connection = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False, timeout=0)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")
     return connection

@@ -15,8 +15,11 @@ from scholarbase.prose import as_text, compact_authors
 from scholarbase.sessions.recording import Given, Recording, given
 from scholarbase.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
 
-BUDGET_TOKENS: Final = 60
+BUDGET_TOKENS: Final = 75
 """What the ``budget`` of an answer takes at most, kept free where an answer is cut to a size."""
+BATCH_TOKENS: Final = 30
+SEARCH_TOKENS: Final = 8
+"""What is around the answers of a batch, and what each of them has besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def make_answer(
     limited = recording is not None and bool(recording.session.limits)
     searches = getattr(request, "searches", [])
     offsets: list[int] = [one.offset for one in searches] or [getattr(request, "offset", 0)]
-    room = size and _room(size, max(len(searches), 1), limited)
+    room = size and _room(size, len(searches), limited=limited)
     cut: list[dict[str, Any]] = []
     content: dict[str, Any] = {}
     for step in _steps(request, recording):
@@ -120,21 +123,28 @@ def make_answer(
     return Answer(content, body, is_text, papers, left)
 
 
-def _room(size: int, parts: int, limited: bool) -> int:
-    """The size of an answer, or of each of those to a batch: they are one call each, with an even share, from which
-    what the budgets leave is kept free.
+def share_of(size: int, searches: int) -> int:
+    """The ``max_tokens`` of each search of a batch of this size: an even share of what is not around them."""
+    return (size - BATCH_TOKENS) // searches - SEARCH_TOKENS
+
+
+def _room(size: int, searches: int, *, limited: bool) -> int:
+    """What an answer may take, or each of those to a batch, so that the budgets find room in it too.
 
     Raises:
         InvalidRequest: that is less than an answer takes.
     """
     free = BUDGET_TOKENS if limited else 0
-    room = size // parts - free
+    room = (share_of(size, searches) if searches else size) - free
     if room < MIN_TOKENS:
+        least = MIN_TOKENS + free
+        if searches:
+            least = (least + SEARCH_TOKENS) * searches + BATCH_TOKENS
         raise InvalidRequest(
-            f"max_tokens is {size}: this call needs {(MIN_TOKENS + free) * parts} or more, "
+            f"max_tokens is {size}: this call needs {least} or more, "
             + (
-                f"{MIN_TOKENS + free} for each search."
-                if parts > 1
+                f"{MIN_TOKENS} for each search and the rest for what is around them."
+                if searches
                 else f"{free} of them to say what budgets leave."
             )
         )

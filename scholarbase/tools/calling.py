@@ -92,15 +92,20 @@ class Tools:
         self, library: Library, name: str, parent: int | None, round_: int | None
     ) -> Recording | None:
         tool_named(name)
+        parent, round_ = check_number(parent, "parent"), check_number(round_, "round")
         if self._session is None or self._store is None:
+            if parent is not None or round_ is not None:
+                raise InvalidRequest(
+                    "A parent or a round is told of a call without a session: give one to Tools."
+                )
             return None
         return Recording(
             self._store,
             self._session,
             name,
             library.snapshot_id,
-            check_number(parent, "parent"),
-            check_number(round_, "round"),
+            parent,
+            round_,
         )
 
 

@@ -72,8 +72,8 @@ def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
 def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterator[Replayed]:
     """Run a session's calls again, in their order, in a session of its own with the same ``as_of``.
 
-    Answers that the agent gave are not run, nor calls that a budget refused: they are passed on as they are. What calls
-    side by side leave of a budget depends on which of them came first, and not on the library.
+    What gave no papers is not run, and passed on as it is: the agent's own answers, and calls that failed, for a budget
+    or for what was wrong with them.
     """
     with (
         tempfile.TemporaryDirectory(prefix="scholarbase-replay-") as folder,
@@ -84,8 +84,8 @@ def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterat
         budgets = _Budgets(session.limits)
         for line in lines:
             row: dict[str, Any] = orjson.loads(line)
-            if row["kind"] == "answer" or is_refusal(row.get("error")):
-                budgets.spend(row, refused=row["kind"] != "answer")
+            if row["kind"] == "answer" or row.get("error") is not None:
+                budgets.spend(row, refused=row["kind"] != "answer" and is_refusal(row.get("error")))
                 yield Replayed(row, row, None)
                 continue
             budgets.spend(row)
@@ -105,9 +105,8 @@ def _run(
     row: dict[str, Any],
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Replayed:
-    recording = Recording(
-        store, session, row["tool"], library.snapshot_id, row.get("parent"), row.get("round")
-    )
+    # Parents and rounds are what an agent told, and change no answer.
+    recording = Recording(store, session, row["tool"], library.snapshot_id)
     try:
         answer = answered(library, row["tool"], row.get("arguments", {}), recording, form=form)
     except ScholarBaseError as error:

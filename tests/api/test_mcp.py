@@ -143,6 +143,8 @@ def test_what_is_wrong_with_a_call_is_a_tools_error_that_says_what_to_change(
         ("expand_papers", {"seeds": []}, "seeds is"),
         ("expand_papers", {"seeds": [STRINGS], "hops": 3}, "hops is 3"),
         ("get_papers", {"ids": ["nonsense"]}, "'nonsense'"),
+        ("search_papers", {"q": "strings", "limit": 10**15}, "limit is 1000000000000000"),
+        ("search_papers", {"q": "strings", "format": "text"}, "format is not taken over MCP"),
         ("search_papers", {"q": "s", "within": ["arXiv:1706.03762"] * 500_000}, "and 8,388,608 is the most"),
     ]
 
@@ -201,6 +203,22 @@ def test_calls_of_a_session_are_kept_with_what_it_allows(server: str) -> None:
     assert kept[3]["parent"] == 1
     assert [bool(row.get("error")) for row in kept] == [False, False, True, False, True]
     assert {row["arguments"]["as_of"] for row in kept} == {"1993-06", "1994-01"}
+
+
+def test_what_is_told_of_a_session_in_other_words_is_refused(
+    way: tuple[str | StdioServerParameters, str],
+) -> None:
+    async def asked(client: Client) -> list[Any]:
+        return [
+            await call(client, "search_papers", {"q": "strings"}, sesion="s"),
+            await call(client, "search_papers", {"q": "strings"}, parent="9" * 5000),
+        ]
+
+    misspelt, huge = ask(way[0], asked, way[1])
+    assert misspelt.is_error
+    assert "Unknown _meta key 'scholarbase/sesion'" in misspelt.content[0].text
+    assert huge.is_error
+    assert "parent" in huge.content[0].text
 
 
 def test_a_name_that_is_no_sessions_is_a_tools_error(server: str) -> None:

@@ -166,15 +166,16 @@ def test_a_batch_that_fails_takes_one_call(url: str) -> None:
 
 def test_a_batch_too_large_for_its_size_says_how_much_it_takes(url: str) -> None:
     searches = [{"q": q, "limit": 3} for q in ("black holes", "instantons", "strings")]
-    for agent, least, free in ((Agent(url), 300, 0), (Agent(url, limits={"calls": 9}), 480, 60)):
+    for agent, least, free in ((Agent(url), 354, 0), (Agent(url, limits={"calls": 9}), 579, 75)):
         body = {"searches": searches, "max_tokens": least - 1}
         answer = agent.send("POST", "/v1/search/batch", json=body)
         assert answer.status_code == 400
         assert f"max_tokens is {least - 1}: this call needs {least} or more" in answer.json()["detail"]
-        body["max_tokens"] = 600
+        body["max_tokens"] = 750
         fits = agent.send("POST", "/v1/search/batch", json=body)
         assert fits.status_code == 200, fits.text
-        assert all(one["tokens"] <= 200 - free for one in fits.json()["results"])
+        assert all(one["tokens"] <= 232 - free for one in fits.json()["results"])
+        assert estimate_tokens(fits.content) <= 750
 
 
 def test_a_parameter_of_a_session_needs_one(url: str) -> None:
@@ -286,10 +287,74 @@ def test_an_answer_of_a_size_keeps_it_with_its_budget(url: str) -> None:
         answer = agent.send("POST", "/v1/search", json={"q": QUESTION, "limit": 50, "max_tokens": size})
         assert answer.status_code == 200, answer.text
         assert estimate_tokens(answer.content) <= size
-    too_small = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 159})
-    assert "max_tokens is 159: this call needs 160 or more" in too_small.json()["detail"]
-    hardly = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 160})
-    assert hardly.json()["detail"].startswith("Of max_tokens 160 the answer has 100: ")
+    too_small = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 174})
+    assert "max_tokens is 174: this call needs 175 or more" in too_small.json()["detail"]
+    hardly = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 175})
+    assert hardly.json()["detail"].startswith("Of max_tokens 175 the answer has 100: ")
+
+
+def test_what_fails_before_it_is_a_call_is_stopped_by_the_budget_too(url: str) -> None:
+    agent = Agent(url, limits={"calls": 2})
+    said = [agent.send("GET", "/v1/search", params={"q": "x", "limit": "abc"}).status_code for _ in range(4)]
+    assert said == [400, 400, 403, 403]
+    assert [bool(line["error"]) for line in agent.lines()] == [True] * 4
+
+
+def test_one_key_with_other_fields_is_another_call(url: str) -> None:
+    agent = Agent(url)
+    for fields in ("id", "title", "id"):
+        answer = agent.send(
+            "GET",
+            "/v1/search",
+            params={"q": QUESTION, "limit": 2, "fields": fields},
+            headers={"Idempotency-Key": "one"},
+        )
+        assert answer.status_code == 200
+    assert len(agent.lines()) == 2, "the first and the third are the same"
+
+
+def test_a_batch_with_what_is_around_it_keeps_to_its_size(url: str) -> None:
+    agent = Agent(url)
+    for count in (1, 2, 5):
+        searches = [{"q": q, "limit": 3} for q in ("black holes", "instantons", "strings", "QCD", "gauge")][
+            :count
+        ]
+        for size in range(170 * count + 30, 400 * count, 37):
+            for form in ("json", "text"):
+                body = {"searches": searches, "max_tokens": size, "format": form}
+                answer = agent.http.post("/v1/search/batch", json=body)
+                if answer.status_code == 200:
+                    assert estimate_tokens(answer.content) <= size, (count, size, form)
+
+
+def test_headers_that_cannot_be_are_refused(url: str) -> None:
+    for headers, said in (
+        ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Session", "b")], "is given 2 times"),
+        ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Parent", "9" * 5000)], "parent is '999"),
+        ([("X-ScholarBase-Session", "..")], "is no name of a session"),
+        ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Parent", "99")], "name an earlier call"),
+    ):
+        answer = httpx.get(f"{url}/v1/search", params={"q": QUESTION}, headers=headers)
+        assert answer.status_code == 400, answer.text
+        assert said in answer.json()["detail"]
+    assert (
+        httpx.head(f"{url}/v1/search", params={"q": "x"}, headers={"X-ScholarBase-Session": "a"}).status_code
+        == 400
+    )
+
+
+def test_a_session_opened_anew_is_another_for_every_process(sample_library: Path, tmp_path: Path) -> None:
+    with serving(sample_library, "--workers", "2", SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
+        agents = [httpx.Client(base_url=url, headers={"X-ScholarBase-Session": "s"}) for _ in range(12)]
+        for agent in agents:
+            assert agent.get("/v1/search", params={"q": QUESTION, "fields": "id"}).json()["results"]
+        assert httpx.delete(f"{url}/v1/sessions/s").status_code == 204
+        opened = httpx.post(f"{url}/v1/sessions", json={"session": "s", "as_of": "1991-12"})
+        assert opened.status_code == 201
+        for agent in agents:
+            found = agent.get("/v1/search", params={"q": QUESTION, "fields": "publication_date"}).json()
+            assert all(hit["paper"]["publication_date"] < "1992" for hit in found.get("results", ()))
+            agent.close()
 
 
 # -- a session's date, and what it has seen ---------------------------------------------------------------

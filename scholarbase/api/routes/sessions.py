@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from scholarbase.api.answers import answer
 from scholarbase.api.exchange import IDEMPOTENCY_KEY, checked_key, owner_of, store_of, waited
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.errors import SessionNotFound
+from scholarbase.errors import NothingLeft
 from scholarbase.identifiers import parse
 from scholarbase.library import Library
 from scholarbase.models import check_ids, check_page
@@ -30,7 +30,7 @@ from scholarbase.schemas import (
 from scholarbase.sessions.report import calls_of, report
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.rows import SessionFacts
-from scholarbase.sessions.store import SessionStore
+from scholarbase.sessions.store import SessionStore, not_found
 
 router = resource("/v1/sessions", "sessions")
 
@@ -159,24 +159,27 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
     store = store_of(request.app.state)
     facts = store.session(name)
     if not _sees_all(request) and facts.session.owner != owner_of(request.scope):
-        raise SessionNotFound(f"There is no session {name!r} of your key: see GET /v1/sessions for those there are.")
+        raise not_found(name)
     return store, facts
 
 
 def _reported(request: Request, library: Library, name: str, answers: list[str] | None) -> Response:
     store, facts = _visible(request, name)
     calls = calls_of(store.lines(name))
-    held = None if answers is None else library_ids(library, answers)
+    held = None if answers is None else library_ids(library, answers, facts.session.as_of)
     return answer(report(facts.session, calls, held).to_dict())
 
 
-def library_ids(library: Library, answers: list[str]) -> dict[str, str | None]:
-    """Each answer by its canonical form, and the library's id of it, None where it holds none.
+def library_ids(library: Library, answers: list[str], as_of: str | None) -> dict[str, str | None]:
+    """Each answer by its canonical form, and the library's id of it, None where it holds none, or none as of then.
 
     Raises:
         InvalidRequest: one of them has no form of an id.
     """
     forms = [str(parse(given)) for given in check_ids(answers, "answers") or ()]
-    found = library.papers(forms, fields=("id",)) if forms else []
+    try:
+        found = library.papers(forms, fields=("id",), as_of=as_of) if forms else []
+    except NothingLeft:
+        found = [None] * len(forms)
     ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in found]
     return dict(zip(forms, ids, strict=True))
