@@ -186,9 +186,21 @@ async def make(
         recording.asks([vars(request)], request)
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await _standing(recording, seen)
-    if request.max_tokens is None and not seen and is_brief(library, tool, request):
-        return make_answer(library, request, run, recording, compact=compact)
-    return await run_in_threadpool(lambda: make_answer(library, request, run, recording, compact=compact))
+    if isinstance(request, SearchParameters) and not seen:
+        # Checked once, for whether it is brief and for the answer, unless its session changes it.
+        asked = request.to_request()
+        brief = library.is_brief(asked)
+        answer_it: Callable[[Any], dict[str, Any]] = (
+            lambda one: library.run(asked).to_dict() if one is request else run(one)
+        )
+    else:
+        brief = not seen and is_brief(library, tool, request)
+        answer_it = run
+    if request.max_tokens is None and brief:
+        return make_answer(library, request, answer_it, recording, compact=compact)
+    return await run_in_threadpool(
+        lambda: make_answer(library, request, answer_it, recording, compact=compact)
+    )
 
 
 async def _standing(recording: Recording, seen: bool) -> Standing | None:

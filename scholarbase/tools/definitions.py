@@ -55,6 +55,13 @@ class Tool:
     run: Callable[[Library, Any], dict[str, Any]]
     shown: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
+    """Each argument: its field's name, its own, and its default here."""
+
+    def __post_init__(self) -> None:
+        fields = [(name, f.alias or name, f.default) for name, f in self.request.model_fields.items()]
+        arguments = tuple((name, key, self.defaults.get(key, default)) for name, key, default in fields)
+        object.__setattr__(self, "arguments", arguments)
 
     def parse(self, arguments: Mapping[str, Any]) -> BaseModel:
         """The request that a model's arguments make. One that is null is one that was not given.
@@ -64,7 +71,7 @@ class Tool:
         """
         if not isinstance(arguments, Mapping):
             raise InvalidRequest(f"The arguments of {self.name} are no JSON object: give one.")
-        known = [f.alias or name for name, f in self.request.model_fields.items()]
+        known = [key for _, key, _ in self.arguments]
         asked = {name: value for name, value in arguments.items() if value is not None}
         for name in asked:
             if name not in known:
@@ -78,17 +85,16 @@ class Tool:
     def given(self, request: BaseModel, **also: Any) -> dict[str, Any]:
         """The arguments of this tool that ask for the same as a native request, whose defaults may be others; ``also``
         are those that it has in other forms. ``parse`` of them makes a request that gives the same papers."""
-        values = {(f.alias or name): getattr(request, name) for name, f in type(request).model_fields.items()}
+        values = vars(request)
         arguments: dict[str, Any] = {}
-        for name, f in self.request.model_fields.items():
-            key = f.alias or name
-            value = also[key] if key in also else values.get(key)
+        for name, key, default in self.arguments:
+            value = also[key] if key in also else values.get(name)
             if key == "fields":
                 # They change no paper unless the answer is cut to a size.
                 if values.get("max_tokens") is None:
                     continue
                 value = list(PAPER_FIELDS) if value is None else value
-            if value is not None and value != self.defaults.get(key, f.default):
+            if value is not None and value != default:
                 arguments[key] = value
         return arguments
 
@@ -102,7 +108,6 @@ class Tool:
                 if what
                 else _plain_type(properties[name])
                 for name, what in self.shown.items()
-                if name in properties
             },
             "required": [name for name, f in self.request.model_fields.items() if f.is_required()],
         }
