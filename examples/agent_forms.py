@@ -23,7 +23,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client as McpClient
 
 from scholarbase.library import Library
-from scholarbase.sessions.report import calls_of, report
+from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.session import CallRecord, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
@@ -139,10 +139,8 @@ class InPython:
         return [json.loads(line) for line in self._store.lines(self._session.id)]
 
     def report(self, answers: Sequence[str]) -> dict[str, Any]:
-        held = self._library.papers(answers, fields=("id",))
-        ids = {given: paper.id if paper else None for given, paper in zip(answers, held, strict=True)}
         calls = calls_of(self._store.lines(self._session.id))
-        return report(self._session, calls, ids).to_dict()
+        return report(self._session, calls, held_answers(self._library, answers)).to_dict()
 
 
 FORMS = ("http", "mcp", "python")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, cast, Final
+from typing import Any, Final, cast
 
 import orjson
 from fastapi import Request
@@ -52,7 +51,8 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
 MAX_KEY: Final = 256
 
-_EXCHANGE: Final = "scholarbase.exchange"
+_RECORDING: Final = "scholarbase.recording"
+"""Where a request's scope has its record, from before its parameters are read."""
 _OF_SESSIONS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
 BRIEF_IDS: Final = 20
 BRIEF_MATCHES: Final = 10
@@ -110,7 +110,7 @@ async def waited(future: Future[Any], seconds: float = BUDGET_SECONDS) -> Any:
 
 
 async def recording_of(
-    state: Any, scope: Scope, tool: str, told: Mapping[str, Any], *, count: int = 1
+    state: Any, scope: Scope, tool: str, told: Mapping[str, Any]
 ) -> Recording | None:
     """The record that a call is to have, None where it names no session. ``told`` has ``session``, ``parent`` and
     ``round``, as headers or MCP's metadata say them.
@@ -131,8 +131,7 @@ async def recording_of(
         state.library.snapshot_id,
         check_number(told.get("parent"), "parent"),
         check_number(told.get("round"), "round"),
-        count,
-        checked_key(told.get("key")),
+        key=checked_key(told.get("key")),
     )
 
 
@@ -365,13 +364,6 @@ def describe(document: dict[str, Any]) -> None:
                 operation.setdefault("parameters", []).extend(headers)
 
 
-@dataclass(slots=True)
-class Exchange:
-    """A request of a session, from before its parameters are read."""
-
-    recording: Recording
-
-
 async def within_session(request: Request, route: str, answer: Callable[[Request], Any]) -> Response:
     """Answer a request that names a session, and keep it also where it fails."""
     scope = request.scope
@@ -384,7 +376,7 @@ async def within_session(request: Request, route: str, answer: Callable[[Request
     tool_named(tool)
     recording = await recording_of(request.app.state, scope, tool, told_by(request.headers))
     assert recording is not None
-    scope[_EXCHANGE] = Exchange(recording)
+    scope[_RECORDING] = recording
     try:
         response = await answer(request)
     except Exception as error:
@@ -430,11 +422,10 @@ async def respond(
         run: gives the JSON of the answer.
         calls: gives the tool's arguments by which the call, or each of a batch, is kept.
     """
-    exchange: Exchange | None = request.scope.get(_EXCHANGE)
-    if exchange is None and not compact and parameters.max_tokens is None and parameters.format == "json":
+    if not compact and is_plain(request, parameters):
         brief = is_brief(library, tool, parameters)
         return await answered(lambda: run(parameters), brief=brief)
-    recording = exchange.recording if exchange is not None else None
+    recording: Recording | None = request.scope.get(_RECORDING)
     if recording is not None:
         kept = calls()
         recording.asks(kept, parameters)
@@ -447,4 +438,4 @@ async def respond(
 def is_plain(request: Request, parameters: BaseModel) -> bool:
     """Whether a call has neither a session nor a size nor another format: it then takes the shortest way."""
     options: Any = parameters
-    return _EXCHANGE not in request.scope and options.max_tokens is None and options.format == "json"
+    return _RECORDING not in request.scope and options.max_tokens is None and options.format == "json"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import orjson
 
-from scholarbase.cli.options import as_of_option, library_option, need_library, open_source
+from scholarbase.cli.options import as_of_option, encoder_option, library_option, need_library, open_source
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists, StorageError
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
@@ -49,9 +49,7 @@ def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
 @click.command()
 @click.option("--url", help="A ScholarBase server to ask instead of a library. [env: SCHOLARBASE_URL]")
 @library_option
-@click.option(
-    "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
-)
+@encoder_option
 @click.option("--session", "name", help="Record the calls under this name.")
 @click.option("--query", help="The question that the session is for.")
 @as_of_option
@@ -130,9 +128,7 @@ def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> N
     with _store(settings, sessions) as store:
         _, found = store.sessions()
     if as_json:
-        rows = [
-            {**one.session.to_dict(), "calls": one.calls, "used": one.used, "lost": one.lost} for one in found
-        ]
+        rows = [one.to_dict() for one in found]
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
         return
     for one in found:
@@ -165,17 +161,14 @@ def report(
     settings: Settings, name: str, answers: Sequence[str], library: Path | None, sessions: Path | None
 ) -> None:
     """Print what the session NAME cost, and with --answer what it found."""
-    from scholarbase.identifiers import parse
     from scholarbase.library import Library
-    from scholarbase.sessions.report import calls_of
+    from scholarbase.sessions.report import calls_of, held_answers
     from scholarbase.sessions.report import report as made
 
     held: dict[str, str | None] | None = None
     if answers:
-        forms = [str(parse(answer)) for answer in answers]
         with Library.open(need_library(library, settings), encoder="none", settings=settings) as opened:
-            papers = opened.papers(forms, fields=("id",))
-        held = {form: paper.id if paper else None for form, paper in zip(forms, papers, strict=True)}
+            held = held_answers(opened, answers)
     with _store(settings, sessions) as store:
         facts = store.session(name)
         content = made(facts.session, calls_of(store.lines(name)), held).to_dict()
@@ -185,9 +178,7 @@ def report(
 @session.command()
 @click.argument("name")
 @library_option
-@click.option(
-    "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
-)
+@encoder_option
 @sessions_option
 @click.pass_obj
 def replay(
@@ -235,9 +226,7 @@ def replay(
     "-o", "--output", type=click.Path(path_type=Path), help="The file; standard output when left out."
 )
 @library_option
-@click.option(
-    "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
-)
+@encoder_option
 @sessions_option
 @click.pass_obj
 def export(

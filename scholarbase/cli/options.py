@@ -32,6 +32,12 @@ def as_of_option(command: F) -> F:
     )(command)
 
 
+def encoder_option(command: F) -> F:
+    return click.option(
+        "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
+    )(command)
+
+
 def where_options(command: F) -> F:
     """Where a question goes: a library here, or a server."""
     for option in (
@@ -39,9 +45,7 @@ def where_options(command: F) -> F:
             "--url", help="A ScholarBase server to ask instead of a library. [env: SCHOLARBASE_URL]"
         ),
         library_option,
-        click.option(
-            "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"
-        ),
+        encoder_option,
         click.option("--json", "as_json", is_flag=True, help="Print the answer's JSON."),
     ):
         command = option(command)

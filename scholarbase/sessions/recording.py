@@ -170,7 +170,7 @@ class Recording:
             arguments=self._kept(arguments),
             ids=(),
             time=self.time,
-            seconds=_rounded(clock.perf_counter() - self.began),
+            seconds=round(clock.perf_counter() - self.began, 6),
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
@@ -196,7 +196,7 @@ class Recording:
             ids=answer.ids,
             scores=answer.scores,
             time=self.time,
-            seconds=_rounded(seconds),
+            seconds=round(seconds, 6),
             tokens=answer.tokens,
             parent=self.parent,
             round=self.round,
@@ -207,10 +207,6 @@ class Recording:
 
     def _key(self, place: int) -> str | None:
         return self.key and f"{self.key}:{place}"
-
-
-def _rounded(seconds: float) -> float:
-    return round(seconds, 6)
 
 
 def _last_day(as_of: Any) -> int:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from scholarbase.errors import NothingLeft
 from scholarbase.evaluation.efficiency import QueryEfficiency, figures, recall_after_each
 from scholarbase.evaluation.runs import Call
+from scholarbase.identifiers import parse
+from scholarbase.models import check_ids
 from scholarbase.sessions.session import Session
+
+if TYPE_CHECKING:
+    from scholarbase.library import Library
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,21 @@ def _call(row: Mapping[str, Any]) -> Call:
         tokens=row.get("tokens"),
         error=row.get("error"),
     )
+
+
+def held_answers(library: Library, answers: Sequence[str], as_of: str | None = None) -> dict[str, str | None]:
+    """Each answer by its canonical form, and the library's id of it, None where it holds none, or none as of then.
+
+    Raises:
+        InvalidRequest: one of them has no form of an id.
+    """
+    forms = [str(parse(given)) for given in check_ids(answers, "answers") or ()]
+    try:
+        found = library.papers(forms, fields=("id",), as_of=as_of) if forms else []
+    except NothingLeft:
+        found = [None] * len(forms)
+    ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in found]
+    return dict(zip(forms, ids, strict=True))
 
 
 def report(

@@ -21,6 +21,9 @@ class SessionFacts:
     used: str
     lost: int
 
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.session.to_dict(), "calls": self.calls, "used": self.used, "lost": self.lost}
+
 
 def ask_for(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:
     """Count calls, and the expansions among them, in a session's budgets."""

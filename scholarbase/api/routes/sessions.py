@@ -13,7 +13,6 @@ from starlette.responses import Response, StreamingResponse
 from scholarbase.api.answers import answer
 from scholarbase.api.exchange import IDEMPOTENCY_KEY, checked_key, owner_of, store_of, waited
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.errors import NothingLeft
 from scholarbase.identifiers import parse
 from scholarbase.library import Library
 from scholarbase.models import check_ids, check_page
@@ -27,7 +26,7 @@ from scholarbase.schemas import (
     SessionsAnswer,
     SessionsParameters,
 )
-from scholarbase.sessions.report import calls_of, report
+from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.rows import SessionFacts
 from scholarbase.sessions.store import SessionStore, not_found
@@ -74,7 +73,7 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
         {
             "total": total,
             "next_offset": end if facts and end < total else None,
-            "results": [described(one) for one in facts],
+            "results": [one.to_dict() for one in facts],
         }
     )
 
@@ -144,11 +143,6 @@ async def delete_session(request: Request, name: SessionName) -> Response:
     return Response(status_code=204)
 
 
-def described(facts: SessionFacts) -> dict[str, Any]:
-    """A session as a list shows it."""
-    return {**facts.session.to_dict(), "calls": facts.calls, "used": facts.used, "lost": facts.lost}
-
-
 def _sees_all(request: Request) -> bool:
     key = request.scope.get("scholarbase.key")
     return key is None or key.role == "admin"
@@ -166,20 +160,5 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
 def _reported(request: Request, library: Library, name: str, answers: list[str] | None) -> Response:
     store, facts = _visible(request, name)
     calls = calls_of(store.lines(name))
-    held = None if answers is None else library_ids(library, answers, facts.session.as_of)
+    held = None if answers is None else held_answers(library, answers, facts.session.as_of)
     return answer(report(facts.session, calls, held).to_dict())
-
-
-def library_ids(library: Library, answers: list[str], as_of: str | None) -> dict[str, str | None]:
-    """Each answer by its canonical form, and the library's id of it, None where it holds none, or none as of then.
-
-    Raises:
-        InvalidRequest: one of them has no form of an id.
-    """
-    forms = [str(parse(given)) for given in check_ids(answers, "answers") or ()]
-    try:
-        found = library.papers(forms, fields=("id",), as_of=as_of) if forms else []
-    except NothingLeft:
-        found = [None] * len(forms)
-    ids = [None if paper is None else paper.to_dict(("id",))["id"] for paper in found]
-    return dict(zip(forms, ids, strict=True))
