@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from scholarbase import __version__
 from scholarbase.api import guard, problems
-from scholarbase.api.middleware import Requests
 from scholarbase.api.exchange import describe as describe_sessions
 from scholarbase.api.mcp import McpApp, over_http
+from scholarbase.api.middleware import Requests
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
@@ -59,13 +59,17 @@ def create_app(
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         redirect_slashes=False,
-        openapi_tags=[{"name": name} for name in ("search", "titles", "papers", "tools", "sessions", "about")],
+        openapi_tags=[
+            {"name": name} for name in ("search", "titles", "papers", "tools", "sessions", "about")
+        ],
     )
     registry = CollectorRegistry()
     app.state.library = library.for_sending()
     app.state.sessions = sessions
     tools = over_http(app.state, max_bytes=settings.max_body_bytes)
-    app.router.routes.append(Route("/mcp", McpApp(tools, settings.cors_origins or ()), include_in_schema=False))
+    app.router.routes.append(
+        Route("/mcp", McpApp(tools, settings.cors_origins or ()), include_in_schema=False)
+    )
     app.state.scraped = _scraped(registry)
     # Routes are tried one after the other, so those come first whose answers take least, and the documentation last.
     # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.

@@ -31,9 +31,9 @@ from scholarbase.schemas import (
     TitleParameters,
     sentence,
 )
+from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
-from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import too_slow
 from scholarbase.tools.answering import Answer, make_answer
@@ -70,7 +70,8 @@ def store_of(state: Any) -> SessionStore:
     store: SessionStore | None = state.sessions
     if store is None:
         raise InvalidRequest(
-            "This server keeps no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS naming a folder."
+            "This server keeps no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS naming a "
+            "folder."
         )
     return store
 
@@ -109,9 +110,7 @@ async def waited(future: Future[Any], seconds: float = BUDGET_SECONDS) -> Any:
         raise too_slow(seconds) from None
 
 
-async def recording_of(
-    state: Any, scope: Scope, tool: str, told: Mapping[str, Any]
-) -> Recording | None:
+async def recording_of(state: Any, scope: Scope, tool: str, told: Mapping[str, Any]) -> Recording | None:
     """The record that a call is to have, None where it names no session. ``told`` has ``session``, ``parent`` and
     ``round``, as headers or MCP's metadata say them.
 
@@ -185,16 +184,18 @@ async def make(
         recording.asks([vars(request)], request)
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await _standing(recording, seen)
+    answer_it = run
     if isinstance(request, SearchParameters) and not seen:
         # Checked once, for whether it is brief and for the answer, unless its session changes it.
         asked = request.to_request()
         brief = library.is_brief(asked)
-        answer_it: Callable[[Any], dict[str, Any]] = (
-            lambda one: library.run(asked).to_dict() if one is request else run(one)
-        )
+
+        def once(one: Any) -> dict[str, Any]:
+            return library.run(asked).to_dict() if one is request else run(one)
+
+        answer_it = once
     else:
         brief = not seen and is_brief(library, tool, request)
-        answer_it = run
     if request.max_tokens is None and brief:
         return make_answer(library, request, answer_it, recording, compact=compact)
     return await run_in_threadpool(
@@ -339,7 +340,12 @@ _TOOLS: Final = {
 
 
 _DESCRIBED: Final = (
-    (SESSION, "Records the call in the session of this name, which opens where there is none.", "string", "agent-7"),
+    (
+        SESSION,
+        "Records the call in the session of this name, which opens where there is none.",
+        "string",
+        "agent-7",
+    ),
     (PARENT, "The number of the session's call that this one follows from.", "integer", 1),
     (ROUND, "The agent's turn, which calls made side by side share.", "integer", 1),
 )
@@ -368,7 +374,9 @@ async def within_session(request: Request, route: str, answer: Callable[[Request
     """Answer a request that names a session, and keep it also where it fails."""
     scope = request.scope
     if scope.get("scholarbase.head"):
-        raise InvalidRequest("HEAD gives no papers that could be recorded: leave the session out, or ask by GET.")
+        raise InvalidRequest(
+            "HEAD gives no papers that could be recorded: leave the session out, or ask by GET."
+        )
     tool = request.path_params["name"] if route == "call_tool" else _TOOLS.get(route)
     if tool is None:
         response: Response = await answer(request)

@@ -41,7 +41,16 @@ TOOLS_PATH: Final = "/mcp"
 TOOLS_FACTOR: Final = 4
 """How much larger a body may be at ``TOOLS_PATH``: there a call is a message of another protocol, which has its own
 answer to what is too large for a tool."""
-EXPOSED: Final = (REQUEST_ID, SNAPSHOT, CALL, BUDGET, "RateLimit-Policy", "RateLimit", "Retry-After", "WWW-Authenticate")
+EXPOSED: Final = (
+    REQUEST_ID,
+    SNAPSHOT,
+    CALL,
+    BUDGET,
+    "RateLimit-Policy",
+    "RateLimit",
+    "Retry-After",
+    "WWW-Authenticate",
+)
 """Headers of answers that a page of another origin may read."""
 
 

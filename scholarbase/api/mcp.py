@@ -32,8 +32,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from scholarbase import __version__
-from scholarbase.api.problems import problem
 from scholarbase.api.exchange import failed, make, recorded, recording_of, told_by
+from scholarbase.api.problems import problem
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.prose import as_text
 from scholarbase.sessions.progress import dumps
@@ -73,7 +73,9 @@ def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
             return _refused(error)
         except Exception:
             log.exception("%s failed", params.name)
-            return _refused(ScholarBaseError("The server met an error that it does not know: its log has the details."))
+            return _refused(
+                ScholarBaseError("The server met an error that it does not know: its log has the details.")
+            )
         text = TextContent(type="text", text=as_text(content, offset=arguments.get("offset") or 0))
         return CallToolResult(content=[text], structured_content=content)
 
@@ -98,12 +100,16 @@ def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
 def _check_size(arguments: Mapping[str, Any], max_bytes: int) -> None:
     size = len(dumps(dict(arguments)))
     if size > max_bytes:
-        raise BodyTooLarge(f"The arguments have {size:,} bytes, and {max_bytes:,} is the most: send less at once.")
+        raise BodyTooLarge(
+            f"The arguments have {size:,} bytes, and {max_bytes:,} is the most: send less at once."
+        )
 
 
 def _check_format(arguments: Mapping[str, Any]) -> None:
     if arguments.get("format") is not None:
-        raise InvalidRequest("format is not taken over MCP, where an answer comes as JSON and as text: leave it out.")
+        raise InvalidRequest(
+            "format is not taken over MCP, where an answer comes as JSON and as text: leave it out."
+        )
 
 
 def _refused(error: ScholarBaseError) -> CallToolResult:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import string
-from typing import Any
 from urllib.parse import quote
 
 import orjson

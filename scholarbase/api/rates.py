@@ -61,7 +61,8 @@ def make_file(path: Path) -> None:
 
 
 class Rates:
-    """The limits of all keys; for one thread. ``shared`` is a file of :func:`make_file`, None for this process alone."""
+    """The limits of all keys; for one thread. ``shared`` is a file of :func:`make_file`, None for this process
+    alone."""
 
     def __init__(self, shared: Path | None = None) -> None:
         self._file = None if shared is None else shared.open("r+b")

@@ -152,9 +152,7 @@ def matching_ids(
     return {row[0] for row in _read(connection, sql, expression, [*params, limit])}
 
 
-def holding(
-    connection: sqlite3.Connection, expressions: Sequence[str], ids: Sequence[int]
-) -> list[set[int]]:
+def holding(connection: sqlite3.Connection, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
     """Which of the papers match, for each expression. Raises as :func:`search`."""
     found: list[set[int]] = []
     # The ids outside: FTS5 leaps to each in its posting lists.

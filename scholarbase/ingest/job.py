@@ -320,7 +320,8 @@ class _Job:
 
     def _index(self) -> tuple[VectorConfig, Bm25Parameters]:
         """The full text in a thread of its own, and meanwhile the vectors here."""
-        self._db.execute("PRAGMA cache_size = -16384")  # the pages that reading filled are the other thread's now
+        # The pages that reading filled are the other thread's now.
+        self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")
         text = TextIndexing(self._folder.catalog, self._reporter)
         text.start()
@@ -436,7 +437,9 @@ class _Job:
         for paper_id, first_day, last_day, categories, venue, citation_count in rows:
             of_paper, vector = next(terms)
             if of_paper != paper_id:
-                raise VectorIndexError(f"Paper {of_paper} has a BM25 vector where paper {paper_id}'s should be.")
+                raise VectorIndexError(
+                    f"Paper {of_paper} has a BM25 vector where paper {paper_id}'s should be."
+                )
             sparse: dict[str, SparseVector | EngineVector] = {BM25: vector}
             dense, learned = lookup.get(paper_id) or (None, None)
             if learned is not None:

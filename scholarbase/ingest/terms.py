@@ -55,7 +55,14 @@ def bm25_vectors(
         with closing(sqlite3.connect(catalog)) as db:
             yield (pair for some in _made(db, after, parameters) for pair in some)
         return
-    command = [sys.executable, "-m", __name__, str(catalog), str(after), orjson.dumps(parameters.to_dict()).decode()]
+    command = [
+        sys.executable,
+        "-m",
+        __name__,
+        str(catalog),
+        str(after),
+        orjson.dumps(parameters.to_dict()).decode(),
+    ]
     # It finds this package where this process found it.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
@@ -69,7 +76,8 @@ def bm25_vectors(
 
 
 def _made(db: sqlite3.Connection, after: int, parameters: Bm25Parameters) -> Iterator[PapersTerms]:
-    """Vectors made here, some at a time. Each batch is read at once: an open read would hold up the log's checkpoints."""
+    """Vectors made here, some at a time. Each batch is read at once: an open read would hold up the log's
+    checkpoints."""
     text = Bm25Text(parameters)
     while True:
         rows = db.execute(
@@ -148,4 +156,9 @@ def _send(catalog: str, after: int, parameters: Bm25Parameters, pipe: BinaryIO) 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the job, which ends this process with itself
     with suppress(BrokenPipeError):
-        _send(sys.argv[1], int(sys.argv[2]), Bm25Parameters.from_dict(orjson.loads(sys.argv[3])), sys.stdout.buffer)
+        _send(
+            sys.argv[1],
+            int(sys.argv[2]),
+            Bm25Parameters.from_dict(orjson.loads(sys.argv[3])),
+            sys.stdout.buffer,
+        )

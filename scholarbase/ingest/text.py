@@ -66,7 +66,9 @@ class TextIndexing:
         total = db.execute("SELECT count(*) FROM papers").fetchone()[0]
         done = db.execute("SELECT count(*) FROM papers WHERE id <= ?", (last,)).fetchone()[0]
         with self._reporter.stage("index full text", "papers", total, done) as tracker:
-            while not self._stopped.is_set() and (end := _nth_id_after(db, last, ROWS_PER_COMMIT)) is not None:
+            while (
+                not self._stopped.is_set() and (end := _nth_id_after(db, last, ROWS_PER_COMMIT)) is not None
+            ):
                 with checkpoint.transaction():
                     count = fulltext.index_range(db, last + 1, end)
                     checkpoint.set("fulltext", end)

@@ -28,7 +28,13 @@ def server(sample_library: Path) -> Iterator[str]:
 
 WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
     "unknown session": ("GET", "/v1/sessions/nobody", {}, 404, "There is no session 'nobody'"),
-    "report of an unknown session": ("GET", "/v1/sessions/nobody/report", {}, 404, "There is no session 'nobody'"),
+    "report of an unknown session": (
+        "GET",
+        "/v1/sessions/nobody/report",
+        {},
+        404,
+        "There is no session 'nobody'",
+    ),
     "answer to an unknown session": (
         "POST",
         "/v1/sessions/nobody/answer",
@@ -44,7 +50,13 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         400,
         "'two words' is no name of a session",
     ),
-    "a session that is there": ("POST", "/v1/sessions", {"json": {"session": "known"}}, 409, "go on with it by the header"),
+    "a session that is there": (
+        "POST",
+        "/v1/sessions",
+        {"json": {"session": "known"}},
+        409,
+        "go on with it by the header",
+    ),
     "a round that is none": (
         "GET",
         "/v1/search",

@@ -278,7 +278,7 @@ def test_the_client_waits_as_long_as_it_is_told_and_then_says_so(
         with Client(url, api_key=text, retries=0) as client:
             for _ in range(30):
                 client.snapshot()
-            with pytest.raises(RateLimited, match="'ana' may ask 30 times a minute: ask again in [12] s"):
+            with pytest.raises(RateLimited, match=r"'ana' may ask 30 times a minute: ask again in [12] s"):
                 client.snapshot()
         began = time.monotonic()
         with Client(url, api_key=text, retries=1, backoff=0.01) as client:

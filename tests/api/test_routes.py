@@ -23,7 +23,8 @@ def same(answer: httpx.Response, expected: Any) -> None:
 def test_search_by_url_and_by_body(server: str, sample: Library) -> None:
     expected = sample.search(
         "string theory", engine="fts5", limit=3, offset=2, fields=["title", "year"], from_="1993-02", to="1994",
-        category=["hep-th", "gr-qc"], venue=["arXiv.org"], min_citations=1, exclude=["lattice"], exclude_ids=[OTHER], explain=True, exact=True,
+        category=["hep-th", "gr-qc"], venue=["arXiv.org"], min_citations=1, exclude=["lattice"], exclude_ids=[OTHER],
+        explain=True, exact=True,
     ).to_dict()  # fmt: skip
     assert expected["results"]
     common: dict[str, Any] = {
@@ -31,7 +32,8 @@ def test_search_by_url_and_by_body(server: str, sample: Library) -> None:
         "min_citations": 1, "explain": True, "exact": True,
     }  # fmt: skip
     lists: dict[str, Any] = {
-        "fields": ["title", "year"], "category": ["hep-th", "gr-qc"], "venue": ["arXiv.org"], "exclude": ["lattice"], "exclude_ids": [OTHER],
+        "fields": ["title", "year"], "category": ["hep-th", "gr-qc"], "venue": ["arXiv.org"],
+        "exclude": ["lattice"], "exclude_ids": [OTHER],
     }  # fmt: skip
     same(httpx.post(f"{server}/v1/search", json=common | lists), expected)
     same(httpx.get(f"{server}/v1/search", params=common | lists), expected)
@@ -104,7 +106,8 @@ def test_paper_batch(server: str, sample: Library) -> None:
 def test_expand(server: str, sample: Library) -> None:
     body: dict[str, Any] = {
         "seeds": [HOLOMORPHIC, OTHER], "direction": "citations", "hops": 2, "limit": 7, "offset": 3, "to": "1994",
-        "category": ["hep-th"], "min_citations": 2, "exclude": ["matrix models"], "exclude_ids": ["arXiv:hep-th/9408074"], "fields": ["title"],
+        "category": ["hep-th"], "min_citations": 2, "exclude": ["matrix models"],
+        "exclude_ids": ["arXiv:hep-th/9408074"], "fields": ["title"],
     }  # fmt: skip
     arguments = {("from_" if key == "from" else key): value for key, value in body.items()}
     same(httpx.post(f"{server}/v1/expand", json=body), sample.expand(**arguments).to_dict())

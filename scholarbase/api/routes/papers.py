@@ -10,6 +10,9 @@ from starlette.responses import Response
 from scholarbase.api.answers import answered
 from scholarbase.api.exchange import has_few_edges, is_plain, respond
 from scholarbase.api.routes import OpenLibrary, resource
+from scholarbase.api.strict import separated
+from scholarbase.library import Library
+from scholarbase.models import check_fields
 from scholarbase.schemas import (
     EXAMPLE_ID,
     CitationsAnswer,
@@ -20,9 +23,6 @@ from scholarbase.schemas import (
     PaperBatchBody,
     PaperParameters,
 )
-from scholarbase.api.strict import separated
-from scholarbase.library import Library
-from scholarbase.models import check_fields
 from scholarbase.tools.definitions import Tool, run_papers, tool_named, walk
 
 router = resource("/v1/papers", "papers")

@@ -61,7 +61,8 @@ async def search_batch(request: Request, library: OpenLibrary, body: SearchBatch
         return {"snapshot": library.snapshot_id, "results": [a.to_dict() for a in answers]}
 
     def calls() -> list[dict[str, Any]]:
-        options = {"max_tokens": body.max_tokens and share_of(body.max_tokens, len(body.searches)), "format": body.format}
+        share = body.max_tokens and share_of(body.max_tokens, len(body.searches))
+        options = {"max_tokens": share, "format": body.format}
         return [TOOL.given(SearchBody.model_construct(**{**vars(one), **options})) for one in body.searches]
 
     return await respond(request, library, TOOL.name, body, run, calls=calls)

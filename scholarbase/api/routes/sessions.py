@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Path, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -27,8 +27,8 @@ from scholarbase.schemas import (
     SessionsParameters,
 )
 from scholarbase.sessions.report import calls_of, held_answers, report
-from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.rows import SessionFacts
+from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.store import SessionStore, not_found
 
 router = resource("/v1/sessions", "sessions")
@@ -81,7 +81,9 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
 @router.get(
     "/{name}",
     response_model=None,
-    responses={200: {"content": {"application/jsonl": {}}, "description": "One JSON object a line, one line a call."}},
+    responses={
+        200: {"content": {"application/jsonl": {}}, "description": "One JSON object a line, one line a call."}
+    },
     summary="A session's trajectory",
 )
 def trajectory(request: Request, name: SessionName) -> Response:

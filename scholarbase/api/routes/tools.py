@@ -21,11 +21,15 @@ class ToolsParameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     format: SchemaForm = Field(
-        "openai", description="Whose form the schemas are in: OpenAI's, Anthropic's or MCP's.", examples=["openai"]
+        "openai",
+        description="Whose form the schemas are in: OpenAI's, Anthropic's or MCP's.",
+        examples=["openai"],
     )
 
 
-@router.get("", response_model=None, responses={200: {"model": ToolsAnswer}}, summary="The tools, for a model")
+@router.get(
+    "", response_model=None, responses={200: {"model": ToolsAnswer}}, summary="The tools, for a model"
+)
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
@@ -40,7 +44,10 @@ async def call_tool(
     name: Annotated[str, Path(description="The tool's name.", examples=["search_papers"])],
     arguments: Annotated[
         dict[str, Any],
-        Body(description="The arguments, as the model gave them.", examples=[{"q": EXAMPLE_QUESTION, "limit": 3}]),
+        Body(
+            description="The arguments, as the model gave them.",
+            examples=[{"q": EXAMPLE_QUESTION, "limit": 3}],
+        ),
     ],
 ) -> Response:
     """What the tool gives: the answer of the native route, with each paper's authors in one line."""

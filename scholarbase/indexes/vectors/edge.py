@@ -59,8 +59,8 @@ OVERSAMPLING: Final = 2.0
 """Candidates by codes, for each hit wanted, that are scored again with the stored vectors. Twice as many found 0.995 of
 the true top 1,000 among 48,384 MiniLM vectors, one and a half times as many 0.974."""
 FULL_SCAN_KB: Final = 10_000
-"""Below so many kilobytes of vectors Qdrant compares with all of them rather than walk the graph, to which it adds no links
-for filters that leave fewer. With a tenth of this, 50,000 vectors took twice as long to build and to search."""
+"""Below so many kilobytes of vectors Qdrant compares with all of them rather than walk the graph, to which it adds no
+links for filters that leave fewer. With a tenth of this, 50,000 vectors took twice as long to build and to search."""
 
 SPARSE_FULL_SCAN: Final = 20_000
 """Up to so many points of a segment that pass a filter are scored one by one, instead of walking the posting lists. By
@@ -412,8 +412,8 @@ def _quantization(path: Path, written: Any) -> str | None:
         return None
     if written != {"turbo": {"bits": "bits2"}}:
         raise VectorIndexError(
-            f"The vector index at {path} has codes of another kind, {json.dumps(written)}: build the library again with "
-            "`scholarbase ingest`."
+            f"The vector index at {path} has codes of another kind, {json.dumps(written)}: build the library again "
+            "with `scholarbase ingest`."
         )
     return TURBO2
 

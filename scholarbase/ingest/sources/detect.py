@@ -75,7 +75,7 @@ def detect(lines: Iterable[bytes], name: str) -> Dataset | None:
             continue
         dataset = dataset_of_record(record) if isinstance(record, dict) else None
         if dataset in _BEIR_NAMES.values():
-            return _BEIR_NAMES.get(name.split(".")[0], dataset)
+            return _BEIR_NAMES.get(name.split(".", 1)[0], dataset)
         if dataset is not None:
             return dataset
     return None
