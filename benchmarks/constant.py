@@ -19,7 +19,7 @@ from starlette.responses import Response
 from scholarbase.api import server
 from scholarbase.api.answers import answer
 from scholarbase.cli import main
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 
 FOLDER: Final = "BENCHMARK_CONSTANTS"

@@ -30,15 +30,15 @@ from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.report import write_report
-from scholarbase.evaluation.runs import Run
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
 from scholarbase.models import Engine, Mode
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import Run
 from scholarbase.progress import reporter
+from scholarbase.search.library import Library
 
 TARGET: Final = 0.8
 TITLE: Final = "AutoScholarQuery over 48,384 arXiv papers"

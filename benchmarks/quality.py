@@ -24,14 +24,14 @@ from scholarbase.encoders import open_encoder
 from scholarbase.evaluation.answers import Judged, judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.queries import QuerySet
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.published import published
-from scholarbase.evaluation.runs import Run
 from scholarbase.evaluation.searching import SearchSettings, default_name, run_searches
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.library import Library
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import Run
 from scholarbase.progress import reporter
+from scholarbase.search.library import Library
 
 NDCG, RECALL = "nDCG@10", "R@100"
 

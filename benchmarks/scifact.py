@@ -11,8 +11,8 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.library import Library
 from scholarbase.models import Engine
+from scholarbase.search.library import Library
 
 NDCG: Final = "nDCG@10"
 RECALL: Final = "R@100"

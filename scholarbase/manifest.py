@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.encoders.base import EncoderSpec
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
+from scholarbase.models.encoders import EncoderSpec
 
 FILE_NAME: Final = "manifest.json"
 FORMAT: Final = 2

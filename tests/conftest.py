@@ -19,7 +19,7 @@ import pytest
 
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample"

@@ -17,7 +17,7 @@ import orjson
 from scholarbase.api.app import create_app
 from scholarbase.cli import main
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from scholarbase.tools.definitions import schemas
 from tests.conftest import snapshot_of
 

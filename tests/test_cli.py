@@ -12,7 +12,7 @@ import pytest
 
 from scholarbase import __version__
 from scholarbase.errors import ScholarBaseError
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from tests import refresh_snapshots
 from tests.conftest import run_cli
 

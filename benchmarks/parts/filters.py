@@ -22,8 +22,8 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.library import Library
 from scholarbase.manifest import read_manifest
+from scholarbase.search.library import Library
 
 PART: Final = "filters"
 LIMIT: Final = 100

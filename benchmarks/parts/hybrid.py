@@ -22,7 +22,7 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.library import Library, encoder_location
+from scholarbase.search.library import Library, encoder_location
 from scholarbase.settings import load_settings
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 
 PART: Final = "recall"
 LIMIT: Final = 100

@@ -33,7 +33,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 
 PART: Final = "serving"

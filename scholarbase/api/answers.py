@@ -9,7 +9,7 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from scholarbase.schemas import ProblemAnswer
+from scholarbase.models.schemas import ProblemAnswer
 
 
 def answer(content: Any) -> Response:

@@ -21,9 +21,8 @@ from starlette.types import Scope
 
 from scholarbase.api.answers import answered
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
-from scholarbase.library import Library
 from scholarbase.models import MIN_TITLE_SCORE, Direction
-from scholarbase.schemas import (
+from scholarbase.models.schemas import (
     EdgeBody,
     PaperBatchBody,
     PaperParameters,
@@ -31,6 +30,7 @@ from scholarbase.schemas import (
     TitleParameters,
     sentence,
 )
+from scholarbase.search.library import Library
 from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id

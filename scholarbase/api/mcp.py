@@ -35,7 +35,7 @@ from scholarbase import __version__
 from scholarbase.api.exchange import failed, make, recorded, recording_of, told_by
 from scholarbase.api.problems import problem
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
-from scholarbase.prose import as_text
+from scholarbase.responses.text import as_text
 from scholarbase.sessions.progress import dumps
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import TOOLS, tool_named

@@ -19,7 +19,7 @@ log = logging.getLogger("scholarbase.access")
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 KEY: Final = "scholarbase.key"
-"""Where a request's scope has its :class:`scholarbase.keys.Key`; None where no keys are in force."""
+"""Where a request's scope has its :class:`scholarbase.api.access.keys.Key`; None where no keys are in force."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
 _SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _SANE_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")

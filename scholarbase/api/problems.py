@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, ScholarBaseError
-from scholarbase.schemas import sentence
+from scholarbase.models.schemas import sentence
 
 log = logging.getLogger("scholarbase.api")
 

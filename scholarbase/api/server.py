@@ -24,14 +24,14 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from scholarbase import logs
+from scholarbase.api.access.guard import check_access
+from scholarbase.api.access.rates import FILE_NAME, make_file
 from scholarbase.api.app import create_app
-from scholarbase.api.guard import check_access
 from scholarbase.api.protocol import HttpProtocol
-from scholarbase.api.rates import FILE_NAME, make_file
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
-from scholarbase.library import Library, encoder_location
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.search.library import Library, encoder_location
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.api")

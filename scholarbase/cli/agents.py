@@ -161,7 +161,7 @@ def report(
     settings: Settings, name: str, answers: Sequence[str], library: Path | None, sessions: Path | None
 ) -> None:
     """Print what the session NAME cost, and with --answer what it found."""
-    from scholarbase.library import Library
+    from scholarbase.search.library import Library
     from scholarbase.sessions.report import calls_of, held_answers
     from scholarbase.sessions.report import report as made
 
@@ -188,7 +188,7 @@ def replay(
 
     NAME may be a file: a trajectory that a server gave, whose failed calls are then passed over.
     """
-    from scholarbase.library import Library
+    from scholarbase.search.library import Library
     from scholarbase.tools.replay import Difference, differences, read_recorded
     from scholarbase.tools.replay import replay as run
 
@@ -243,7 +243,7 @@ def export(
 
     What the tools gave is made again on the library, which must be the one that the sessions were recorded on.
     """
-    from scholarbase.library import Library
+    from scholarbase.search.library import Library
     from scholarbase.tools.conversations import conversations
 
     if bool(names) == every:

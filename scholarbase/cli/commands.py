@@ -300,8 +300,8 @@ _edges("references")
 
 
 def _shown(name: str) -> Callable[[Any], None]:
-    """A function of :mod:`scholarbase.display`, loaded when something is shown."""
-    from scholarbase import display
+    """A function of :mod:`scholarbase.cli.display`, loaded when something is shown."""
+    from scholarbase.cli import display
 
     function: Callable[[Any], None] = getattr(display, name)
     return function
@@ -323,7 +323,7 @@ def info(settings: Settings, library: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(manifest.to_bytes(), nl=False)
         return
-    from scholarbase.display import show_info
+    from scholarbase.cli.display import show_info
 
     show_info(path, manifest, snapshot)
 
@@ -333,7 +333,7 @@ def info(settings: Settings, library: Path | None, as_json: bool) -> None:
 @click.pass_obj
 def verify(settings: Settings, library: Path | None) -> None:
     """Check a library: counts, edges, full text, vectors against rows, and the manifest's hash."""
-    from scholarbase.verification import verify as run
+    from scholarbase.search.verification import verify as run
 
     path = need_library(library, settings)
     for line in run(path):

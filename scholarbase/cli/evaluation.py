@@ -19,8 +19,8 @@ from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
     from scholarbase.evaluation.measures import Evaluation
-    from scholarbase.evaluation.queries import QuerySet
-    from scholarbase.evaluation.runs import Run
+    from scholarbase.models.queries import QuerySet
+    from scholarbase.models.runs import Run
 
 A_PATH = click.Path(path_type=Path)
 
@@ -276,8 +276,8 @@ def _outside(
 @click.pass_obj
 def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
     """Read an agent's tool CALLS as a run over QUERIES. docs/trajectories.md has the form of the file."""
-    from scholarbase.evaluation.calls import read_trajectory
     from scholarbase.evaluation.trajectories import run_from_trajectory
+    from scholarbase.trajectories.calls import read_trajectory
 
     make = partial(run_from_trajectory, calls=read_trajectory(calls), ranking=ranking)
     _outside(settings, make, calls, queries, options)

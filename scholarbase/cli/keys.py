@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from scholarbase.api.access.keys import MAX_RATE, create_key, read_keys, revoke_key
 from scholarbase.cli.options import F
 from scholarbase.errors import InvalidRequest
-from scholarbase.keys import MAX_RATE, create_key, read_keys, revoke_key
 from scholarbase.settings import Settings
 
 

@@ -13,7 +13,7 @@ from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
     from scholarbase.client import Client
-    from scholarbase.library import Library
+    from scholarbase.search.library import Library
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +72,7 @@ def open_source(
     if url is not None and library is not None:
         raise InvalidRequest("Give --library or --url, not both: one is a folder here, the other a server.")
     if url is None and (library or settings.library):
-        from scholarbase.library import Library
+        from scholarbase.search.library import Library
 
         path = need_library(library, settings)
         return Library.open(path, encoder=encoder or default_encoder, settings=settings)

@@ -1,8 +1,8 @@
 """Text to vectors: one protocol, several models."""
 
-from scholarbase.encoders.base import Encoder, EncoderSpec, Encodings, LearnedSparse, document_text
+from scholarbase.encoders.base import Encoder, Encodings, LearnedSparse, document_text
 
-__all__ = ["Encoder", "EncoderSpec", "Encodings", "LearnedSparse", "document_text", "open_encoder"]
+__all__ = ["Encoder", "Encodings", "LearnedSparse", "document_text", "open_encoder"]
 
 
 def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from scholarbase.errors import EncoderError
+from scholarbase.models.encoders import EncoderSpec
 
 
 def document_text(title: str, abstract: str | None) -> str:
     """The text of a paper that every index is made from: its title, a newline, its abstract."""
     return f"{title}\n{abstract}" if abstract else title
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSpec:
-    """What must be the same for two encoders to give comparable vectors. It stands in the manifest.
-
-    ``name`` is the model's name without a machine's path. ``fingerprint`` is a hash of the files that decide
-    its output (None where they are out of reach, as behind a URL).
-    """
-
-    kind: str
-    name: str
-    dimensions: int
-    learned_sparse: bool = False
-    max_tokens: int | None = None
-    fingerprint: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> EncoderSpec:
-        return cls(**data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.encoders.base import EncoderSpec, Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.encoders.checkpoint import (
     deciding_files,
     find_checkpoint,
@@ -21,6 +21,7 @@ from scholarbase.encoders.checkpoint import (
 )
 from scholarbase.encoders.device import choose_device
 from scholarbase.errors import EncoderError
+from scholarbase.models.encoders import EncoderSpec
 
 DEFAULT_NAME: Final = "BAAI/bge-m3"
 DEFAULT_MAX_TOKENS: Final = 1024

@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from scholarbase.encoders.base import EncoderSpec, Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
-from scholarbase.remote import is_loopback, retry_after
+from scholarbase.http import is_loopback, retry_after
+from scholarbase.models.encoders import EncoderSpec
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for one batch."""

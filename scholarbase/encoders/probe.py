@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from scholarbase.encoders.base import Encoder, EncoderSpec
+from scholarbase.encoders.base import Encoder
 from scholarbase.errors import EncoderMismatch
+from scholarbase.models.encoders import EncoderSpec
 
 PROBE_TEXT: Final = (
     "A known text for a known vector\n"

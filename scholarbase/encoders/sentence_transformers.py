@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from scholarbase.encoders.base import EncoderSpec, Encodings, unit_rows
+from scholarbase.encoders.base import Encodings, unit_rows
 from scholarbase.encoders.checkpoint import (
     deciding_files,
     find_checkpoint,
@@ -20,6 +20,7 @@ from scholarbase.encoders.checkpoint import (
 )
 from scholarbase.encoders.device import choose_device
 from scholarbase.errors import EncoderError
+from scholarbase.models.encoders import EncoderSpec
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

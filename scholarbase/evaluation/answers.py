@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.making import resolve
-from scholarbase.evaluation.queries import Answer, Query, QuerySet
-from scholarbase.evaluation.runs import Found, JudgedAnswer, JudgedQuery
-from scholarbase.evaluation.source import Source
 from scholarbase.identifiers import parse
 from scholarbase.models import check_title_match
+from scholarbase.models.queries import Answer, Query, QuerySet
+from scholarbase.models.runs import Found, JudgedAnswer, JudgedQuery
+from scholarbase.models.source import Source
 
 MIN_SCORE: Final = 0.95
 """How alike the titles of an answer and of a paper must be: one or two characters of a usual title may differ."""

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation import making
-from scholarbase.evaluation.queries import QuerySet
-from scholarbase.evaluation.runs import JudgedQuery, RunManifest
-from scholarbase.evaluation.source import Source
 from scholarbase.indexes import query_syntax
 from scholarbase.models import MAX_LIMIT, Engine, Filters, Mode, SearchRequest, date_bounds
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import JudgedQuery, RunManifest
+from scholarbase.models.source import Source
 
 log = logging.getLogger("scholarbase.evaluation")
 

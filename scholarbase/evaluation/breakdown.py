@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.measures import Evaluation, Over
-from scholarbase.evaluation.runs import JudgedQuery, Run
 from scholarbase.evaluation.statistics import Interval, bootstrap_interval
+from scholarbase.models.runs import JudgedQuery, Run
 
 Dimension = Literal["intent", "category", "year", "answers"]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest, RunMismatch
 from scholarbase.evaluation.measures import Evaluation, Over, evaluate, ranked_ids
-from scholarbase.evaluation.runs import Run
 from scholarbase.evaluation.statistics import PairedTest, paired_test
+from scholarbase.models.runs import Run
 
 Mark = Literal["same", "up", "down", "new", "gone"]
 """What became of a paper from the first run to the second; ``up`` is nearer to the top."""

@@ -17,9 +17,9 @@ from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
 from scholarbase.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
 from scholarbase.evaluation.oracles import OracleTable
-from scholarbase.evaluation.runs import Run, RunManifest
 from scholarbase.evaluation.statistics import Interval, PairedTest
 from scholarbase.evaluation.sweeps import SweepResult
+from scholarbase.models.runs import Run, RunManifest
 
 _MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
 _NOTED = 5

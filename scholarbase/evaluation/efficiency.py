@@ -6,46 +6,21 @@ that agents and plain retrieval stand in one table; of a run that another system
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.runs import Call, JudgedQuery, Run
-
-CUTOFF: Final = 100
-KINDS: Final = ("search", "expand", "inspect")
-LOOKING: Final = ("search", "expand")
-"""The kinds of call whose results are candidates."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryEfficiency:
-    """One query. None: not known, or nothing to divide by.
-
-    ``candidates`` are the distinct papers that search and expand calls found; ``recall`` is that of the whole
-    ranking, ``recall_100`` that of its first 100, both over all answers and None for a query without one;
-    ``recall_100_per_100`` is ``recall_100`` for each 100 candidates. ``seconds`` and ``tokens`` are sums over the
-    calls, None where one that searched, expanded or inspected does not say.
-    """
-
-    query_id: str
-    rounds: int | None
-    search_calls: int | None
-    expand_calls: int | None
-    inspect_calls: int | None
-    failed_calls: int | None
-    candidates: int
-    recall: float | None
-    recall_100: float | None
-    recall_100_per_100: float | None
-    seconds: float | None
-    tokens: int | None
-
-
-FIGURES: Final = tuple(f.name for f in fields(QueryEfficiency) if f.name != "query_id")
+from scholarbase.models.runs import Call, JudgedQuery, Run
+from scholarbase.trajectories.figures import (
+    CUTOFF,
+    FIGURES,
+    QueryEfficiency,
+    figures,
+    per_100_candidates,
+    recall,
+    recall_after_each,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +99,7 @@ def recall_by_call(run: Run) -> list[float]:
     calls = _calls_by_query(run)
     if run.manifest.kind == "search":
         curves = [
-            [_recall(_relevant(query), (r.id for r in run.rankings.get(query.id, ()))) or 0.0]
+            [recall(_relevant(query), (r.id for r in run.rankings.get(query.id, ()))) or 0.0]
             for query in queries
         ]
     else:
@@ -145,49 +120,6 @@ def _count(run: Run, calls: Sequence[Call]) -> int:
     return len(calls) if run.manifest.kind == "trajectory" else 1
 
 
-def figures(
-    query_id: str, calls: Sequence[Call], relevant: frozenset[str], ranking: Sequence[str] | None = None
-) -> QueryEfficiency:
-    """What the calls made for one query cost and found. ``ranking`` is what recall is of; None takes the last answer,
-    then the candidates that it leaves out, as they were first seen."""
-    candidates = dict.fromkeys(i for call in calls if call.kind in LOOKING for i in call.ids)
-    if ranking is None:
-        answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
-        ranking = tuple(dict.fromkeys((*(answers[-1] if answers else ()), *candidates)))
-    kinds = Counter(call.kind for call in calls)
-    tokens = total(calls, "tokens")
-    recall_100 = _recall(relevant, ranking[:CUTOFF])
-    return QueryEfficiency(
-        query_id,
-        rounds=len({call.round for call in calls}),
-        search_calls=kinds["search"],
-        expand_calls=kinds["expand"],
-        inspect_calls=kinds["inspect"],
-        failed_calls=sum(call.error is not None for call in calls),
-        candidates=len(candidates),
-        recall=_recall(relevant, ranking),
-        recall_100=recall_100,
-        recall_100_per_100=_per_100(recall_100, len(candidates)),
-        seconds=total(calls, "seconds"),
-        tokens=None if tokens is None else int(tokens),
-    )
-
-
-def recall_after_each(calls: Iterable[Call], relevant: frozenset[str]) -> list[float]:
-    """Recall over all of ``relevant`` after each call: over what search and expand calls have found, and the last
-    answer so far."""
-    seen: set[str] = set()
-    answered: set[str] = set()
-    curve = []
-    for call in calls:
-        if call.kind in LOOKING:
-            seen |= relevant.intersection(call.ids)
-        elif call.kind == "answer" and call.error is None:
-            answered = set(relevant.intersection(call.ids))
-        curve.append(len(seen | answered) / len(relevant))
-    return curve
-
-
 def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEfficiency:
     ranking = [result.id for result in run.rankings.get(query.id, ())]
     relevant = _relevant(query)
@@ -195,7 +127,7 @@ def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEffic
         return figures(query.id, calls, relevant, ranking)
     # One search a query, unless another system made the run, and nobody knows how.
     known = run.manifest.kind == "search"
-    recall_100 = _recall(relevant, ranking[:CUTOFF])
+    recall_100 = recall(relevant, ranking[:CUTOFF])
     return QueryEfficiency(
         query.id,
         rounds=1 if known else None,
@@ -204,31 +136,13 @@ def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEffic
         inspect_calls=0 if known else None,
         failed_calls=0 if known else None,
         candidates=len(set(ranking)),
-        recall=_recall(relevant, ranking),
+        recall=recall(relevant, ranking),
         recall_100=recall_100,
-        recall_100_per_100=_per_100(recall_100, len(set(ranking))),
+        recall_100_per_100=per_100_candidates(recall_100, len(set(ranking))),
         seconds=run.seconds.get(query.id),
         tokens=None,
     )
 
 
-def total(calls: Sequence[Call], name: str) -> float | None:
-    """The sum of what the calls say, None where one of them does not; an answer need not."""
-    values = [(call.kind, getattr(call, name)) for call in calls]
-    if not values or any(value is None and kind != "answer" for kind, value in values):
-        return None
-    known = [value for _, value in values if value is not None]
-    return sum(known) if known else None
-
-
 def _relevant(query: JudgedQuery) -> frozenset[str]:
     return frozenset(answer.paper_id for answer in query.relevant)
-
-
-def _recall(relevant: frozenset[str], ids: Iterable[str]) -> float | None:
-    """The share of the answers that are among the ids; None where there is no answer to find."""
-    return len(relevant.intersection(ids)) / len(relevant) if relevant else None
-
-
-def _per_100(recall_100: float | None, candidates: int) -> float | None:
-    return recall_100 / (candidates / 100) if candidates and recall_100 is not None else None

@@ -17,25 +17,15 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.lines import text_lines
 from scholarbase.evaluation.making import manifest_of, noted, paper_notes, resolve
 from scholarbase.evaluation.measures import rank_ties
-from scholarbase.evaluation.partial import Partial, storage_errors
-from scholarbase.evaluation.queries import QuerySet
-from scholarbase.evaluation.runs import (
-    MANIFEST,
-    Call,
-    JudgedQuery,
-    RankedId,
-    Run,
-    RunManifest,
-    check_place,
-    mend,
-    read_manifest,
-    write_run,
-)
-from scholarbase.evaluation.source import Source
+from scholarbase.evaluation.partial import Partial
+from scholarbase.evaluation.runs import MANIFEST, check_place, mend, read_manifest, write_run
+from scholarbase.files import storage_errors, text_lines
 from scholarbase.identifiers import parse
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.models.source import Source
 
 _GREATEST: Final = 3.4028234663852886e38
 """The greatest 32-bit float."""

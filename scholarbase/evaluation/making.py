@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from scholarbase import __version__
-from scholarbase.evaluation.queries import QuerySet
-from scholarbase.evaluation.runs import JudgedQuery, Kind, PaperNote, RankedId, RunManifest
-from scholarbase.evaluation.source import Source
 from scholarbase.models import Paper
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import JudgedQuery, Kind, PaperNote, RankedId, RunManifest
+from scholarbase.models.source import Source
 
 NOTED_RESULTS: Final = 20
 """First results of each query whose title and year a run keeps."""

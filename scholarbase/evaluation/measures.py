@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, InvalidRequest
 from scholarbase.evaluation.extras import require
-from scholarbase.evaluation.runs import JudgedQuery, RankedId, Run
+from scholarbase.models.runs import JudgedQuery, RankedId, Run
 
 Over = Literal["all", "held"]
 """Which answers count: all that the query file names, or those that the library holds."""

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
 from scholarbase.evaluation.making import resolve
-from scholarbase.evaluation.runs import JudgedQuery, Run
-from scholarbase.evaluation.source import Source
-from scholarbase.library import Library
 from scholarbase.models import MAX_IDS, MAX_LIMIT, Direction
+from scholarbase.models.runs import JudgedQuery, Run
+from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.search.library import Library
 
 CUTOFFS: Final = (25, 100)
 OVER_HTTP: Final = 4

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +18,11 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists, StorageError
-from scholarbase.evaluation.queries import sha256_of
-from scholarbase.evaluation.runs import MANIFEST, JudgedQuery, RankedId, RunManifest
+from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists
+from scholarbase.evaluation.runs import MANIFEST
+from scholarbase.files import storage_errors
+from scholarbase.models.queries import sha256_of
+from scholarbase.models.runs import JudgedQuery, RankedId, RunManifest
 
 RESULTS: Final = "results.jsonl"
 _ATTEMPTS: Final = 100
@@ -34,17 +35,6 @@ class Found(NamedTuple):
     query_id: str
     ranking: tuple[RankedId, ...]
     seconds: float
-
-
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Say of an operating system's error which file or folder it is about."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write {path} ({error.strerror or error}): make room, or write the run elsewhere."
-        ) from error
 
 
 def _facts(manifest: RunManifest, queries: Sequence[JudgedQuery]) -> dict[str, str]:

@@ -34,24 +34,15 @@ from scholarbase.evaluation.asking import (
     searches,
 )
 from scholarbase.evaluation.making import noted, paper_notes
-from scholarbase.evaluation.partial import Found, Partial, storage_errors
-from scholarbase.evaluation.queries import QuerySet
-from scholarbase.evaluation.runs import (
-    MANIFEST,
-    JudgedQuery,
-    PaperNote,
-    RankedId,
-    Run,
-    RunManifest,
-    check_place,
-    read_manifest,
-    read_run,
-    write_run,
-)
-from scholarbase.evaluation.source import Source
-from scholarbase.library import Library
+from scholarbase.evaluation.partial import Found, Partial
+from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, read_run, write_run
+from scholarbase.files import storage_errors
 from scholarbase.models import MAX_LIMIT, SearchRequest, SearchResponse
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId, Run, RunManifest
+from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter, Tracker
+from scholarbase.search.library import Library
 
 __all__ = ["SearchSettings", "check_modes", "default_name", "run_searches"]
 

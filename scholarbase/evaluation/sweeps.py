@@ -35,17 +35,17 @@ from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.grids import AXES, Point, Sweep, read_sweep, shortest
 from scholarbase.evaluation.measures import Measure, ir_measure
-from scholarbase.evaluation.queries import QuerySet
-from scholarbase.evaluation.runs import JudgedQuery, Run
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.fusion import FusionTable
-from scholarbase.library import Library
 from scholarbase.models import Engine, Mode
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.search.fusion import FusionTable
+from scholarbase.search.library import Library
 from scholarbase.settings import LEGS, Settings, load_settings
 
 __all__ = ["Point", "Sweep", "SweepResult", "read_sweep", "run_sweep", "split"]

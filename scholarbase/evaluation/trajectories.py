@@ -17,13 +17,13 @@ from typing import Final, Literal, get_args
 import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
-from scholarbase.evaluation.calls import RawCall, TrajectoryWriter, read_trajectory
-from scholarbase.evaluation.efficiency import LOOKING, total
 from scholarbase.evaluation.imports import write_outside_run
 from scholarbase.evaluation.making import manifest_of, resolve
-from scholarbase.evaluation.queries import QuerySet
-from scholarbase.evaluation.runs import Call, JudgedQuery, RankedId, Run
-from scholarbase.evaluation.source import Source
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run
+from scholarbase.models.source import Source
+from scholarbase.trajectories.calls import RawCall, TrajectoryWriter, read_trajectory
+from scholarbase.trajectories.figures import LOOKING, total
 
 Ranking = Literal["answer", "answer-only", "observed"]
 RANKINGS: Final[tuple[Ranking, ...]] = get_args(Ranking)

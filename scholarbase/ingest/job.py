@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from scholarbase.encoders import Encoder, EncoderSpec
+from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import (
     InvalidRequest,
@@ -66,6 +66,7 @@ from scholarbase.ingest.terms import bm25_vectors
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.models.encoders import EncoderSpec
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.settings import KeepRule
 

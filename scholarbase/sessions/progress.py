@@ -11,10 +11,10 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest
-from scholarbase.evaluation.calls import CallKind
-from scholarbase.evaluation.efficiency import LOOKING
 from scholarbase.identifiers import parse
+from scholarbase.models.runs import CallKind
 from scholarbase.sessions.session import CallRecord, Session, now
+from scholarbase.trajectories.figures import LOOKING
 
 _DEPTH: Final = 100
 """How deep arguments are kept; orjson writes 254 levels."""

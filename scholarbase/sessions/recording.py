@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
-from scholarbase.evaluation.calls import TOOLS, CallKind
-from scholarbase.evaluation.efficiency import LOOKING
 from scholarbase.models import MAX_IDS, Filters
+from scholarbase.models.runs import CallKind
+from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.session import CallRecord, Session, now
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sizing import estimate_tokens
+from scholarbase.trajectories.calls import TOOLS
+from scholarbase.trajectories.figures import LOOKING
 
 WRITE_SECONDS: Final = 0.25
 """How long an answer waits for its call to be written. One that is not written by then still will be."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from scholarbase.errors import NothingLeft
-from scholarbase.evaluation.efficiency import QueryEfficiency, figures, recall_after_each
-from scholarbase.evaluation.runs import Call
 from scholarbase.identifiers import parse
 from scholarbase.models import check_ids
+from scholarbase.models.runs import Call
 from scholarbase.sessions.session import Session
+from scholarbase.trajectories.figures import QueryEfficiency, figures, recall_after_each
 
 if TYPE_CHECKING:
-    from scholarbase.library import Library
+    from scholarbase.search.library import Library
 
 
 @dataclass(frozen=True, slots=True)

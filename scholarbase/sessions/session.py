@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.calls import CallKind
 from scholarbase.models import Filters, check_text
+from scholarbase.models.runs import CallKind
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)
 _DIGITS: Final = 16
@@ -54,7 +54,7 @@ def check_number(value: object, name: str) -> int | None:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much a session may ask: calls, expansions among them, candidates (different papers that search and expansion
-    calls gave), and tokens of answers (an estimate: :func:`scholarbase.sizing.estimate_tokens`). None: as much as it
+    calls gave), and tokens of answers (an estimate: :func:`responses.sizing.estimate_tokens`). None: as much as it
     likes.
 
     Raises:

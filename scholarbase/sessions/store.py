@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
-from scholarbase.evaluation.calls import CallKind
+from scholarbase.models.runs import CallKind
 from scholarbase.sessions.progress import Progress, Standing, Telling, check_budgets, stored_line
 from scholarbase.sessions.rows import SessionFacts, append, ask_for, facts, insert, kept, read_session
 from scholarbase.sessions.session import CallRecord, Session, now

@@ -10,10 +10,10 @@ import orjson
 from pydantic import BaseModel
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.library import Library
-from scholarbase.prose import as_text, compact_authors
+from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
+from scholarbase.responses.text import as_text, compact_authors
+from scholarbase.search.library import Library
 from scholarbase.sessions.recording import Given, Recording, given
-from scholarbase.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
 
 BUDGET_TOKENS: Final = 75
 """What the ``budget`` of an answer takes at most, kept free where an answer is cut to a size."""

@@ -6,19 +6,17 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.library import Library
+from scholarbase.models.source import ToolServer
+from scholarbase.search.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import heard
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
-
-if TYPE_CHECKING:
-    from scholarbase.client import Client  # loads an HTTP client, which tools on a library do without
 
 log = logging.getLogger("scholarbase.tools")
 
@@ -38,7 +36,7 @@ class Tools:
 
     def __init__(
         self,
-        source: Library | Client,
+        source: Library | ToolServer,
         *,
         session: str | Session | None = None,
         store: SessionStore | None = None,

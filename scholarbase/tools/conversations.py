@@ -18,8 +18,8 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import InvalidRequest, ReplayDiffers
-from scholarbase.library import Library
-from scholarbase.prose import as_text
+from scholarbase.responses.text import as_text
+from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.tools.definitions import schemas
 from scholarbase.tools.replay import Replayed, differences, replay

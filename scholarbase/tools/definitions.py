@@ -15,9 +15,8 @@ from typing import Any, Final, Literal, get_args
 from pydantic import BaseModel, ValidationError
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
-from scholarbase.library import Library
 from scholarbase.models import PAPER_FIELDS, check_fields
-from scholarbase.schemas import (
+from scholarbase.models.schemas import (
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
@@ -27,6 +26,7 @@ from scholarbase.schemas import (
     check_unseen,
     sentence,
 )
+from scholarbase.search.library import Library
 
 SchemaForm = Literal["openai", "anthropic", "mcp"]
 

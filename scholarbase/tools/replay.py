@@ -11,15 +11,15 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import QueryFileError, ScholarBaseError
-from scholarbase.evaluation.calls import KEYS, read_trajectory
-from scholarbase.evaluation.efficiency import LOOKING
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from scholarbase.sessions.progress import is_refusal
 from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
 from scholarbase.sessions.session import MAX_WHOLE, Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import heard
 from scholarbase.tools.calling import answered
+from scholarbase.trajectories.calls import KEYS, read_trajectory
+from scholarbase.trajectories.figures import LOOKING
 
 COMPARED: Final = ("ids", "scores", "error")
 SHOWN: Final = 3

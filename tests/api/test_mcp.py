@@ -17,7 +17,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from scholarbase.keys import create_key
+from scholarbase.api.access.keys import create_key
 from scholarbase.tools.definitions import TOOLS
 from tests.conftest import run_cli, serving
 

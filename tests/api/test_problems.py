@@ -20,7 +20,7 @@ from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.encoders.service import create_service
 from scholarbase.errors import PROBLEM_TYPE_BASE
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from tests.encoders.servers import running
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"

@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 OTHER = "arXiv:hep-th/9301068"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from scholarbase.api.server import _listen
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from tests.conftest import run_cli, serving
 
 

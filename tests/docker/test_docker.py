@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from scholarbase.api.guard import check_access
+from scholarbase.api.access.guard import check_access
 from scholarbase.cli import main
 from scholarbase.settings import PREFIX, Settings, load_settings
 from tests.conftest import ROOT

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scholarbase.encoders import EncoderSpec, document_text
+from scholarbase.encoders import document_text
 from scholarbase.encoders.base import unit_rows
 from scholarbase.errors import EncoderError
+from scholarbase.models.encoders import EncoderSpec
 
 
 def test_document_text_is_title_newline_abstract() -> None:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scholarbase.encoders import EncoderSpec
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.probe import check_probe, check_spec, probe
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderMismatch
+from scholarbase.models.encoders import EncoderSpec
 
 SPEC = EncoderSpec("sentence-transformers", "all-MiniLM-L6-v2", 384, max_tokens=256, fingerprint="aa")
 

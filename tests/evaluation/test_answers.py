@@ -14,11 +14,11 @@ from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.queries import Answer, Query, QuerySet
-from scholarbase.evaluation.runs import JudgedAnswer
-from scholarbase.evaluation.source import Source
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.models.queries import Answer, Query, QuerySet
+from scholarbase.models.runs import JudgedAnswer
+from scholarbase.models.source import Source
+from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, arxiv_rows
 
 ABSENT = "arXiv:2912.00001"

@@ -10,7 +10,7 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.breakdown import DIMENSIONS, break_down, dimensions, group_label, summary
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 
 MANIFEST = RunManifest(
     "made", "search", "s", 9, "1", {"name": "made", "sha256": "0"}, {"limit": 300}, {}, "scholarbase eval run"

@@ -16,7 +16,7 @@ import pytrec_eval
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, run_cli
 
 QUERIES = SAMPLE / "queries.jsonl"

@@ -14,16 +14,9 @@ from scholarbase.evaluation import display
 from scholarbase.evaluation.comparison import check_comparable, compare, side_by_side
 from scholarbase.evaluation.display import show_comparison
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.runs import (
-    JudgedAnswer,
-    JudgedQuery,
-    PaperNote,
-    RankedId,
-    Run,
-    RunManifest,
-)
 from scholarbase.evaluation.statistics import paired_test
 from scholarbase.models import MODES
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
 QUERIES = tuple(
     JudgedQuery(f"q{number}", f"question {number}", (JudgedAnswer("x", "id"), JudgedAnswer("y", "id")))

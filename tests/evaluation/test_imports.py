@@ -15,10 +15,11 @@ from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, QueryFileError, RunExists
 from scholarbase.evaluation.imports import run_from_trec
 from scholarbase.evaluation.partial import Partial
-from scholarbase.evaluation.queries import Answer, Query, QuerySet
-from scholarbase.evaluation.runs import RUN, JudgedAnswer, JudgedQuery, Run, read_run
-from scholarbase.evaluation.source import Source
-from scholarbase.library import Library
+from scholarbase.evaluation.runs import RUN, read_run
+from scholarbase.models.queries import Answer, Query, QuerySet
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
+from scholarbase.models.source import Source
+from scholarbase.search.library import Library
 
 ABSENT = "arXiv:2401.99999"
 

@@ -26,7 +26,7 @@ from scholarbase.evaluation.measures import (
     recall_by_query,
     recall_curve,
 )
-from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 
 TREC_NAMES = {
     "R@25": "recall_25",

@@ -18,10 +18,10 @@ from scholarbase.evaluation.oracles import (
     reranking_ceiling,
     union_ceiling,
 )
-from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 from scholarbase.indexes import citations
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, sample_edges
 
 ABSENT = "arXiv:2401.99999"

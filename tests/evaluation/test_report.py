@@ -32,7 +32,7 @@ from scholarbase.evaluation.report.tables import (
     to_csv,
     to_latex,
 )
-from scholarbase.evaluation.runs import (
+from scholarbase.models.runs import (
     Call,
     JudgedAnswer,
     JudgedQuery,

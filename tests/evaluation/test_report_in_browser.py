@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scholarbase.evaluation.report import write_report
-from scholarbase.evaluation.runs import Call
+from scholarbase.models.runs import Call
 from tests.evaluation.test_report import FIRST, NASTY, QUERIES, SECOND, a_query, a_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")

@@ -23,19 +23,13 @@ from scholarbase.evaluation.runs import (
     QUERIES,
     RUN,
     SECONDS,
-    Call,
-    JudgedAnswer,
-    JudgedQuery,
-    PaperNote,
-    RankedId,
-    Run,
-    RunManifest,
     read_manifest,
     read_run,
     strictly_falling,
     token,
     write_run,
 )
+from scholarbase.models.runs import Call, JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
 MANIFEST_OF_ALL = RunManifest(
     name="bm25 100%",

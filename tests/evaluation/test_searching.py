@@ -34,17 +34,18 @@ from scholarbase.errors import (
     UnsupportedMode,
 )
 from scholarbase.evaluation.partial import RESULTS, Partial
-from scholarbase.evaluation.queries import Answer, Query, QuerySet
-from scholarbase.evaluation.runs import HASHED, SECONDS, JudgedAnswer, JudgedQuery, Run, read_run
+from scholarbase.evaluation.runs import HASHED, SECONDS, read_run
 from scholarbase.evaluation.searching import (
     SearchSettings,
     check_modes,
     default_name,
     run_searches,
 )
-from scholarbase.evaluation.source import Source
-from scholarbase.library import Library
+from scholarbase.models.queries import Answer, Query, QuerySet
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
+from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.search.library import Library
 from tests.conftest import SAMPLE, serving
 
 SPARSE = SearchSettings(mode="sparse", limit=50)
@@ -333,7 +334,7 @@ def test_a_line_that_cannot_be_right_is_refused(line: bytes, sample: Library, tm
 _SCRIPT = """
 import sys
 from pathlib import Path
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from tests.evaluation.test_searching import query_set, search
 with Library.open(sys.argv[1]) as library:
     search(library, Path(sys.argv[2]), queries=query_set(25), concurrency=int(sys.argv[3]))

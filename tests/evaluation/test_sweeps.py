@@ -20,7 +20,6 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.errors import EvaluationError, InvalidRequest, LibraryNotFound, RunExists
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.grids import MAX_POINTS
-from scholarbase.evaluation.runs import JudgedQuery
 from scholarbase.evaluation.sweeps import (
     Point,
     SweepResult,
@@ -30,8 +29,9 @@ from scholarbase.evaluation.sweeps import (
     run_sweep,
     split,
 )
-from scholarbase.library import Library
+from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
+from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE, sample_rows
 

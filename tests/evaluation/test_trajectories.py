@@ -16,13 +16,14 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError, RunExists, StorageError
-from scholarbase.evaluation.calls import KEYS, TOOLS, TrajectoryWriter, read_trajectory
 from scholarbase.evaluation.efficiency import efficiency, recall_by_call
-from scholarbase.evaluation.queries import Answer, Query, QuerySet
-from scholarbase.evaluation.runs import JudgedAnswer, JudgedQuery, Run, RunManifest, read_run
-from scholarbase.evaluation.source import Source
+from scholarbase.evaluation.runs import read_run
 from scholarbase.evaluation.trajectories import run_from_trajectory
-from scholarbase.library import Library
+from scholarbase.models.queries import Answer, Query, QuerySet
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run, RunManifest
+from scholarbase.models.source import Source
+from scholarbase.search.library import Library
+from scholarbase.trajectories.calls import KEYS, TOOLS, TrajectoryWriter, read_trajectory
 from tests.conftest import ROOT
 
 HELD = ["arXiv:1706.03762", "arXiv:2204.02311", "arXiv:2205.01068", "arXiv:2211.05100", "arXiv:2302.13971"]

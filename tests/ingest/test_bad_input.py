@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scholarbase.manifest import read_manifest
-from scholarbase.verification import verify
+from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows
 from tests.ingest.contents import same
 

@@ -20,9 +20,9 @@ from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryCorrupt, 
 from scholarbase.identifiers import arxiv_id
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.library import Library
 from scholarbase.manifest import read_manifest, snapshot_id
-from scholarbase.verification import verify
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows
 from tests.ingest.contents import points, rows, same
 

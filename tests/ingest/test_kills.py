@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scholarbase.manifest import FILE_NAME
-from scholarbase.verification import verify
+from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.ingest.contents import same

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from scholarbase.evaluation.calls import read_trajectory
-from scholarbase.library import Library
+from scholarbase.responses.sizing import estimate_tokens
+from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sizing import estimate_tokens
 from scholarbase.tools import Tools
+from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import run_cli, serving
 from tests.sessions.agents import QUESTION, SEED, Agent, budget, ids
 

@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest, SessionExists, SessionNotFound, StorageError
-from scholarbase.evaluation.calls import CallKind, read_trajectory
+from scholarbase.models.runs import CallKind
 from scholarbase.sessions import writer as module
 from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import heard
+from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import ROOT
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"

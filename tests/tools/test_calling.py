@@ -10,10 +10,10 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import BudgetExhausted, InvalidRequest, PaperNotFound, ToolNotFound
-from scholarbase.library import Library
+from scholarbase.responses.sizing import estimate_tokens
+from scholarbase.search.library import Library
 from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sizing import estimate_tokens
 from scholarbase.tools import Tools
 from tests.conftest import serving
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest, PaperNotFound, ReplayDiffers
-from scholarbase.library import Library
-from scholarbase.prose import as_text
+from scholarbase.responses.text import as_text
+from scholarbase.search.library import Library
 from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools

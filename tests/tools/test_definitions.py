@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
-from scholarbase.library import Library
-from scholarbase.schemas import (
+from scholarbase.models.schemas import (
     EdgeBody,
     ExpandBody,
     OneSearch,
@@ -17,8 +16,9 @@ from scholarbase.schemas import (
     SearchBody,
     TitleBatchBody,
 )
+from scholarbase.responses.sizing import estimate_tokens
+from scholarbase.search.library import Library
 from scholarbase.sessions.recording import given as papers_of
-from scholarbase.sizing import estimate_tokens
 from scholarbase.tools.definitions import SCHEMA_FORMS, TOOLS, schemas, tool_named
 
 QUESTION = "How is two-dimensional QCD related to string theory?"

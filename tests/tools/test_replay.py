@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from scholarbase.ingest.job import ingest
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools.replay import differences, read_recorded, replay
 from tests.conftest import SAMPLE, run_cli, serving

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 
 from scholarbase.api.answers import PROBLEMS
-from scholarbase.api.direct import DirectRoute
+from scholarbase.api.routing import DirectRoute
 from scholarbase.api.strict import check_parameters
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 
 
 async def library_of(request: Request) -> Library:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from scholarbase.api.answers import answer
 from scholarbase.api.problems import problem
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.schemas import ProblemAnswer, SnapshotAnswer
+from scholarbase.models.schemas import ProblemAnswer, SnapshotAnswer
 
 router = resource("", "about")
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from scholarbase.api.exchange import respond
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.schemas import ExpandAnswer, ExpandBody
+from scholarbase.models.schemas import ExpandAnswer, ExpandBody
 from scholarbase.tools.definitions import run_expand, tool_named
 
 router = resource("/v1/expand", "papers")

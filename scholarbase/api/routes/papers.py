@@ -11,9 +11,8 @@ from scholarbase.api.answers import answered
 from scholarbase.api.exchange import has_few_edges, is_plain, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.strict import separated
-from scholarbase.library import Library
 from scholarbase.models import check_fields
-from scholarbase.schemas import (
+from scholarbase.models.schemas import (
     EXAMPLE_ID,
     CitationsAnswer,
     EdgeBody,
@@ -23,6 +22,7 @@ from scholarbase.schemas import (
     PaperBatchBody,
     PaperParameters,
 )
+from scholarbase.search.library import Library
 from scholarbase.tools.definitions import Tool, run_papers, tool_named, walk
 
 router = resource("/v1/papers", "papers")

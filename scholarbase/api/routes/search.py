@@ -11,15 +11,15 @@ from scholarbase.api.answers import answered
 from scholarbase.api.exchange import is_plain, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.strict import separated
-from scholarbase.library import Library
 from scholarbase.models import in_batch
-from scholarbase.schemas import (
+from scholarbase.models.schemas import (
     SearchAnswer,
     SearchBatchAnswer,
     SearchBatchBody,
     SearchBody,
     SearchParameters,
 )
+from scholarbase.search.library import Library
 from scholarbase.tools.answering import share_of
 from scholarbase.tools.definitions import run_search, tool_named
 

@@ -14,9 +14,8 @@ from scholarbase.api.answers import answer
 from scholarbase.api.exchange import IDEMPOTENCY_KEY, checked_key, owner_of, store_of, waited
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.identifiers import parse
-from scholarbase.library import Library
 from scholarbase.models import check_ids, check_page
-from scholarbase.schemas import (
+from scholarbase.models.schemas import (
     OneSessionAnswer,
     RecordedAnswer,
     ReportAnswer,
@@ -26,6 +25,7 @@ from scholarbase.schemas import (
     SessionsAnswer,
     SessionsParameters,
 )
+from scholarbase.search.library import Library
 from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.rows import SessionFacts
 from scholarbase.sessions.session import CallRecord, Limits, Session, now

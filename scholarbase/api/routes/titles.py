@@ -10,7 +10,7 @@ from starlette.responses import Response
 from scholarbase.api.exchange import respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.strict import separated
-from scholarbase.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
+from scholarbase.models.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer
 from scholarbase.tools.definitions import run_titles, tool_named
 
 router = resource("/v1/title-match", "titles")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from scholarbase.api.answers import answer
 from scholarbase.api.exchange import respond
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.schemas import EXAMPLE_QUESTION, ToolsAnswer
+from scholarbase.models.schemas import EXAMPLE_QUESTION, ToolsAnswer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
 
 router = resource("/v1/tools", "tools")

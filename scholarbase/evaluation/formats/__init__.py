@@ -17,7 +17,7 @@ from scholarbase.evaluation.formats.reading import Format, Reading
 from scholarbase.evaluation.formats.scholargym import SCHOLARGYM
 from scholarbase.evaluation.formats.scholarquest import SCHOLARQUEST
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.evaluation.queries import QuerySet
+from scholarbase.models.queries import QuerySet
 
 __all__ = ["FORMATS", "read_queries"]
 

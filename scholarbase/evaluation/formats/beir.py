@@ -16,8 +16,9 @@ from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.judgements import Collection
 from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.formats.streams import json_lines, opened
-from scholarbase.evaluation.queries import Answer
+from scholarbase.evaluation.formats.streams import json_lines
+from scholarbase.files import opened
+from scholarbase.models.queries import Answer
 
 _PACKED: Final = ("", ".gz", ".xz")
 _HEADER: Final = ["query-id", "corpus-id", "score"]

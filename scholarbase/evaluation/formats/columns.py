@@ -19,7 +19,7 @@ from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record, table_rows
-from scholarbase.evaluation.queries import Answer, Query
+from scholarbase.models.queries import Answer, Query
 
 NAMES: Final = (
     "query_id", "id", "query", "text", "answers", "titles", "intent", "category", "date", "pool", "grades",

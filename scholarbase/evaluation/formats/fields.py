@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.queries import Answer
 from scholarbase.identifiers import arxiv_id_from_number, parse
 from scholarbase.models import MAX_QUERY_LENGTH, date_bounds
+from scholarbase.models.queries import Answer
 
 BY_TITLE: Final = "Answers whose id has no known form, to be found by their title"
 MENDED: Final = "arXiv ids that had become numbers, with their zeros put back"

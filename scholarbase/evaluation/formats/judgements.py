@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.queries import Answer, Query
+from scholarbase.models.queries import Answer, Query
 
 _UNJUDGED: Final = "Queries without a judgement, left out"
 _IRRELEVANT: Final = "Queries judged without a relevant document, left out"

@@ -13,8 +13,8 @@ from typing import Any, Final
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.evaluation.queries import Answer, Query
 from scholarbase.identifiers import number
+from scholarbase.models.queries import Answer, Query
 
 _SPECIFICITY: Final[dict[Any, str | None]] = {None: None, 0: "broad", 1: "specific"}
 

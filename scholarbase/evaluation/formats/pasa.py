@@ -15,7 +15,7 @@ from typing import Any, Final
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.evaluation.queries import Answer, Query
+from scholarbase.models.queries import Answer, Query
 
 _UNPAIRED: Final = "Lines with more titles than ids or fewer, whose titles were not read"
 _NAMED: Final = "Queries without a qid, named after their place in the file"

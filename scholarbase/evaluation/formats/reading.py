@@ -10,7 +10,7 @@ from typing import Final
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.evaluation.queries import Query, QuerySet
+from scholarbase.models.queries import Query, QuerySet
 
 _SHOWN: Final = 3
 """How many broken records a note tells the reasons of."""

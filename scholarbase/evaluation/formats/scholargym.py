@@ -14,7 +14,7 @@ from typing import Any, Final
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.evaluation.queries import Answer, Query
+from scholarbase.models.queries import Answer, Query
 
 _INVALID: Final = "Queries that the file marks as not valid, left out"
 _UNANSWERED: Final = "Queries without a paper of label 1, left out"

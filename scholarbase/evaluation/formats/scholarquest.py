@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
 from scholarbase.evaluation.formats.streams import Record, json_lines
-from scholarbase.evaluation.queries import Query
+from scholarbase.models.queries import Query
 
 METADATA: Final = "query_metadata.jsonl"
 _COUNT: Final = "Lines whose final_answer_count is not the number of their answers"

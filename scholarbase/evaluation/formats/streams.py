@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import lzma
-import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
 from scholarbase.errors import EvaluationError, QueryFileError
+from scholarbase.files import opened
 
 Shape = Literal["lines", "array", "table", "markup", "parquet", "empty"]
 
@@ -39,37 +36,6 @@ class Record(NamedTuple):
     number: int
     fields: dict[str, Any]
     problem: str | None = None
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked where it is gzip or xz, without a byte order mark.
-
-    Raises:
-        QueryFileError: it cannot be read, or its compressed stream breaks off. Also while it is being read.
-    """
-    try:
-        with ExitStack() as stack:
-            file = stack.enter_context(path.open("rb"))
-            magic = file.read(6)
-            file.seek(0)
-            if magic.startswith(_ZSTD):
-                raise QueryFileError(f"{path} is packed with zstd: unpack it, or pack it with gzip or xz.")
-            stream: Any = file
-            if magic.startswith(_GZIP):
-                stream = stack.enter_context(gzip.GzipFile(fileobj=file))
-            elif magic.startswith(_XZ):
-                stream = stack.enter_context(lzma.LZMAFile(file))
-            buffered = io.BufferedReader(cast("io.RawIOBase", stream), _START)
-            if buffered.peek(3).startswith(_BOM):
-                buffered.read(3)
-            yield buffered
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise QueryFileError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Fetch it again."
-        ) from error
-    except OSError as error:
-        raise QueryFileError(f"{path} cannot be read ({error.strerror or error}).") from error
 
 
 def start_of(path: Path) -> bytes:

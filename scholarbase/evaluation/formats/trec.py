@@ -21,8 +21,9 @@ from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.judgements import Collection
 from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.formats.streams import opened, start_of
-from scholarbase.evaluation.queries import Answer
+from scholarbase.evaluation.formats.streams import start_of
+from scholarbase.files import opened
+from scholarbase.models.queries import Answer
 
 Kind = Literal["topics", "qrels"]
 

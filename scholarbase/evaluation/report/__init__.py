@@ -25,7 +25,7 @@ from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
 from scholarbase.evaluation.report.tables import to_csv, to_latex
-from scholarbase.evaluation.runs import Run
+from scholarbase.models.runs import Run
 
 __all__ = ["write_report"]
 

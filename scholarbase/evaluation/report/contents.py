@@ -15,8 +15,8 @@ from scholarbase.evaluation.measures import Evaluation, Over, evaluate, recall_c
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
 from scholarbase.evaluation.report.published import published
 from scholarbase.evaluation.report.tables import MISSING, Cell, Table, holm, table, with_best
-from scholarbase.evaluation.runs import Run
 from scholarbase.evaluation.statistics import LEVEL, RESAMPLES, Interval, bootstrap_interval, paired_test
+from scholarbase.models.runs import Run
 
 NOTE_INTERVAL: Final = (
     f"In brackets: {LEVEL:.0%} bootstrap confidence interval of the mean over queries ({RESAMPLES:,} resamples, "

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from scholarbase.evaluation.report.contents import Measured
-from scholarbase.evaluation.runs import PaperNote, RankedId
+from scholarbase.models.runs import PaperNote, RankedId
 
 
 class _Papers:

@@ -9,7 +9,7 @@ import pytest
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.queries import Answer
+from scholarbase.models.queries import Answer
 
 TOPICS = """<top>
 <num> Number: 301

@@ -10,7 +10,7 @@ import pytest
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.queries import Answer, Query
+from scholarbase.models.queries import Answer, Query
 
 GOOD = {"query_id": "a", "query": "serving language models", "answers": ["2309.06180"]}
 

@@ -12,7 +12,7 @@ import pytest
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.queries import Answer, QuerySet
+from scholarbase.models.queries import Answer, QuerySet
 from tests.conftest import SAMPLE
 
 PASA_LINE = {

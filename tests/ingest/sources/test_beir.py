@@ -14,7 +14,7 @@ from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, discover
 from scholarbase.ingest.sources.beir import first_sentence, parse_beir
-from scholarbase.library import Library
+from scholarbase.search.library import Library
 
 DOCUMENTS: list[dict[str, Any]] = [
     {"_id": "MED-10", "title": "Statin use and survival", "text": "Recent studies suggest a benefit of statins.",

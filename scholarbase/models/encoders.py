@@ -1,0 +1,30 @@
+"""What identifies an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """What must be the same for two encoders to give comparable vectors. It stands in the manifest.
+
+    ``name`` is the model's name without a machine's path. ``fingerprint`` is a hash of the files that decide
+    its output (None where they are out of reach, as behind a URL).
+    """
+
+    kind: str
+    name: str
+    dimensions: int
+    learned_sparse: bool = False
+    max_tokens: int | None = None
+    fingerprint: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> EncoderSpec:
+        return cls(**data)

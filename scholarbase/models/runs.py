@@ -1,0 +1,145 @@
+"""Runs of an evaluation: rankings, judged queries, and an agent's calls as plain data.
+
+:mod:`scholarbase.evaluation.runs` stores them as a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import orjson
+
+FORMAT: Final = 1
+"""The version of the run folder's layout."""
+
+CallKind = Literal["search", "expand", "inspect", "answer"]
+CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
+Kind = Literal["search", "trajectory", "import"]
+Found = Literal["id", "title", "absent"]
+
+
+class RankedId(NamedTuple):
+    """A result: the paper's canonical id and its score."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer, resolved: the canonical id of the library's paper, or of one that the library does not hold.
+
+    ``found`` says how: by its ``id``, by its ``title``, or not at all (``absent``).
+    """
+
+    paper_id: str
+    found: Found
+    grade: int = 1
+
+    @property
+    def held(self) -> bool:
+        return self.found != "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query with its answers resolved, each paper once. ``pool`` holds canonical ids."""
+
+    id: str
+    text: str
+    answers: tuple[JudgedAnswer, ...]
+    intent: str | None = None
+    category: str | None = None
+    date: str | None = None
+    pool: tuple[str, ...] | None = None
+
+    @property
+    def relevant(self) -> tuple[JudgedAnswer, ...]:
+        """The answers with a grade above zero: what recall counts."""
+        return tuple(answer for answer in self.answers if answer.grade > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperNote:
+    """What a report says of a paper."""
+
+    title: str | None
+    year: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call of an agent; docs/trajectories.md has the JSON form. ``ids`` are canonical, best first.
+
+    ``kind`` is what the call did: search, expand, inspect, or answer (the agent's own final ranking).
+    """
+
+    query_id: str
+    call: int
+    tool: str
+    kind: CallKind
+    arguments: Mapping[str, Any]
+    ids: tuple[str, ...]
+    round: int
+    parent: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """The facts of a run.
+
+    ``queries`` has name, format, sha256, count and notes; ``search`` what every search was told, None for a run that
+    was made elsewhere; ``answers`` how many were given and held, and how they were found; ``files`` the SHA-256 of
+    each file. ``command`` makes the run again.
+    """
+
+    name: str
+    kind: Kind
+    snapshot: str
+    papers: int
+    version: str
+    queries: dict[str, Any]
+    search: dict[str, Any] | None
+    answers: dict[str, int]
+    command: str
+    files: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+    @property
+    def identity(self) -> str:
+        """A hash of what decides the results: two runs with one identity have the same files. The command and the
+        hashes of the files are not part of it."""
+        facts = {k: v for k, v in asdict(self).items() if k not in ("command", "files", "name")}
+        return hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+    def to_bytes(self) -> bytes:
+        return orjson.dumps(
+            asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in memory. ``rankings`` has an entry for every query, empty where nothing was found."""
+
+    manifest: RunManifest
+    queries: tuple[JudgedQuery, ...]
+    rankings: Mapping[str, tuple[RankedId, ...]]
+    papers: Mapping[str, PaperNote] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def depth(self) -> int:
+        """How many results a query was given at most: the depth of R@All."""
+        return max(map(len, self.rankings.values()), default=0)

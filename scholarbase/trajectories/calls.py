@@ -1,0 +1,332 @@
+"""An agent's tool calls as JSON lines, one line a call: reading the form, and writing it. docs/trajectories.md
+describes it key by key.
+
+    with TrajectoryWriter(path) as writer:
+        writer.append("q1", "search_papers", ids, arguments={"q": "speculative decoding"})
+
+:mod:`scholarbase.evaluation.trajectories` makes a run of what was read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import orjson
+
+from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
+from scholarbase.files import storage_errors, text_lines
+from scholarbase.identifiers import parse
+from scholarbase.models.runs import CALL_KINDS, CallKind
+
+TOOLS: Final[dict[str, CallKind]] = {
+    "search_papers": "search",
+    "match_titles": "search",
+    "get_papers": "inspect",
+    "get_citations": "expand",
+    "get_references": "expand",
+    "expand_papers": "expand",
+    "answer": "answer",
+}
+"""What the calls of our own tools do."""
+
+_RFC_3339: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RawCall:
+    """A line of a trajectory, checked by itself. ``ids`` are canonical forms, not yet those of a library.
+
+    ``where`` names file and line. ``call`` and ``round`` are None where the line does not say them.
+    """
+
+    where: str
+    query_id: str
+    tool: str
+    kind: CallKind
+    ids: tuple[str, ...]
+    call: int | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    scores: tuple[float, ...] | None = None
+    time: str | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    parent: int | None = None
+    round: int | None = None
+    snapshot: str | None = None
+    session: str | None = None
+    query: str | None = None
+    error: str | None = None
+
+
+KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+def read_trajectory(path: Path) -> list[RawCall]:
+    """Read a file of JSON lines, one a tool call, gzip or not, in its order. Empty lines say nothing.
+
+    Raises:
+        QueryFileError: the file is missing, empty or damaged, or a line cannot be right; the sentence names it.
+    """
+    calls = []
+    canonical: dict[str, str] = {}
+    for number, text in text_lines(path):
+        if not text.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise QueryFileError(f"{where} is no JSON ({error}): mend the line or remove it.") from error
+        try:
+            calls.append(_raw_call(row, where, canonical))
+        except InvalidRequest as error:
+            raise QueryFileError(f"{where}: {error}") from error
+    if not calls:
+        raise QueryFileError(
+            f"{path} holds no call: a trajectory has one JSON object a line, one for each call."
+        )
+    return calls
+
+
+def _raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
+    """Raises InvalidRequest: the line cannot be right."""
+    given = _given(row)
+    for key, (accepts, expected) in _CHECKS.items():
+        if key in given and not accepts(given[key]):
+            raise InvalidRequest(f"{key} is {_shown(given[key])}: it must be {expected}.")
+    tool = given["tool"]
+    kind = given.setdefault("kind", TOOLS.get(tool))
+    if kind is None:
+        raise InvalidRequest(
+            f"the tool {tool!r} is none of ours: say with kind what it did, one of {', '.join(CALL_KINDS)}."
+        )
+    if tool in TOOLS and kind != TOOLS[tool]:
+        raise InvalidRequest(f"the kind of {tool} is {TOOLS[tool]!r}, and the line says {kind!r}.")
+    if "error" in given and given["ids"]:
+        raise InvalidRequest(
+            f"a call with an error found nothing, and ids has {len(given['ids'])}: leave it []."
+        )
+    for written in given["ids"]:
+        if written not in canonical:
+            canonical[written] = str(parse(written))
+    given["ids"] = tuple(canonical[written] for written in given["ids"])
+    if "scores" in given:
+        given["scores"] = tuple(map(float, given["scores"]))
+        if len(given["scores"]) != len(given["ids"]):
+            raise InvalidRequest(
+                f"scores has {len(given['scores'])} numbers and ids has {len(given['ids'])}: they go in pairs."
+            )
+    return RawCall(where=where, **given)
+
+
+def _given(row: Any) -> dict[str, Any]:
+    """The keys of a line that say something: one that is null is one that is not there."""
+    if not isinstance(row, dict):
+        raise InvalidRequest("it is no JSON object: a call is one, with query_id, tool and ids.")
+    for key in row:
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "put it into arguments, or remove it."
+            raise InvalidRequest(f"unknown key {key!r}: a call has {', '.join(KEYS)}; {hint}")
+    given = {key: value for key, value in row.items() if value is not None}
+    for key in ("query_id", "tool", "ids"):
+        if key not in given:
+            raise InvalidRequest(f"it lacks {key}: every call has query_id, tool and ids.")
+    return given
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "..."
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_whole(value: object, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_time(value: object) -> bool:
+    """https://www.rfc-editor.org/rfc/rfc3339#section-5.6, a leap second too."""
+    match = _RFC_3339.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return False
+    day, minute, second, offset = match.groups()
+    second = "59" if second == "60" else second
+    try:
+        datetime.fromisoformat(f"{day}T{minute}:{second}{offset.upper()}")
+    except ValueError:
+        return False
+    return True
+
+
+_TEXT: Final = (_is_text, "a text that is not empty")
+_CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+    "query_id": _TEXT,
+    "tool": _TEXT,
+    "kind": (lambda v: v in CALL_KINDS, f"one of {', '.join(CALL_KINDS)}"),
+    "call": (lambda v: _is_whole(v, 1), "a whole number, 1 for a query's first call"),
+    "arguments": (lambda v: isinstance(v, dict), "an object"),
+    "ids": (lambda v: isinstance(v, list) and all(isinstance(i, str) for i in v), "a list of paper ids"),
+    "scores": (lambda v: isinstance(v, list) and all(map(_is_number, v)), "a list of numbers"),
+    "time": (_is_time, "a time as RFC 3339 has it, such as 2025-03-01T12:30:00Z"),
+    "seconds": (lambda v: _is_number(v) and v >= 0, "a number of seconds, 0 or more"),
+    "tokens": (lambda v: _is_whole(v, 0), "a whole number of 0 or more"),
+    "parent": (lambda v: _is_whole(v, 1), "the number of an earlier call"),
+    "round": (lambda v: _is_whole(v, 1), "a whole number, 1 for a query's first round"),
+    "snapshot": _TEXT,
+    "session": _TEXT,
+    "query": _TEXT,
+    "error": _TEXT,
+}
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+class TrajectoryWriter:
+    """Writes a trajectory call by call, each line on its way to the disk before the next is asked for: what a killed
+    agent did up to then is there. Safe to share between threads. Use it in a ``with``, or ``close`` it.
+
+    Args:
+        path: the file; its folder is there.
+        append: go on with a file that has calls already. Without it, a file in the way is an error.
+        snapshot, session: said on every line, where given.
+
+    Raises:
+        RunExists: there is a file, and ``append`` is off.
+        QueryFileError: ``append`` is on, and the file cannot be read or its last line was not finished.
+    """
+
+    def __init__(
+        self, path: Path, *, append: bool = False, snapshot: str | None = None, session: str | None = None
+    ) -> None:
+        self._path = path
+        self._common = {"snapshot": snapshot, "session": session}
+        self._lock = threading.Lock()
+        self._last: dict[str, int] = {}
+        self._canonical: dict[str, str] = {}
+        if path.exists():
+            if not append:
+                raise RunExists(
+                    f"{path} is there already: name another file, or go on with it by append=True."
+                )
+            self._go_on()
+        with storage_errors(path):
+            # Without a buffer, so that nothing of a call that could not be written is left to be written later.
+            self._file = path.open("ab", buffering=0)
+
+    def _go_on(self) -> None:
+        if not self._path.stat().st_size:
+            return
+        for raw in read_trajectory(self._path):
+            if raw.call is None:
+                raise QueryFileError(
+                    f"{raw.where} lacks call, and only a file with call numbers can be gone on with."
+                )
+            self._last[raw.query_id] = raw.call
+        with self._path.open("rb") as file:
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                raise QueryFileError(f"The last line of {self._path} does not end: remove or finish it.")
+
+    def append(
+        self,
+        query_id: str,
+        tool: str,
+        ids: Sequence[str],
+        *,
+        kind: CallKind | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        scores: Sequence[float] | None = None,
+        time: str | None = None,
+        seconds: float | None = None,
+        tokens: int | None = None,
+        parent: int | None = None,
+        round: int | None = None,
+        query: str | None = None,
+        error: str | None = None,
+    ) -> int:
+        """Write one call; its arguments are the keys of the form, and ``time`` is now where it is not given.
+
+        Returns: the call's number, for the ``parent`` of those that follow from it.
+
+        Raises:
+            InvalidRequest: the call cannot be right; nothing is written.
+            StorageError: the file cannot be written; it has the calls before this one, whole.
+        """
+        row: dict[str, Any] = {
+            "query_id": query_id,
+            "call": None,
+            "tool": tool,
+            "kind": kind,
+            "arguments": None if arguments is None else dict(arguments),
+            "ids": list(ids),
+            "scores": None if scores is None else list(scores),
+            "time": time or datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "seconds": seconds,
+            "tokens": tokens,
+            "parent": parent,
+            "round": round,
+            "query": query,
+            "error": error,
+            **self._common,
+        }
+        with self._lock:
+            number = row["call"] = self._last.get(query_id, 0) + 1
+            line = {key: value for key, value in row.items() if value is not None}
+            _raw_call(line, "the call", self._canonical)
+            if parent is not None and parent >= number:
+                raise InvalidRequest(
+                    f"parent is {parent}, and this is call {number}: it names an earlier one."
+                )
+            try:
+                written = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+            except TypeError as failure:
+                raise InvalidRequest(f"arguments cannot be written as JSON: {failure}.") from failure
+            self._write(written)
+            self._last[query_id] = number
+        return number
+
+    def _write(self, line: bytes) -> None:
+        with storage_errors(self._path):
+            whole = os.fstat(self._file.fileno()).st_size
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError:
+                # The disk took a part of the line: one that is torn makes the file unreadable.
+                self._file.truncate(whole)
+                raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

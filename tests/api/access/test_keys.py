@@ -1,0 +1,217 @@
+"""The file of keys: what stands in it, and what becomes of it when several change it or it is broken."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import stat
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.api.access import keys
+from scholarbase.api.access.keys import Keys, create_key, read_keys, revoke_key
+from scholarbase.errors import InvalidRequest, StorageError
+from tests.conftest import run_cli
+
+
+def test_a_key_is_32_random_bytes_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "keys.json"
+    text, key = create_key(path, "ana@lab", role="admin", rate=30)
+    assert re.fullmatch(r"sb_[A-Za-z0-9_-]{43}", text)
+    assert len(base64.urlsafe_b64decode(text.removeprefix("sb_") + "=")) == 32
+    (row,) = json.loads(path.read_text())
+    assert list(row) == ["id", "name", "role", "hash", "created", "rate"]
+    assert row["hash"] == hashlib.sha256(text.encode()).hexdigest()
+    assert (row["name"], row["role"], row["rate"]) == ("ana@lab", "admin", 30)
+    assert datetime.fromisoformat(row["created"]).tzinfo is not None
+    assert text.removeprefix("sb_") not in path.read_text()
+    assert (key.id, key.name, key.role, key.rate) == (row["id"], "ana@lab", "admin", 30)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in path.parent.iterdir()] == ["keys.json"]
+    assert create_key(path, "another")[0] != text
+
+
+def test_names_and_ids_name_one_key(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    _, ana = create_key(path, "ana")
+    _, bo = create_key(path, "bo")
+    for taken in ("ana", ana.id):
+        with pytest.raises(InvalidRequest, match="There is a key"):
+            create_key(path, taken)
+    assert revoke_key(path, ana.id) == ana
+    assert revoke_key(path, "bo") == bo
+    assert read_keys(path) == []
+    with pytest.raises(InvalidRequest, match="no key 'bo'"):
+        revoke_key(path, "bo")
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a\nb", "a/b", "x" * 65])
+def test_what_cannot_be_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidRequest, match="no name for a key"):
+        create_key(tmp_path / "keys.json", name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_key_given_for_its_name_is_in_no_message(tmp_path: Path) -> None:
+    text, _ = create_key(tmp_path / "keys.json", "ana")
+    with pytest.raises(InvalidRequest) as refused:
+        revoke_key(tmp_path / "keys.json", text)
+    assert text not in str(refused.value)
+
+
+def test_keys_made_at_once_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    threads = [threading.Thread(target=create_key, args=(path, f"k{n}")) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {entry.name for entry in read_keys(path)} == {f"k{n}" for n in range(20)}
+
+
+GOOD: dict[str, Any] = {
+    "id": "0123abcd",
+    "name": "ana",
+    "role": "read",
+    "hash": "0" * 64,
+    "created": "2026-11-21T09:00:00Z",
+    "rate": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no file of keys"),
+        (b"[{]", "no file of keys"),
+        (b'{"keys": []}', "not a JSON list"),
+        (b"[1]", "not a JSON object"),
+        ([GOOD | {"secret": 1}], "has not the keys"),
+        ([{"id": "0123abcd"}], "has not the keys"),
+        ([GOOD | {"id": "sb_x"}], "id is not of its form"),
+        ([GOOD | {"hash": "sb_this-is-a-key"}], "hash is not of its form"),
+        ([GOOD | {"role": "root"}], "neither read nor admin"),
+        ([GOOD | {"rate": 0}], "rate of ana"),
+        ([GOOD | {"rate": True}], "rate of ana"),
+        ([GOOD | {"created": 5}], "time of ana"),
+        ([GOOD, GOOD | {"id": "0123abce", "hash": "1" * 64}], "two keys have one name"),
+    ],
+)
+def test_a_file_that_is_none_of_keys_is_named(tmp_path: Path, content: Any, said: str) -> None:
+    path = tmp_path / "keys.json"
+    before = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.write_bytes(before)
+    for broken in (lambda: read_keys(path), lambda: create_key(path, "bo"), lambda: revoke_key(path, "ana")):
+        with pytest.raises(InvalidRequest) as refused:
+            broken()
+        assert said in str(refused.value)
+        assert str(path) in str(refused.value)
+        assert "sb_this" not in str(refused.value)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        create_key(tmp_path / "file" / "keys.json", "ana")
+
+
+def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "keys.json"
+    link.symlink_to(tmp_path / "real" / "keys.json")
+    create_key(link, "ana")
+    assert link.is_symlink()
+    assert [entry.name for entry in read_keys(tmp_path / "real" / "keys.json")] == ["ana"]
+
+
+def test_a_change_is_seen_after_half_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now)
+    path = tmp_path / "keys.json"
+    first, ana = create_key(path, "ana")
+    known = Keys(path)
+    assert known.find(first) == ana
+    assert known.find(first + "x") is None
+    second, bo = create_key(path, "bo")
+    assert known.find(second) is None
+    now += keys.LOOK_SECONDS
+    assert known.find(second) == bo
+    revoke_key(path, "ana")
+    now += keys.LOOK_SECONDS
+    assert known.find(first) is None
+    assert known.find(second) == bo
+
+
+@pytest.mark.parametrize("change", ["removed", "emptied", "broken"])
+def test_without_a_good_file_no_key_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And as soon as there is one again, its keys are."""
+    now = 100.0
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now)
+    path = tmp_path / "keys.json"
+    text, ana = create_key(path, "ana")
+    good = path.read_bytes()
+    known = Keys(path)
+    assert known.find(text) == ana
+    if change == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(b"[]" if change == "emptied" else good[:-5])
+    for _ in range(3):
+        now += 1
+        assert known.find(text) is None
+    assert [record.message.startswith("No request is let in") for record in caplog.records] == [True]
+    path.write_bytes(good)
+    now += 1
+    assert known.find(text) == ana
+
+
+# -- the command line -----------------------------------------------------------------------------------
+
+
+def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    made = run_cli("key", "create", "ana", "--admin", "--rate", "30", "--keys", path)
+    assert made.returncode == 0, made.stderr
+    assert re.fullmatch(r"sb_[\w-]{43}\n", made.stdout)
+    assert "It is not kept" in made.stderr
+    assert made.stdout.strip() not in made.stderr
+    assert run_cli("key", "create", "bo", SCHOLARBASE_KEYS=str(path)).returncode == 0
+    again = run_cli("key", "create", "ana", SCHOLARBASE_KEYS=str(path))
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "There is a key 'ana'" in again.stderr
+    listed = run_cli("key", "list", "--keys", path).stdout.splitlines()
+    assert [line.split()[1:3] + line.split()[-1:] for line in listed] == [
+        ["admin", "30", "ana"],
+        ["read", "-", "bo"],
+    ]
+    assert run_cli("key", "revoke", "ana", "--keys", path).returncode == 0
+    last = run_cli("key", "revoke", listed[1].split()[0], "--keys", path)
+    assert last.returncode == 0
+    assert "refuses everybody" in last.stderr
+    assert run_cli("key", "revoke", "ana", "--keys", path).returncode == 2
+
+
+def test_a_command_without_a_file_of_keys_says_how_to_name_one() -> None:
+    done = run_cli("key", "list")
+    assert done.returncode == 2
+    assert "--keys" in done.stderr
+    assert "SCHOLARBASE_KEYS" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    create_key(path, "ana")
+    path.chmod(0)
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        read_keys(path)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import calendar
+import datetime
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.models import (
+    MAX_IDS,
+    PAPER_FIELDS,
+    Author,
+    CitationsResponse,
+    ExpandResponse,
+    Filters,
+    Paper,
+    SearchRequest,
+    SearchResponse,
+    TitleMatchResponse,
+    check_fields,
+    check_ids,
+    date_bounds,
+    search_request,
+    search_requests,
+)
+from scholarbase.search.library import Library
+
+PAPER = Paper(
+    id="arXiv:1706.03762",
+    corpus_id=13756489,
+    external_ids={"arXiv": "1706.03762", "CorpusId": "13756489"},
+    title="Attention Is All You Need",
+    authors=(Author("Ashish Vaswani", "40348417"), Author("Noam Shazeer")),
+    year=2017,
+    categories=("cs.CL", "cs.LG"),
+)
+
+
+def test_a_paper_survives_json() -> None:
+    assert Paper.from_dict(orjson.loads(orjson.dumps(PAPER.to_dict()))) == PAPER
+    assert list(PAPER.to_dict()) == list(PAPER_FIELDS)
+    assert PAPER.to_dict(["id", "year"]) == {"id": "arXiv:1706.03762", "year": 2017}
+    # Keys of a newer server are passed over.
+    assert Paper.from_dict(PAPER.to_dict() | {"influence": 9}) == PAPER
+    with pytest.raises(FrozenInstanceError):
+        PAPER.year = 2018  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("fields", [None, ["id"], ["authors", "title"]])
+def test_answers_survive_json(sample: Library, fields: list[str] | None) -> None:
+    name = "arXiv:hep-th/9302103"
+    answers: list[tuple[Any, Any]] = [
+        (SearchResponse, sample.search("string theory", fields=fields, explain=True)),
+        (SearchResponse, sample.search("nothing has this wordthatisnone AND x", fields=fields)),
+        (TitleMatchResponse, sample.match_title("Two Dimensional QCD is a String Theory", fields=fields)),
+        (CitationsResponse, sample.citations(name, fields=fields)),
+        (ExpandResponse, sample.expand([name], fields=fields)),
+    ]
+    for kind, answer in answers:
+        data = orjson.loads(orjson.dumps(answer.to_dict()))
+        assert kind.from_dict(data, check_fields(fields)) == answer
+        assert kind.from_dict(data).to_dict() == data
+
+
+@given(st.dates(min_value=datetime.date(1, 1, 1)))
+def test_the_bounds_of_dates_are_the_calendars(day: datetime.date) -> None:
+    number = day.year * 10_000 + day.month * 100 + day.day
+    last = calendar.monthrange(day.year, day.month)[1]
+    assert date_bounds(day.isoformat()) == (number, number)
+    assert date_bounds(day.isoformat()[:7]) == (number - day.day + 1, number - day.day + last)
+    assert date_bounds(day.isoformat()[:4]) == (day.year * 10_000 + 101, day.year * 10_000 + 1231)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "23", "202", "20230", "2023-1", "2023-00", "2023-13", "2023-02-29", "2023-04-31", "2023-01-1", "2023/01",
+     "0000", "٢٠٢٣", "2023-01-01T00:00", " 2023", "2023\n", 2023, None, -2023],
+)  # fmt: skip
+def test_other_forms_are_no_dates(text: Any) -> None:
+    with pytest.raises(InvalidRequest, match="no date for from: give YYYY"):
+        date_bounds(text, "from")
+
+
+def test_a_leap_day_is_a_date() -> None:
+    assert date_bounds("2024-02-29") == (20240229, 20240229)
+    assert date_bounds("1900-02")[1] == 19000228
+    assert date_bounds("2000-02")[1] == 20000229
+
+
+def test_fields_come_in_the_papers_order_with_its_id() -> None:
+    assert check_fields(None) == PAPER_FIELDS
+    assert check_fields([]) == ("id",)
+    assert check_fields(["year", "title", "year"]) == ("id", "title", "year")
+    with pytest.raises(InvalidRequest, match="'abstracts'"):
+        check_fields(["title", "abstracts"])
+    with pytest.raises(InvalidRequest, match=r"give a list of names"):
+        check_fields("title")
+
+
+def test_lists_of_ids() -> None:
+    assert check_ids(None, "within") is None
+    assert check_ids([], "within") == ()
+    assert check_ids(["a"] * MAX_IDS, "within") == ("a",) * MAX_IDS
+    for wrong in ("arXiv:1706.03762", [1706], ["a"] * (MAX_IDS + 1), ["\udc80"]):
+        with pytest.raises(InvalidRequest, match="within"):
+            check_ids(wrong, "within")  # type: ignore[arg-type]
+
+
+def test_filters_take_one_value_or_several_and_refuse_empty_ones() -> None:
+    assert Filters(category="cs.CL", venue=["ACL", "EMNLP"]) == Filters(
+        category=("cs.CL",), venue=("ACL", "EMNLP")
+    )  # type: ignore[arg-type]
+    assert (Filters(from_="2023-02").first_day, Filters(to="2023-02").last_day) == (20230201, 20230228)
+    assert Filters(from_="2023", to="2023").first_day == 20230101
+    for wrong in ({"category": ("",)}, {"venue": (" ",)}, {"min_citations": -1}, {"min_citations": 1.5}):
+        with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+            Filters(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_request_is_made_from_the_arguments_of_a_search() -> None:
+    made = search_request("x", limit=5, from_="2023", fields=["title"], exclude_ids=["arXiv:1706.03762"])
+    filters = Filters(from_="2023", exclude_ids=("arXiv:1706.03762",))
+    assert made == SearchRequest("x", limit=5, fields=("id", "title"), filters=filters)
+    assert search_requests([made, {"q": "y"}]) == [made, SearchRequest("y")]
+    with pytest.raises(InvalidRequest, match="Unknown argument 'sort'"):
+        search_request("x", sort="date")
+    with pytest.raises(InvalidRequest, match=r"^In the search 'y': limit is 0"):
+        search_requests([{"q": "x"}, {"q": "y", "limit": 0}])
+    with pytest.raises(InvalidRequest, match=r"^In the search '(x){79}\.\.\.: limit is 0"):
+        search_requests([{"q": "x" * 500, "limit": 0}])
+    with pytest.raises(InvalidRequest, match="In the search None: q is"):
+        search_requests([{"limit": 3}])
+    with pytest.raises(InvalidRequest, match="A batch holds 'string theory'"):
+        search_requests(["string theory"])  # type: ignore[list-item]
+
+
+def test_a_request_cannot_hold_what_cannot_be_right() -> None:
+    for wrong in (
+        {"q": ""}, {"q": "x" * 10_001}, {"mode": "both"}, {"engine": "bm52"}, {"limit": 0}, {"limit": 1001},
+        {"limit": 1.0}, {"offset": -1}, {"offset": True}, {"exact": 1}, {"explain": None}, {"partial": "yes"},
+        {"fields": ("x",)},
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+            SearchRequest(**{"q": "x", **wrong})  # type: ignore[arg-type]
+    assert SearchRequest("x" * 10_000, limit=1000, offset=0)

@@ -1,0 +1,502 @@
+"""Answers sized for a context window, on those of the sample library and on odd ones."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.responses.sentences import sentence_ends
+from scholarbase.responses.sizing import check_max_tokens, compact_authors, estimate_tokens, fit
+from scholarbase.responses.text import as_text, plain
+from scholarbase.search.library import Library
+
+QUERIES = ("machine translation", "string theory", "black hole entropy", "galaxy", "language models")
+SEED = "arXiv:hep-th/9301068"
+MARK = " ..."
+
+
+def sent(answer: dict[str, Any], text: bool, offset: Any = 0) -> str | bytes:
+    return as_text(answer, offset=offset) if text else orjson.dumps(answer)
+
+
+def found(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The papers of an answer of any kind, in order."""
+    if "results" not in answer:
+        yield answer
+    for item in answer.get("results", ()):
+        if isinstance(item, list):
+            yield from (match["paper"] for match in item)
+        elif item is not None and "results" in item:
+            yield from found(item)
+        elif item is not None:
+            yield item.get("paper", item)
+
+
+def contexts(answer: dict[str, Any]) -> list[list[str]]:
+    return [
+        item["contexts"]
+        for item in answer.get("results", ())
+        if isinstance(item, dict) and "contexts" in item
+    ]
+
+
+@pytest.fixture(scope="module")
+def answers(sample: Library) -> dict[str, dict[str, Any]]:
+    """One answer of each kind."""
+    ids = [SEED, "CorpusId:1", "arXiv:1409.0473", "arXiv:hep-th/9408140", "CorpusId:2"]
+    titles = [
+        "Two Dimensional QCD is a String Theory",
+        "No such title as this one",
+        "Attention is all you need",
+    ]
+    searches = [sample.search(q, limit=8).to_dict() for q in QUERIES[:3]]
+    snapshot = sample.snapshot_id
+    return {
+        "search": sample.search("machine translation", limit=20).to_dict(),
+        "explained": sample.search("string theory", limit=20, explain=True).to_dict(),
+        "title": sample.match_title(titles[0], limit=20, min_score=0.3).to_dict(),
+        "citations": sample.citations(SEED, limit=20).to_dict(),
+        "references": sample.references("arXiv:1409.0473", limit=20).to_dict(),
+        "expand": sample.expand([SEED], limit=20).to_dict(),
+        "papers": {
+            "snapshot": snapshot,
+            "results": [paper and paper.to_dict() for paper in sample.papers(ids)],
+        },
+        "titles": {
+            "snapshot": snapshot,
+            "results": [m.to_dict()["results"] for m in sample.match_titles(titles, limit=4, min_score=0.3)],
+        },
+        "paper": {"snapshot": snapshot, **sample.paper(SEED).to_dict()},
+        "searches": {"snapshot": snapshot, "results": searches},
+    }
+
+
+KINDS = (
+    "search",
+    "explained",
+    "title",
+    "citations",
+    "references",
+    "expand",
+    "papers",
+    "titles",
+    "paper",
+    "searches",
+)
+
+
+# -- the estimate ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("abc", 1),
+        ("neural networks", 4),  # 15 / 4.5 = 3.3
+        ("{}", 2),  # 2 / 1.5 = 1.3
+        ("BERT", 3),  # 4 / 1.5 = 2.7
+        ("1706.03762", 7),  # 10 / 1.5 = 6.7
+        ("文", 2),  # 3 bytes / 1.5
+        ("a cat, 3", 3),  # 6 letters and spaces, 2 others: 6 / 4.5 + 2 / 1.5 = 2.7
+    ],
+)
+def test_the_estimate_by_hand(text: str, tokens: int) -> None:
+    assert estimate_tokens(text) == tokens == estimate_tokens(text.encode())
+
+
+@pytest.mark.parametrize("fields", [None, ["title", "authors", "year"], ["title", "abstract"]])
+@pytest.mark.parametrize("text", [False, True])
+def test_wordpiece_counts_are_within_a_factor_of_the_estimate(
+    sample: Library, minilm_folder: Path, fields: list[str] | None, text: bool
+) -> None:
+    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(minilm_folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    for query in QUERIES:
+        answer = fit(sample.search(query, limit=20, fields=fields).to_dict(), 100_000, text=text)
+        content = sent(answer, text)
+        content = content.decode() if isinstance(content, bytes) else content
+        counted = len(tokenizer.encode(content, add_special_tokens=False).ids)
+        assert 0.65 < counted / estimate_tokens(content) < 1.35
+
+
+@pytest.mark.parametrize("value", [99, 0, -5, 1_000_001, True, 500.0, "500", None])
+def test_max_tokens_is_a_whole_number_of_a_sensible_size(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="from 100 to 1000000"):
+        check_max_tokens(value)
+    with pytest.raises(InvalidRequest, match="max_tokens is"):
+        fit({"snapshot": "s", "results": []}, value)
+
+
+def test_the_ends_of_max_tokens_are_allowed() -> None:
+    assert (check_max_tokens(100), check_max_tokens(1_000_000)) == (100, 1_000_000)
+
+
+# -- authors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ([], ""),
+        (["A. One"], "A. One"),
+        (["A. One", "B. Two"], "A. One, B. Two"),
+        (["A. One", "B. Two", "C. Three"], "A. One, B. Two, ... (3)"),
+        ([f"Author {n}" for n in range(3000)], "Author 0, Author 1, ... (3000)"),
+    ],
+)
+def test_authors_become_a_line(names: list[str], line: str) -> None:
+    assert compact_authors([{"name": name, "author_id": None} for name in names]) == line
+    assert compact_authors(line) == line
+
+
+# -- sentences ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We use it, e.g. BERT does | not.",
+        "As Smith et al. Show in 2019 | this.",
+        "See Fig. 3 and Eq. (4), i.e. The result of 3.14 is | small.",
+        "By J. R. R. Tolkien, vs. Others of the U.S. Army | here.",
+        "We ask why? so they said | nothing.",
+        "一個很長的句子沒有句號",
+        "One sentence only. ",
+        "",
+    ],
+)
+def test_no_sentence_ends_here(text: str) -> None:
+    assert list(sentence_ends(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("It is 3.5. The rest.", "It is 3.5."),
+        ("It works (mostly.) The rest.", "It works (mostly.)"),
+        ("Does it? Yes.", "Does it?"),
+        ('He said "yes." Then left.', 'He said "yes."'),
+        ("It is so. $N=2$ theories.", "It is so."),
+        ("It is so.\n  2D materials.", "It is so."),
+        ("我們提出方法。結果很好。", "我們提出方法。"),
+    ],
+)
+def test_a_sentence_ends_here(text: str, first: str) -> None:
+    ends = list(sentence_ends(text))
+    assert text[: ends[0]] == first
+    assert len(ends) == 1
+
+
+# -- every kind of answer -------------------------------------------------------------------------------
+
+
+def check(answer: dict[str, Any], max_tokens: int, text: bool, offset: Any = 0) -> dict[str, Any] | None:
+    """Fit the answer and hold it to what is promised; None where it says that it cannot be done."""
+    before = copy.deepcopy(answer)
+    try:
+        fitted = fit(answer, max_tokens, offset=offset, text=text)
+    except InvalidRequest as error:
+        least = re.search(r"at least (\d+)", str(error))
+        assert least is not None
+        assert int(least[1]) > max_tokens
+        assert fit(answer, int(least[1]), offset=offset, text=text)["tokens"] <= int(least[1])
+        return None
+    assert answer == before
+    assert fitted == fit(answer, max_tokens, offset=offset, text=text)
+    assert fitted["tokens"] == estimate_tokens(sent(fitted, text, offset)) <= max_tokens
+    parts = (
+        list(zip(answer["results"], fitted["results"], strict=True))
+        if is_searches(answer)
+        else [(answer, fitted)]
+    )
+    for original, part in parts:
+        check_left_out(original, part, text)
+    return fitted
+
+
+def is_searches(answer: dict[str, Any]) -> bool:
+    return any(isinstance(item, dict) and "results" in item for item in answer.get("results", ()))
+
+
+def check_left_out(original: dict[str, Any], fitted: dict[str, Any], text: bool) -> None:
+    """What is there is a beginning of what was, and the counts of what is not are true."""
+    papers, kept = list(found(original)), list(found(fitted))
+    left_out = fitted.get("left_out", {})
+    cut = gone = 0
+    for paper, was in zip(kept, papers, strict=False):
+        assert paper["id"] == was["id"]
+        assert isinstance(paper.get("authors", ""), str)
+        for key in was.keys() - {"abstract", "authors", "next_offset", "left_out"}:
+            assert paper[key] == was[key]
+        full, shown = was.get("abstract"), paper.get("abstract")
+        if text and full and shown:
+            full, shown = plain(full), plain(shown)
+        if full and shown is None:
+            gone += 1
+        elif shown != full:
+            cut += 1
+            assert shown.endswith(MARK)
+            prefix = shown.removesuffix(MARK)
+            assert full.startswith(prefix)
+            assert re.search(r"""[.!?。！？｡]["'”’»)\]」』）]*$""", prefix)
+            assert re.match(r"\s", full[len(prefix) :]) or prefix[-1] in "。！？｡」』”’»)）"
+    missing = sum(map(len, contexts(original)[: len(contexts(fitted))])) - sum(map(len, contexts(fitted)))
+    assert left_out.get("papers", 0) == len(papers) - len(kept)
+    assert (left_out.get("abstracts_cut", 0), left_out.get("abstracts", 0)) == (cut, gone)
+    assert left_out.get("contexts", 0) == missing
+    assert 0 not in left_out.values()
+    shorter = "results" in original and len(fitted["results"]) < len(original["results"])
+    assert ("how" in left_out) == bool(len(papers) - len(kept) or cut or gone or missing or shorter)
+    if "total" in original:
+        assert fitted["total"] == original["total"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", [False, True])
+def test_each_kind_of_answer_fits_into_any_number_of_tokens(
+    answers: dict[str, dict[str, Any]], kind: str, text: bool
+) -> None:
+    answer, made = answers[kind], 0
+    for max_tokens in (100, 130, 200, 350, 600, 1000, 1500, 2500, 4000, 8000, 50_000):
+        fitted = check(answer, max_tokens, text)
+        made += fitted is not None
+    assert made >= 6
+    assert fitted is not None
+    assert "left_out" not in fitted
+    assert [p["id"] for p in found(fitted)] == [p["id"] for p in found(answer)]
+
+
+TEXTS = st.one_of(
+    st.none(),
+    st.text(max_size=80),
+    st.lists(
+        st.sampled_from(
+            ["We do it. ", "In 3.5 cases, e.g. Here, et al. Fail! ", "結果很好。", "Why\n\nnot? ", "x" * 40]
+        ),
+        max_size=30,
+    ).map("".join),
+)
+
+
+@st.composite
+def some_paper(draw: st.DrawFn, names: frozenset[str]) -> dict[str, Any]:
+    paper = {
+        "id": f"arXiv:{draw(st.integers(1000, 99999))}",
+        "title": draw(TEXTS),
+        "abstract": draw(TEXTS),
+        "authors": [{"name": f"N. {n}", "author_id": None} for n in range(draw(st.integers(0, 4)))],
+        "year": draw(st.integers(1900, 2030) | st.none()),
+        "external_ids": {"DOI": "10.1/x"},
+    }
+    return {name: value for name, value in paper.items() if name == "id" or name in names}
+
+
+@st.composite
+def some_answer(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
+    kind = draw(st.sampled_from(kinds))
+    names = draw(st.frozensets(st.sampled_from(["title", "abstract", "authors", "year", "external_ids"])))
+    papers = some_paper(names)
+    scored = st.fixed_dictionaries({"score": st.floats(0, 1), "paper": papers})
+    reached = st.fixed_dictionaries({"paper": papers, "seeds": st.integers(1, 9), "hops": st.integers(1, 2)})
+    edge = st.fixed_dictionaries(
+        {
+            "paper": papers,
+            "is_influential": st.none() | st.booleans(),
+            "contexts": st.lists(st.text(max_size=60), max_size=4),
+            "intents": st.lists(st.just("background"), max_size=1),
+        }
+    )
+    results: dict[str, st.SearchStrategy[list[Any]]] = {
+        "papers": st.lists(st.none() | papers, max_size=12),
+        "searches": st.lists(some_answer(("search",)), min_size=1, max_size=4),
+        "titles": st.lists(st.lists(scored, max_size=3), max_size=6),
+        "title": st.lists(scored, max_size=12),
+        "citations": st.lists(edge, max_size=12),
+        "references": st.lists(edge, max_size=12),
+        "expand": st.lists(reached, max_size=12),
+        "search": st.lists(scored, max_size=15),
+        "explained": st.lists(scored, max_size=15),
+    }
+    answer: dict[str, Any] = {"snapshot": "5" * 32}
+    if kind == "paper":
+        return {**answer, **draw(papers)}
+    if kind in ("search", "explained"):
+        answer |= {"mode": "hybrid", "engine": "bm25", "total_relation": "gte"}
+    if kind not in ("papers", "searches", "titles", "title"):
+        answer |= {"total": draw(st.integers(0, 10**6)), "next_offset": draw(st.none() | st.integers(1, 999))}
+    return {**answer, "results": draw(results[kind])}
+
+
+@settings(max_examples=300, deadline=None)
+@given(some_answer(), st.integers(100, 1500), st.booleans(), st.integers(0, 3000))
+def test_no_answer_is_larger_than_asked_and_what_it_says_is_true(
+    answer: dict[str, Any], max_tokens: int, text: bool, offset: int
+) -> None:
+    check(answer, max_tokens, text, offset)
+
+
+# -- by hand --------------------------------------------------------------------------------------------
+
+
+def page(count: int, abstract: str | None = None, **more: Any) -> dict[str, Any]:
+    papers = [{"id": f"arXiv:{1000 + n}", "title": f"paper {n}", "abstract": abstract} for n in range(count)]
+    results = [{"score": 1.0, "paper": paper} for paper in papers]
+    return {
+        "snapshot": "s",
+        "mode": "sparse",
+        "total": 500,
+        "total_relation": "eq",
+        "next_offset": None,
+        "results": results,
+        **more,
+    }
+
+
+def test_papers_that_do_not_fit_are_on_the_next_page() -> None:
+    answer = page(40)
+    fitted = fit(answer, 400, offset=60)
+    kept = len(fitted["results"])
+    assert 0 < kept < 40
+    assert fitted["next_offset"] == 60 + kept
+    assert fitted["left_out"] == {
+        "papers": 40 - kept,
+        "how": f"{kept} of 40 papers fit into 400 tokens: ask again with offset {60 + kept} for the rest.",
+    }
+    one_more = {
+        **fitted,
+        "results": [*fitted["results"], {"score": 1.0, "paper": answer["results"][kept]["paper"]}],
+    }
+    assert estimate_tokens(orjson.dumps(one_more)) > 390  # at most 10 tokens are kept back for longer numbers
+
+
+def test_more_papers_come_before_longer_abstracts() -> None:
+    sentence = "we look at words and at what they mean to those who read them. "
+    answer = page(10, (sentence.capitalize() * 20).strip())
+    fitted = fit(answer, 1000)
+    assert len(fitted["results"]) == 10
+    lengths = [len(item["paper"]["abstract"]) for item in fitted["results"]]
+    assert max(lengths) - min(lengths) <= len(sentence)
+    assert fitted["left_out"]["abstracts_cut"] == 10
+
+
+def test_what_short_abstracts_do_not_use_goes_to_long_ones() -> None:
+    answer = page(4, "Short.")
+    answer["results"][2]["paper"]["abstract"] = "A longer sentence than the others. " * 25
+    fitted = fit(answer, 400)
+    assert [item["paper"]["abstract"] for item in fitted["results"]].count("Short.") == 3
+    assert len(fitted["results"][2]["paper"]["abstract"]) > 200
+    assert fitted["left_out"]["abstracts_cut"] == 1
+
+
+@pytest.mark.parametrize("abstract", ["word " * 1000, "文" * 2000])
+def test_an_abstract_of_one_sentence_is_whole_or_null(abstract: str) -> None:
+    fitted = fit(page(1, abstract), 600)
+    assert fitted["results"][0]["paper"]["abstract"] is None
+    assert fitted["left_out"]["abstracts"] == 1
+    assert fit(page(1, abstract), 10_000)["results"][0]["paper"]["abstract"] == abstract
+
+
+def test_contexts_are_cut_to_the_first_then_to_none_before_papers_go() -> None:
+    words = ["a sentence that cites the paper among several others"] * 5
+    answer = page(6)
+    answer["results"] = [
+        {"paper": item["paper"], "is_influential": None, "contexts": words, "intents": []}
+        for item in answer["results"]
+    ]
+    seen = {}
+    for max_tokens in range(380, 1000, 20):
+        fitted = fit(answer, max_tokens)
+        if len(fitted["results"]) == 6:
+            seen[sum(map(len, contexts(fitted)))] = fitted.get("left_out", {}).get("contexts", 0)
+    assert {0: 30, 6: 24, 30: 0}.items() <= seen.items()
+
+
+def test_a_batch_of_ids_keeps_its_places() -> None:
+    papers: list[Any] = [item["paper"] for item in page(30)["results"]]
+    papers[1] = None
+    fitted = fit({"snapshot": "s", "results": papers}, 300)
+    kept = len(fitted["results"])
+    assert 2 < kept < 30
+    assert fitted["results"][1] is None
+    assert fitted["left_out"]["papers"] == 30 - kept
+    assert f"ask again with the ids from place {kept + 1} on" in fitted["left_out"]["how"]
+
+
+def test_a_batch_of_titles_keeps_whole_titles_and_perhaps_the_best_of_one_more() -> None:
+    matches = page(3)["results"]
+    answer = {"snapshot": "s", "results": [matches, [], matches, matches, matches]}
+    whole = fit(answer, 10_000)
+    assert whole["results"] == answer["results"]
+    fitted = fit(answer, 300)
+    lengths = [len(one) for one in fitted["results"]]
+    assert lengths[:2] == [3, 0]
+    assert len(lengths) < 5
+    partial = lengths[-1] < 3 and lengths[-1] > 0
+    assert partial or lengths[-1] in (0, 3)
+    assert f"ask again with the titles from place {len(lengths) + 1} on" in fitted["left_out"]["how"]
+
+
+def test_a_title_match_has_no_offset_to_go_on_with() -> None:
+    answer = {"snapshot": "s", "results": page(20)["results"]}
+    how = fit(answer, 300)["left_out"]["how"]
+    assert "offset" not in how
+    assert "title" in how
+
+
+def test_searches_share_evenly_and_what_one_leaves_goes_to_the_others() -> None:
+    answer = {"snapshot": "s", "results": [page(1), page(30), page(30)]}
+    fitted = fit(answer, 1200)
+    sizes = [len(one["results"]) for one in fitted["results"]]
+    assert sizes[0] == 1
+    assert "left_out" not in fitted["results"][0]
+    assert abs(sizes[1] - sizes[2]) <= 1
+    assert sizes[1] > (1200 / 3 - 90) // 37  # more than an even third would hold
+    assert fitted["results"][1]["next_offset"] == sizes[1]
+    moved = fit(answer, 1200, offset=[0, 100, 0])
+    assert moved["results"][1]["next_offset"] == 100 + len(moved["results"][1]["results"])
+    with pytest.raises(InvalidRequest, match="2 numbers for 3 searches"):
+        fit(answer, 1200, offset=[0, 1])
+
+
+def test_no_paper_at_all_says_what_one_would_take() -> None:
+    answer = page(3, title := "word " * 100)
+    for item in answer["results"]:
+        item["paper"]["title"] = title
+    fitted = fit(answer, 120, offset=5)
+    assert fitted["results"] == []
+    assert fitted["next_offset"] == 5
+    enough = re.search(r"ask again with at least (\d+)", fitted["left_out"]["how"])
+    assert enough is not None
+    assert len(fit(answer, int(enough[1]), offset=5)["results"]) == 1
+
+
+def test_an_empty_answer_stays_as_it_is() -> None:
+    answer = page(0)
+    assert fit(answer, 100) == {**answer, "tokens": estimate_tokens(orjson.dumps(answer) + b'"tokens":48,')}
+
+
+def test_an_answer_whose_frame_is_too_large_is_refused() -> None:
+    answer = page(3, failed_legs=[{"leg": "dense", "detail": "no reason at all " * 100}])
+    with pytest.raises(InvalidRequest, match=r"max_tokens is 100: this answer takes at least \d+"):
+        fit(answer, 100)
+
+
+def test_other_keys_stay() -> None:
+    fitted = fit(page(30, budget={"searches": 3}), 300)
+    assert fitted["budget"] == {"searches": 3}
+
+
+def test_a_fitted_answer_can_be_fitted_again() -> None:
+    once = fit(page(30), 400)
+    assert fit(once, 1500) == once

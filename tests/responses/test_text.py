@@ -1,0 +1,242 @@
+"""Answers as text: each kind as it stands there, and what an untrusted paper may not do to it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.responses.sizing import fit
+from scholarbase.responses.text import as_text, plain
+from scholarbase.search.library import Library
+
+PAPER = {
+    "id": "arXiv:hep-th/9301068",
+    "corpus_id": 1014785,
+    "external_ids": {"arXiv": "hep-th/9301068", "CorpusId": "1014785", "DOI": "10.1016/0550-3213(93)90403-c"},
+    "title": "Two Dimensional QCD\n is a String Theory",
+    "abstract": "The partition function is\nexpanded. So it is.",
+    "tldr": "It is a string theory.",
+    "authors": [
+        {"name": "David J. Gross", "author_id": None},
+        {"name": "Washington Taylor", "author_id": None},
+    ],
+    "year": 1993,
+    "publication_date": "1993-01-17",
+    "venue": "arXiv.org",
+    "categories": ["hep-th", "hep-ph"],
+    "citation_count": 1067,
+    "reference_count": 0,
+    "url": "https://www.semanticscholar.org/p/1014785",
+}
+BARE = {"id": "CorpusId:7"}
+
+
+def test_a_search() -> None:
+    leg = {
+        "leg": "bm25",
+        "rank": 3,
+        "score": 11.3672513961792,
+        "share": 0.015873,
+        "terms": {"string": 2.5, "qcd": 8.0},
+    }
+    answer = {
+        "snapshot": "abc",
+        "mode": "hybrid",
+        "engine": "bm25",
+        "total": 3412,
+        "total_relation": "gte",
+        "next_offset": 12,
+        "results": [
+            {"score": 0.0322664, "paper": PAPER, "explain": [leg]},
+            {"score": 0.03, "paper": BARE},
+        ],
+        "failed_legs": [{"leg": "dense", "detail": "The encoder does not answer."}],
+        "budget": {"searches": 12, "papers": 1300},
+    }
+    assert (
+        as_text(answer, offset=10)
+        == """\
+2 of at least 3,412 papers (hybrid, bm25), snapshot abc
+Without the leg dense: The encoder does not answer.
+
+11. Two Dimensional QCD is a String Theory
+   David J. Gross, Washington Taylor; 1993-01-17; arXiv.org; hep-th hep-ph; cited by 1,067; cites 0
+   arXiv:hep-th/9301068
+   CorpusId:1014785, DOI:10.1016/0550-3213(93)90403-c
+   https://www.semanticscholar.org/p/1014785
+   score 0.03227; bm25: rank 3, score 11.37, share 0.01587, terms string 2.5, qcd 8
+   In short: It is a string theory.
+   The partition function is expanded. So it is.
+
+12. CorpusId:7
+   score 0.03
+
+There are more: ask again with offset 12.
+Left of the budget: searches 12, papers 1,300."""
+    )
+
+
+@pytest.mark.parametrize(
+    "terms", [{"string": 2.5, "qcd": 8.0}, [{"term": "string", "score": 2.5}, {"term": "qcd", "score": 8.0}]]
+)
+def test_terms_may_be_a_mapping_or_objects(terms: Any) -> None:
+    item = {"score": 1.0, "paper": BARE, "explain": [{"leg": "bm25", "rank": 1, "terms": terms}]}
+    assert "score 1; bm25: rank 1, terms string 2.5, qcd 8" in as_text({"total": 1, "results": [item]})
+
+
+def test_citations() -> None:
+    answer = {
+        "snapshot": "abc",
+        "total": 1,
+        "next_offset": None,
+        "results": [
+            {
+                "paper": {"id": "CorpusId:7", "title": "A title", "year": 1994},
+                "is_influential": True,
+                "contexts": ["as shown\nin [7]", "see [7]"],
+                "intents": ["background", "method"],
+            }
+        ],
+    }
+    assert (
+        as_text(answer)
+        == """\
+1 of 1 paper, snapshot abc
+
+1. A title
+   1994
+   CorpusId:7
+   influential; intents: background, method
+   Context: as shown in [7]
+   Context: see [7]"""
+    )
+
+
+def test_an_expansion() -> None:
+    answer = {"total": 46, "next_offset": 1, "results": [{"paper": BARE, "seeds": 2, "hops": 1}]}
+    assert (
+        as_text(answer)
+        == """\
+1 of 46 papers
+
+1. CorpusId:7
+   reached by 2 seeds; over 1 hop
+
+There are more: ask again with offset 1."""
+    )
+
+
+def test_a_batch_of_ids() -> None:
+    answer = {"snapshot": "abc", "results": [{"id": "CorpusId:7", "title": "A title"}, None]}
+    assert as_text(answer) == "2 ids, snapshot abc\n\n1. A title\n   CorpusId:7\n\n2. not in this library"
+
+
+def test_a_batch_of_titles() -> None:
+    answer = {
+        "snapshot": "abc",
+        "results": [[{"score": 1.0, "paper": BARE}, {"score": 0.8, "paper": BARE}], []],
+    }
+    assert (
+        as_text(answer)
+        == """\
+2 titles, snapshot abc
+
+Title 1:
+1. CorpusId:7
+   score 1
+
+2. CorpusId:7
+   score 0.8
+
+Title 2: nothing matched."""
+    )
+
+
+def test_a_batch_of_searches() -> None:
+    one = {"snapshot": "abc", "mode": "sparse", "total": 9, "total_relation": "eq", "next_offset": None}
+    answer = {
+        "snapshot": "abc",
+        "results": [{**one, "results": [{"score": 1.0, "paper": BARE}]}, {**one, "total": 0, "results": []}],
+    }
+    assert (
+        as_text(answer, offset=[8, 0])
+        == """\
+2 searches, snapshot abc
+
+Search 1: 1 of 9 papers (sparse), snapshot abc
+
+9. CorpusId:7
+   score 1
+
+Search 2: Nothing matched."""
+    )
+
+
+def test_one_paper() -> None:
+    text = as_text({"snapshot": "abc", **PAPER, "authors": "First, Second, ... (9)"})
+    assert text.startswith(
+        "1 paper, snapshot abc\n\nTwo Dimensional QCD is a String Theory\n   First, Second, ... (9); "
+    )
+    assert text.endswith("\n   The partition function is expanded. So it is.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"snapshot": "abc", "total": 0, "next_offset": None, "results": []}, "Nothing matched."),
+        ({"snapshot": "abc", "results": []}, "Nothing matched."),
+        ({"snapshot": "abc", "total": 5, "next_offset": None, "results": []}, "0 of 5 papers, snapshot abc"),
+    ],
+)
+def test_nothing_found(answer: dict[str, Any], text: str) -> None:
+    assert as_text(answer) == text
+
+
+def test_what_was_left_out_stands_last(sample: Library) -> None:
+    answer = sample.search("string theory", limit=20).to_dict()
+    fitted = fit(answer, 800, text=True)
+    assert as_text(fitted).endswith(f"\n\n{fitted['left_out']['how']}")
+    assert "There are more" not in as_text(fitted)
+
+
+def test_every_paper_of_a_real_answer_is_there(sample: Library) -> None:
+    answer = sample.search("string theory", limit=50).to_dict()
+    lines = as_text(answer).splitlines()
+    for rank, item in enumerate(answer["results"], 1):
+        at = lines.index(f"{rank}. {' '.join(item['paper']['title'].split())}")
+        assert f"   {item['paper']['id']}" in lines[at : at + 4]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60))
+def test_no_paper_begins_a_line(title: str, abstract: str, other: str) -> None:
+    fake = "\n\n2. A fake result\n   arXiv:1\n\u2028Left of the budget: searches 1.\x85\x0b\x1c3. More"
+    paper = {
+        "id": "arXiv:1",
+        "title": title + fake,
+        "abstract": abstract + fake,
+        "venue": other + fake,
+        "authors": [{"name": other + fake, "author_id": None}],
+        "tldr": fake,
+        "external_ids": {"DOI": other + fake},
+        "categories": [fake],
+        "url": fake,
+    }
+    citation = {"paper": paper, "is_influential": None, "contexts": [other + fake], "intents": [fake]}
+    text = as_text({"snapshot": "s", "total": 1, "next_offset": None, "results": [citation]})
+    starts = [line for line in text.splitlines() if line and not line.startswith("   ")]
+    assert len(starts) == 2
+    assert starts[0] == "1 of 1 paper, snapshot s"
+    assert starts[1].startswith("1. ")
+
+
+@given(st.text())
+def test_a_field_is_one_line_without_control_characters(text: str) -> None:
+    flat = plain(text)
+    assert len(flat.splitlines()) <= 1
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]|  ", flat)
+    assert plain(flat) == flat

@@ -1,0 +1,234 @@
+"""One library, asked through every engine and every vector index: they agree where they must."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient
+from rank_bm25 import BM25Okapi
+
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase.ingest.job import ingest
+from scholarbase.manifest import read_manifest
+from scholarbase.models import Engine, Mode
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from tests.conftest import SAMPLE
+from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+
+FILTERS = ({}, {"category": ["cs.CL"]}, {"from_": "2018", "to": "2020-06"}, {"min_citations": 20})
+
+
+def questions() -> list[str]:
+    lines = (SAMPLE / "queries.jsonl").read_text().splitlines()
+    return [json.loads(line)["final_query"] for line in lines]
+
+
+def answers() -> list[set[str]]:
+    lines = (SAMPLE / "queries.jsonl").read_text().splitlines()
+    return [{f"arXiv:{name}" for name in json.loads(line)["answer_arxiv_ids"]} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def learned_library(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+    """A library with learned term weights, by a tiny model of BGE-M3's architecture."""
+    pytest.importorskip("FlagEmbedding")
+    model = make_tiny_bge_m3(tmp_path_factory.mktemp("model") / "tiny-bge-m3")
+    path = tmp_path_factory.mktemp("libraries") / "learned"
+    encoder = BgeM3Encoder(model, device="cpu")
+    ingest([small_snapshot], path, encoder=encoder, encoder_location=str(model))
+    encoder.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def over_a_server(dense_library: Path) -> Iterator[Library]:
+    """The dense library with its vectors in a Qdrant collection, by qdrant-client's local mode."""
+    manifest, snapshot = read_manifest(dense_library)
+    edge = EdgeIndex.open(dense_library / "vectors")
+    index = load_into_server(edge, QdrantClient(":memory:"), "scholarbase", snapshot, edge.config)
+    edge.close()
+    with Library.open(dense_library) as whole:
+        papers = Catalog(dense_library / "catalog.sqlite")
+        library = Library(dense_library, manifest, snapshot, papers, index, whole._encoder, Settings())
+        yield library
+        papers.close()
+        index.close()
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=["none", "category", "dates", "citations"])
+def test_both_sparse_engines_find_the_same_papers(sample: Library, filters: dict[str, object]) -> None:
+    """They stem and weigh a little differently, so most of the first ten agree, not all."""
+    shared, all_of_them = 0, 0
+    for question in questions():
+        bm25, fts5 = (
+            {
+                hit.paper.id
+                for hit in sample.search(question, mode="sparse", engine=engine, limit=10, **filters).results  # type: ignore[arg-type]
+            }
+            for engine in ("bm25", "fts5")
+        )
+        shared += len(bm25 & fts5)
+        all_of_them += max(len(bm25), len(fts5))
+    assert all_of_them
+    assert shared / all_of_them > 0.8
+
+
+def recall(found: list[list[str]]) -> float:
+    """R@100 over the sample's questions."""
+    shares = [len(gold & set(ids[:100])) / len(gold) for ids, gold in zip(found, answers(), strict=True)]
+    return sum(shares) / len(shares)
+
+
+@pytest.fixture(scope="module")
+def plain_recall(sample: Library) -> float:
+    """What rank-bm25 reaches over the same texts: lower-case words, no stemming, no stop words."""
+    with sample._catalog.connection() as db:
+        rows = db.execute(
+            "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
+        ).fetchall()
+    ranker = BM25Okapi([re.findall(r"\w+", f"{title} {abstract}".lower()) for _, title, abstract in rows])
+    found = []
+    for question in questions():
+        order = np.argsort(-ranker.get_scores(re.findall(r"\w+", question.lower())), kind="stable")
+        found.append([f"arXiv:{rows[place][0]}" for place in order[:100]])
+    return recall(found)
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+def test_real_questions_find_more_than_by_plain_bm25(
+    sample: Library, plain_recall: float, engine: Engine
+) -> None:
+    """40 questions of AutoScholarQuery, all of whose answers the sample holds, among 2,400 papers."""
+    found = [
+        [hit.paper.id for hit in sample.search(question, mode="sparse", engine=engine, limit=100).results]
+        for question in questions()
+    ]
+    assert 0.3 < plain_recall < recall(found)
+
+
+@pytest.mark.parametrize("mode", ["sparse", "dense", "hybrid"])
+def test_both_vector_indexes_give_the_same_answers(
+    dense: Library, over_a_server: Library, mode: Mode
+) -> None:
+    for question in (
+        "string theory and two-dimensional QCD",
+        "supersymmetry at the electroweak scale",
+        "lattice",
+    ):
+        for filters in ({}, {"from_": "1993-02", "to": "1993-06"}, {"min_citations": 5}):
+            here = dense.search(question, mode=mode, limit=137, exact=True, **filters)  # type: ignore[arg-type]
+            there = over_a_server.search(question, mode=mode, limit=137, exact=True, **filters)  # type: ignore[arg-type]
+            assert (here.total, here.total_relation) == (there.total, there.total_relation)
+            assert {h.paper.id for h in here.results} == {h.paper.id for h in there.results}
+            scores = {h.paper.id: h.score for h in there.results}
+            # Edge keeps dense vectors in half precision, so near-equal papers may change places.
+            worst = max(abs(h.score - scores[h.paper.id]) for h in here.results)
+            assert worst < (1e-5 if mode == "sparse" else 1e-3)
+
+
+def test_learned_weights_rank_by_their_dot_product(learned_library: Path) -> None:
+    with Library.open(learned_library) as library:
+        assert library._encoder is not None
+        query = library._encoder.encode_queries(["heavy quark decay"]).sparse
+        assert query is not None
+        weights = dict(zip(query[0].indices.tolist(), query[0].values.tolist(), strict=True))
+        expected: dict[int, float] = {}
+        for batch in EdgeIndex.open(learned_library / "vectors").points():
+            for point in batch:
+                indices, values = point.sparse["learned"]
+                score = float(np.sum([weights.get(i, 0.0) * v for i, v in zip(indices, values, strict=True)]))
+                if score > 0:
+                    expected[point.id] = score
+        answer = library.search("heavy quark decay", mode="sparse", engine="learned", limit=1000)
+        assert answer.engine == "learned"
+        assert [hit.score for hit in answer.results] == pytest.approx(
+            sorted(expected.values(), reverse=True), rel=1e-4
+        )
+        assert answer.total == len(expected)
+
+
+def test_learned_weights_take_part_in_a_hybrid_search(learned_library: Path) -> None:
+    with Library.open(learned_library) as library:
+        answer = library.search("heavy quark decay", mode="hybrid", engine="learned", explain=True, limit=5)
+        legs = {leg.leg for hit in answer.results for leg in hit.explain or ()}
+        assert legs == {"learned", "dense"}
+        for hit in answer.results:
+            assert hit.score == pytest.approx(sum(1 / (60 + leg.rank) for leg in hit.explain or ()))
+
+
+# -- feedback -------------------------------------------------------------------------------------------
+
+
+def found(library: Library, q: str, engine: Engine, **arguments: object) -> list[str]:
+    answer = library.search(q, mode="sparse", engine=engine, fields=["id"], **arguments)  # type: ignore[arg-type]
+    return [hit.paper.id for hit in answer.results]
+
+
+def test_feedback_keeps_the_first_ten_and_finds_more_of_the_answers(sample: Library) -> None:
+    hits = {"bm25": 0, "feedback": 0}
+    for question, right in zip(questions(), answers(), strict=True):
+        ranked = {engine: found(sample, question, engine, limit=100) for engine in ("bm25", "feedback")}
+        assert ranked["feedback"][:10] == ranked["bm25"][:10]
+        assert len(ranked["feedback"]) == len(set(ranked["feedback"])) == 100
+        for engine, ids in ranked.items():
+            hits[engine] += len(right & set(ids))
+    assert hits["feedback"] > hits["bm25"]
+
+
+def test_feedback_pages_are_cut_from_one_ranking_with_falling_scores(sample: Library) -> None:
+    whole = sample.search(questions()[0], mode="sparse", engine="feedback", limit=250)
+    scores = [hit.score for hit in whole.results]
+    assert scores == sorted(scores, reverse=True)
+    pages = [
+        found(sample, questions()[0], "feedback", limit=50, offset=offset) for offset in range(0, 250, 50)
+    ]
+    assert [paper for page in pages for paper in page] == [hit.paper.id for hit in whole.results]
+    assert whole == sample.search(questions()[0], mode="sparse", engine="feedback", limit=250)
+
+
+@pytest.mark.parametrize("filters", FILTERS[1:], ids=str)
+def test_feedback_respects_filters_and_tells_true_totals(sample: Library, filters: dict[str, object]) -> None:
+    q = "neural networks for language"
+    answer = sample.search(q, mode="sparse", engine="feedback", limit=10, exact=True, **filters)  # type: ignore[arg-type]
+    listed = [hit.paper.id for hit in sample.iter_search(q, mode="sparse", engine="feedback", **filters)]
+    assert answer.total_relation == "eq"
+    assert answer.total == len(listed) == len(set(listed))
+    passing = {
+        hit.paper.id
+        for word in ("neural", "networks", "language", "model", "data", "learning", "method", "approach")
+        for hit in sample.iter_search(word, mode="sparse", engine="fts5", **filters)
+    }
+    assert set(listed[:50]) <= passing
+
+
+def test_a_query_that_few_papers_match_gets_no_others(sample: Library) -> None:
+    """Feedback would pad an answer of a few papers with papers that have none of the query's words."""
+    rare = ("glueballs", "orientifolds", "tachyonic", "dialectal", "coreferent")
+    totals = {word: sample.search(word, mode="sparse", engine="bm25").total for word in rare}
+    word = next(word for word, total in totals.items() if 0 < total <= 20)
+    assert found(sample, word, "feedback") == found(sample, word, "bm25")
+    assert sample.search(word, mode="sparse", engine="feedback").total == totals[word]
+    assert found(sample, "zxqvword", "feedback") == []
+
+
+def test_feedback_in_a_hybrid_search_is_a_leg_of_its_own_name(dense: Library) -> None:
+    answer = dense.search(
+        "string theory and black holes", mode="hybrid", engine="feedback", explain=True, limit=5
+    )
+    legs = {leg.leg for hit in answer.results for leg in hit.explain or ()}
+    assert answer.engine == "feedback"
+    assert legs == {"feedback", "dense"}
+
+
+def test_feedback_over_a_server_is_feedback_here(over_a_server: Library, dense: Library) -> None:
+    q = "quantum field theory of black holes"
+    assert found(over_a_server, q, "feedback", limit=50) == found(dense, q, "feedback", limit=50)

@@ -1,0 +1,215 @@
+"""``exclude``: papers with a phrase are left out of every leg, before its cut. What has a phrase is seen here in the
+raw records' own texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, NothingLeft
+from scholarbase.ingest.job import ingest
+from scholarbase.models import Filters
+from scholarbase.search import library as library_module
+from scholarbase.search import ranking
+from scholarbase.search.library import Library
+from tests.conftest import run_cli, snapshot_of
+from tests.test_library import WAYS, ids
+
+TEXTS = [
+    ("Replication of databases", "Local replication and remote replication are compared."),
+    ("Locally replicated stores", "Databases of many sites."),
+    ("Replication, local and remote", "Databases again."),
+    ("Databases", "Nothing more is said."),
+    ("The local of databases", "Replication follows in the abstract."),
+    ("LOCAL-REPLICATIONS: databases", "Capitals, a hyphen and a plural."),
+    ("Databases of Erdős numbers", 'He said "graph" AND left.'),
+    ("Databases and c++", "(title: x OR y*) NEAR(z)"),
+    ("量子 databases", "深度"),
+]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("exclusion")
+    rows = [
+        {
+            "corpusid": n,
+            "title": title,
+            "abstract": abstract,
+            "publicationdate": f"200{n}-01-01",
+            "externalids": {"ArXiv": f"080{n}.0001"},
+        }
+        for n, (title, abstract) in enumerate(TEXTS, 1)
+    ]
+    edges = [(1, 2), (2, 3), (2, 6), (1, 4), (4, 5)]
+    ingest([snapshot_of(folder / "snapshot", rows, edges)], folder / "library")
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("engine", ["bm25", "feedback", "fts5"])
+@pytest.mark.parametrize(
+    ("phrases", "left_out"),
+    [
+        (["local replication"], {1, 2, 6}),  # stems: locally replicated, replications
+        (["replication local"], {3}),  # the order counts, punctuation does not
+        (["LOCAL   Réplication!"], {1, 2, 6}),
+        (['"local replication"'], {1, 2, 6}),
+        (["local replication", "erdos number"], {1, 2, 6, 7}),
+        ("local replication", {1, 2, 6}),
+        (["databases replication"], set()),  # not over the end of the title
+        (["graph AND left"], {7}),
+        (["graph OR local"], set()),
+        (["local*"], {1, 2, 3, 5, 6}),
+        (["c++"], {8}),
+        (["title: x"], {8}),
+        (["NEAR(z)"], {8}),
+        (["量子"], {9}),
+        (["量"], set()),
+        (["'; DROP TABLE papers"], set()),
+        (['a " b', 'c""d'], set()),
+        ([], set()),
+    ],
+)
+def test_papers_with_a_phrase_are_left_out(
+    small: Library, engine: Any, phrases: Any, left_out: set[int]
+) -> None:
+    found = small.search("databases replication", engine=engine, exclude=phrases, exact=True)
+    assert {hit.paper.corpus_id for hit in found.results} == set(range(1, 10)) - left_out
+    assert found.total == 9 - len(left_out)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_leg_leaves_them_out_before_its_cut(dense: Library, way: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"limit": 1000, "fields": ["title", "abstract"], **way}
+    everything = dense.search("gauge theory", **asked).results
+    having = {
+        hit.paper.id
+        for hit in everything
+        if re.search(r"\bgauge\W+theor(y|ies)\b", f"{hit.paper.title} | {hit.paper.abstract}", re.IGNORECASE)
+    }
+    assert 0 < len(having) < len(everything)
+    left = dense.search("gauge theory", exclude=["gauge theory"], **asked)
+    assert set(ids(left)) == {hit.paper.id for hit in everything} - having
+    assert left.total == len(left.results)
+    few = dense.search("gauge theory", exclude=["gauge theory"], **(asked | {"limit": 5}))
+    assert few.results == left.results[:5]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("most_fetched", [20_000, 40, 0])
+def test_a_long_list_is_left_out_as_a_short_one_is(
+    dense: Library, way: dict[str, Any], most_fetched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is told of a short list; of a long one it finds more, up to a limit, and they are left out after."""
+    asked: dict[str, Any] = {"exclude": ["gauge theory"], "fields": ["title"], **way}
+    told = [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)]
+    monkeypatch.setattr(ranking, "LONG_EXCLUSION", 0)
+    monkeypatch.setattr(ranking, "MOST_FETCHED", most_fetched)
+    assert [dense.search("gauge theory", limit=limit, **asked) for limit in (3, 20, 1000)] == told
+
+
+def test_a_phrase_and_ids_and_syntax_go_together(dense: Library) -> None:
+    q = 'gauge NOT "string theory"'
+    plain = dense.search(q, limit=1000, fields=["title"])
+    assert plain.mode == "hybrid"
+    one = ids(plain)[0]
+    found = ids(dense.search(q, limit=1000, exclude=["black hole"], exclude_ids=[one]))
+    holes = ids(dense.search('"black hole"', mode="sparse", limit=1000))
+    assert set(found) == set(ids(plain)) - {one, *holes}
+
+
+def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -> None:
+    asked: dict[str, Any] = {"direction": "references", "hops": 2}
+    every = {n.paper.corpus_id: n.hops for n in small.expand(["CorpusId:1"], **asked).results}
+    assert every == {2: 1, 4: 1, 3: 2, 5: 2, 6: 2}
+    found = small.expand(["CorpusId:1"], exclude=["local replication"], **asked)
+    assert {n.paper.corpus_id: n.hops for n in found.results} == {4: 1, 3: 2, 5: 2}
+    assert found.total == 3
+    assert small.expand(["CorpusId:4"], exclude=["local"], **asked).total == 0
+
+
+@pytest.mark.parametrize(
+    ("exclude", "said"),
+    [
+        ([""], "holds '', which has no word"),
+        (["fine", " ?! "], "which has no word"),
+        (["__"], "has no word"),
+        (["x"] * 21, "holds 21 phrases: 20 is the most"),
+        (["x" * 501], "has 501 characters: 500 is the most"),
+        ([5], "must be a list of phrases"),
+        (["\ud800"], "half of a surrogate pair"),
+        (["arXiv:1706.03762"], "the id of a paper: .*exclude_ids"),
+        (["CorpusId:1"], "'CorpusId:1', the id of a paper: .*exclude_ids"),
+        ("DOI:10.1145/3292500.3330701", "exclude_ids"),
+        (["https://arxiv.org/abs/1706.03762"], "exclude_ids"),
+        (["hep-th/9302103"], "exclude_ids"),
+    ],
+)
+def test_what_is_no_phrase_is_refused(small: Library, exclude: Any, said: str) -> None:
+    for ask in (
+        lambda: Filters(exclude=exclude),
+        lambda: small.search("x", exclude=exclude),
+        lambda: small.expand(["CorpusId:1"], exclude=exclude),
+    ):
+        with pytest.raises(InvalidRequest, match=said):
+            ask()
+
+
+def test_phrases_with_a_colon_are_phrases() -> None:
+    phrases = ("arXiv: a review", "BERT: pre-training", "ratio 1:10", "doi:", "10.1 tables")
+    assert Filters(exclude=phrases).exclude == phrases
+    assert Filters(exclude="one text").exclude == ("one text",)
+
+
+@pytest.mark.parametrize("engine", ["bm25", "feedback", "fts5"])
+def test_an_exclusion_that_leaves_nothing_says_so(small: Library, engine: Any) -> None:
+    with pytest.raises(NothingLeft) as raised:
+        small.search("databases", engine=engine, exclude=["database", "erdos"], limit=1, offset=2)
+    assert str(raised.value) == (
+        "Every one of the 9 papers that match 'databases' has a phrase of exclude ['database', 'erdos']: leave one out."
+    )
+    with pytest.raises(NothingLeft, match="Every one of the 4 papers"):
+        small.search("databases", engine=engine, exclude=["database"], as_of="2004-12")
+    assert small.search("zzyzx", engine=engine, exclude=["database"]).total == 0
+    with pytest.raises(NothingLeft, match=r"In the search 'databases': Every one of the 9"):
+        small.search_batch([{"q": "databases", "engine": engine, "exclude": ["databases"]}])
+
+
+def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
+    texts = [
+        f"{row.title} {row.abstract}"
+        for row in dense.papers(ids(dense.search("x", mode="dense", limit=1000)))
+        if row
+    ]
+    most = [" the ", " of ", " a ", " in ", " we ", " and ", " to ", " on ", " is "]
+    assert all(any(word in f" {text.lower()} " for word in most) for text in texts)
+    for mode in ("dense", "hybrid"):
+        with pytest.raises(NothingLeft, match=f"Every one of the {len(texts)} papers"):
+            dense.search("gauge", mode=mode, exclude=most)  # type: ignore[arg-type]
+
+
+def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_module, "MAX_SYNTAX_MATCHES", 8)
+    with pytest.raises(
+        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: name what you mean"
+    ):
+        small.search("local", exclude=["databases."])  # not one that was looked for before
+    # Papers that are not there yet are none of them.
+    assert small.search("remote", exclude=["stores"], as_of="2003-12").total == 2
+
+
+def test_the_command_line_takes_phrases_and_ids(small: Library, tmp_path: Path) -> None:
+    place = ("--library", small.path, "--json")
+    done = run_cli("search", "databases", "--exclude", "local replication", "--exclude", "erdos", *place)
+    assert done.returncode == 0, done.stderr
+    assert '"total": 5' in done.stdout
+    refused = run_cli("search", "databases", "--exclude", "CorpusId:1", *place)
+    assert refused.returncode == 2
+    assert "exclude_ids" in refused.stderr
+    done = run_cli("search", "databases", "--exclude-id", "CorpusId:1", "--exclude-id", "0802.0001", *place)
+    assert '"total": 7' in done.stdout

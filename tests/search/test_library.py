@@ -1,0 +1,842 @@
+"""A library, asked as its users ask it. Expected values come from the sample's raw records, or from asking the
+same thing another way."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from scholarbase.encoders.base import Encodings
+from scholarbase.encoders.bge_m3 import BgeM3Encoder
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import (
+    EncoderError,
+    EncoderMismatch,
+    InvalidRequest,
+    LibraryCorrupt,
+    LibraryNotFound,
+    PaperNotFound,
+    ScholarBaseError,
+    UnsupportedMode,
+    VectorIndexError,
+)
+from scholarbase.ingest.job import ingest
+from scholarbase.models import PAPER_FIELDS, Filters, SearchRequest, SearchResponse
+from scholarbase.search import ranking
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_edges, sample_rows, snapshot_of
+from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+
+HOLOMORPHIC = "arXiv:hep-th/9302103"
+WAYS: list[dict[str, Any]] = [
+    {"mode": "sparse", "engine": "bm25"},
+    {"mode": "sparse", "engine": "fts5"},
+    {"mode": "dense"},
+    {"mode": "dense", "exact": True},
+    {"mode": "hybrid"},
+    {"mode": "hybrid", "engine": "fts5"},
+    {"mode": "hybrid", "exact": True},
+]
+
+
+def ids(answer: SearchResponse) -> list[str]:
+    return [hit.paper.id for hit in answer.results]
+
+
+def arxiv_ids(chosen: Callable[[dict[str, Any]], Any]) -> set[str]:
+    """The ids of the sample's arXiv records that ``chosen`` is true of."""
+    return {f"arXiv:{row['id']}" for row in arxiv_rows() if chosen(row)}
+
+
+# -- paging, totals, order ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [7, 100])
+def test_pages_put_together_are_one_long_page(dense: Library, way: dict[str, Any], size: int) -> None:
+    whole = dense.search("gauge theory", limit=1000, fields=["id"], **way)
+    assert whole.next_offset is None
+    pages = []
+    offset: int | None = 0
+    while offset is not None:
+        page = dense.search("gauge theory", limit=size, offset=offset, fields=["id"], **way)
+        assert (page.total, page.total_relation) == (whole.total, whole.total_relation)
+        pages += page.results
+        offset = page.next_offset
+        assert len(pages) < 1000
+    assert tuple(pages) == whole.results
+    assert whole.total_relation == "eq"
+    assert whole.total == len(whole.results) > 20
+    assert tuple(dense.iter_search("gauge theory", fields=["id"], **way)) == whole.results
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+def test_totals_and_next_offsets_hold_until_the_end(sample: Library, engine: Any) -> None:
+    asked: dict[str, Any] = {"engine": engine, "fields": ["id"]}
+    everything = [
+        hit
+        for offset in (0, 1000, 2000)
+        for hit in sample.search("theory model", offset=offset, limit=1000, **asked).results
+    ]
+    count = len(everything)
+    assert 1000 < count < 2440
+    assert len({hit.paper.id for hit in everything}) == count
+    first = sample.search("theory model", **asked)
+    assert first.total <= count
+    assert first.total == count or first.total_relation == "gte"
+    exact = sample.search("theory model", exact=True, **asked)
+    assert (exact.total, exact.total_relation) == (count, "eq")
+    assert sample.search("theory model", offset=count - 10, **asked).next_offset is None
+    assert sample.search("theory model", offset=count - 11, **asked).next_offset == count - 1
+    beyond = sample.search("theory model", offset=count, **asked)
+    assert (beyond.results, beyond.total, beyond.next_offset) == ((), count, None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_scores_fall_and_ties_go_by_id(dense: Library, way: dict[str, Any]) -> None:
+    with closing(sqlite3.connect(dense.path / "catalog.sqlite")) as db:
+        numbers = {f"arXiv:{name}": number for name, number in db.execute("SELECT arxiv_id, id FROM papers")}
+    results = dense.search("gauge", limit=1000, **way).results
+    order = [(-hit.score, numbers[hit.paper.id]) for hit in results]
+    assert order == sorted(order)
+
+
+def test_papers_of_equal_score_go_by_id(tmp_path: Path) -> None:
+    rows = [
+        {
+            "corpusid": n,
+            "title": "The same title",
+            "abstract": "The same text.",
+            "externalids": {"ArXiv": f"2401.{n:05}"},
+        }
+        for n in (9, 3, 7, 1, 5)
+    ]
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        for engine in ("bm25", "fts5"):
+            answer = library.search("same title", engine=engine)  # type: ignore[arg-type]
+            assert len({hit.score for hit in answer.results}) == 1
+            # Catalogue ids follow the snapshot's rows.
+            assert [hit.paper.corpus_id for hit in answer.results] == [9, 3, 7, 1, 5]
+            pages = [library.search("same title", engine=engine, limit=1, offset=n) for n in range(5)]  # type: ignore[arg-type]
+            assert [page.results[0] for page in pages] == list(answer.results)
+
+
+@pytest.mark.parametrize(
+    ("way", "deepest"),
+    [({"mode": "sparse"}, 10_000), ({"mode": "dense"}, 10_000), ({"mode": "hybrid"}, 1000)],
+)
+def test_the_deepest_page_is_answered_and_the_next_refused(
+    dense: Library, way: dict[str, Any], deepest: int
+) -> None:
+    assert not dense.search("x", offset=deepest - 10, limit=10, **way).results
+    # The last page ends where paging does, whatever its length.
+    assert not dense.search("x", offset=deepest - 9, limit=10, **way).results
+    with pytest.raises(InvalidRequest, match=f"beyond result {deepest}, .*narrow the search"):
+        dense.search("x", offset=deepest, limit=10, **way)
+
+
+@pytest.mark.parametrize("way", [{"engine": "bm25"}, {"engine": "fts5"}])
+def test_following_next_offset_ends_without_an_error(
+    sample: Library, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
+) -> None:
+    """Also where the length of a page does not divide the depth of paging."""
+    monkeypatch.setattr(ranking, "MAX_WINDOW", 50)
+    monkeypatch.setattr(ranking, "TIERS", (20, 50))
+    found, offset = [], 0
+    while offset is not None:
+        page = sample.search("gauge theory", mode="sparse", limit=7, offset=offset, fields=["id"], **way)
+        found += ids(page)
+        offset = page.next_offset
+    assert found == ids(sample.search("gauge theory", mode="sparse", limit=50, fields=["id"], **way))
+    assert len(found) == 50
+
+
+def test_a_page_long_text_is_not_ranked_word_by_word(sample: Library) -> None:
+    text = " ".join(f"word{number}" for number in range(257))
+    with pytest.raises(InvalidRequest, match="257 different words, and engine 'fts5' ranks up to 256"):
+        sample.search(text, engine="fts5")
+    assert sample.search(f"gauge {text}", engine="bm25").results
+
+
+# -- filters -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+@pytest.mark.parametrize(
+    ("written", "meant"), [("CS.cl", "cs.CL"), ("HEP-TH", "hep-th"), ("Cond-Mat", "cond-mat"), ("Cs", "cs")]
+)
+def test_a_category_in_another_case_is_the_same(
+    sample: Library, engine: Any, written: str, meant: str
+) -> None:
+    found, expected = (
+        sample.search("model", mode="sparse", engine=engine, category=[category], limit=1000)
+        for category in (written, meant)
+    )
+    assert found == expected
+    assert expected.results
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+@pytest.mark.parametrize(
+    ("category", "chosen"),
+    [
+        (["hep-lat"], lambda c: "hep-lat" in c),
+        (["math"], lambda c: any(x == "math" or x.startswith("math.") for x in c)),
+        (["math.AG", "gr-qc"], lambda c: "math.AG" in c or "gr-qc" in c),
+        (["cs.CL"], lambda c: "cs.CL" in c),
+        (["HEP-LAT"], lambda c: "hep-lat" in c),
+        (["mat"], lambda c: False),
+    ],
+)
+def test_categories_and_archives(sample: Library, engine: Any, category: list[str], chosen: Any) -> None:
+    expected = arxiv_ids(lambda row: chosen(row["categories"].split()))
+    held = sample.search("theory OR model OR quantum OR language", limit=1000, category=category)
+    answer = sample.search(
+        "theory model quantum language", engine=engine, limit=1000, category=category, exact=True
+    )
+    assert set(ids(answer)) <= expected
+    assert set(ids(answer)) == set(ids(held))
+    assert answer.total == len(ids(answer))
+    assert len(expected) - answer.total <= 0.4 * len(expected)
+
+
+def test_venues_go_by_any_of_their_names(tmp_path: Path) -> None:
+    rows = [
+        {"corpusid": 1, "title": "Of the meeting", "abstract": "A.", "externalids": {"ArXiv": "2401.00001"},
+         "venue": "Annual Meeting of the Association for Computational Linguistics", "publicationvenueid": "v1"},
+        {"corpusid": 2, "title": "Of elsewhere", "abstract": "A.", "externalids": {"ArXiv": "2401.00002"},
+         "venue": "Nature", "publicationvenueid": None},
+    ]  # fmt: skip
+    snapshot = snapshot_of(tmp_path / "snapshot", rows)
+    venue = {
+        "id": "v1",
+        "name": rows[0]["venue"],
+        "alternate_names": ["ACL", "Meet Assoc Comput Linguistics"],
+    }
+    (snapshot / "publication-venues").mkdir()
+    (snapshot / "publication-venues" / "venues.jsonl").write_text(
+        json.dumps(
+            venue
+            | {"type": "conference", "issn": None, "url": None, "alternate_issns": [], "alternate_urls": []}
+        )
+    )
+    ingest([snapshot], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        expected = {
+            "ACL": [1],
+            "acl": [1],
+            str(rows[0]["venue"]): [1],
+            "meet  assoc comput LINGUISTICS": [1],
+            "nature": [2],
+            "Science": [],
+        }
+        for name, found in expected.items():
+            assert [hit.paper.corpus_id for hit in library.search("of", venue=[name]).results] == found
+        assert library.search("of", venue=["Nature", "ACL"]).total == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_within_exclude_and_citation_counts(dense: Library, way: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"limit": 1000, "fields": ["citation_count"], **way}
+    everything = ids(dense.search("gauge theory", **asked))
+    some = everything[::3]
+    assert set(ids(dense.search("gauge theory", within=some, **asked))) == set(some)
+    # Ids of other forms, and twice.
+    doubled = [name.removeprefix("arXiv:") for name in some] + some
+    assert set(ids(dense.search("gauge theory", within=doubled, **asked))) == set(some)
+    rest = dense.search("gauge theory", exclude_ids=some, **asked)
+    assert set(ids(rest)) == set(everything) - set(some)
+    assert rest.total == len(rest.results)
+    none = dense.search("gauge theory", within=[], **asked)
+    assert (none.results, none.total, none.total_relation, none.next_offset) == ((), 0, "eq", None)
+    assert not dense.search("gauge theory", within=some, exclude_ids=some, **asked).results
+    counts = {row["corpusid"]: row["citationcount"] for row in sample_rows("papers")}
+    cited = dense.search("gauge theory", min_citations=20, limit=1000, **way)
+    assert cited.results
+    assert all(counts[hit.paper.corpus_id or 0] >= 20 for hit in cited.results)
+    assert {hit.paper.id for hit in cited.results} < set(everything)
+
+
+def test_a_paper_whose_day_is_not_known_passes_only_where_its_year_does(tmp_path: Path) -> None:
+    common = {"abstract": "An abstract.", "title": "Dates"}
+    rows: list[dict[str, Any]] = [
+        common
+        | {
+            "corpusid": 1,
+            "externalids": {"ArXiv": "2401.00001"},
+            "year": 2024,
+            "publicationdate": "2024-03-10",
+        },
+        common
+        | {"corpusid": 2, "externalids": {"ArXiv": "2401.00002"}, "year": 2024, "publicationdate": None},
+        common
+        | {"corpusid": 3, "externalids": {"ArXiv": "2401.00003"}, "year": None, "publicationdate": None},
+    ]
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+
+        def found(**limits: str) -> list[int | None]:
+            return [hit.paper.corpus_id for hit in library.search("dates", **limits).results]  # type: ignore[arg-type]
+
+        assert found() == [1, 2, 3]
+        assert found(from_="2024") == found(to="2024") == found(from_="2024-01-01", to="2024-12-31") == [1, 2]
+        assert found(from_="2024-03") == found(from_="2024-03-10", to="2024-03-10") == [1]
+        assert found(to="2024-11") == [1]
+        assert found(from_="2024-03-11") == found(to="2024-03-09") == []
+
+
+# -- query syntax, explanations, fields ----------------------------------------------------------------------
+
+
+def test_a_hybrid_search_keeps_to_what_the_syntax_matches(dense: Library) -> None:
+    matches = dense.search('"standard model" NOT decay', mode="sparse", limit=1000)
+    assert matches.engine == "fts5"
+    texts = {hit.paper.id: f"{hit.paper.title} {hit.paper.abstract}".casefold() for hit in matches.results}
+    assert texts
+    assert not any("decay" in text.split() for text in texts.values())
+    hybrid = dense.search('"standard model" NOT decay', mode="hybrid", limit=1000)
+    assert set(ids(hybrid)) == set(texts)
+    assert hybrid.total == len(texts)
+    # The same words as free text find more.
+    assert dense.search("standard model", mode="hybrid", limit=1000).total == dense.manifest.counts["papers"]
+
+
+def test_syntax_counts_are_those_of_the_records(sample: Library) -> None:
+    rows = {f"arXiv:{row['id']}": row["title"].casefold().split() for row in arxiv_rows()}
+    s2 = {
+        f"arXiv:{row['externalids']['ArXiv']}": row["title"].casefold().split()
+        for row in sample_rows("papers")
+    }
+    titles = rows | s2
+    both = {i for i, words in titles.items() if "quantum" in words and "gravity" in words}
+    answer = sample.search("title:quantum AND title:gravity", limit=1000)
+    assert set(ids(answer)) >= both
+    assert (answer.total, answer.total_relation) == (len(answer.results), "eq")
+    assert len(answer.results) - len(both) <= 5, "more only for commas and endings"
+
+
+def test_settings_decide_the_fusion(dense_library: Path, minilm: SentenceTransformersEncoder) -> None:
+    settings = Settings(rrf_k=10, fusion_depth=10, fusion_weights={"dense": 2.5, "learned": 9.0})
+    library = Library.open(dense_library, encoder=minilm, settings=settings)
+    assert library.snapshot()["ranking"] == {
+        "rrf_k": 10,
+        "fusion_depth": 10,
+        "fusion_weights": {"dense": 2.5, "learned": 9.0},
+        "fts5_title_weight": 2.0,
+    }
+    answer = library.search("string theory", mode="hybrid", limit=1000, explain=True)
+    legs = {
+        name: library.search("string theory", mode=mode, limit=10).results
+        for name, mode in (("bm25", "sparse"), ("dense", "dense"))
+    }
+    weights = {"bm25": 1.0, "dense": 2.5}
+    scores: dict[str, float] = {}
+    for name, hits in legs.items():
+        for rank, hit in enumerate(hits, 1):
+            scores[hit.paper.id] = scores.get(hit.paper.id, 0) + weights[name] / (10 + rank)
+    assert [hit.score for hit in answer.results] == pytest.approx(sorted(scores.values(), reverse=True)[:10])
+    assert answer.next_offset is None
+    for hit in answer.results:
+        assert hit.score == pytest.approx(scores[hit.paper.id])
+        assert sum(leg.share for leg in hit.explain or ()) == pytest.approx(hit.score)
+    library._vectors.close()  # not close(), which would close the model too
+    library._catalog.close()
+
+
+def test_the_title_weight_is_a_setting(tmp_path: Path) -> None:
+    rows = [
+        {"corpusid": 1, "title": "Gravity", "abstract": "Of waves and of much else, said at length.",
+         "externalids": {"ArXiv": "2401.00001"}},
+        {"corpusid": 2, "title": "Waves in the sky", "abstract": "Gravity, gravity and gravity again, at length.",
+         "externalids": {"ArXiv": "2401.00002"}},
+        {"corpusid": 3, "title": "Other things", "abstract": "Nothing of it.", "externalids": {"ArXiv": "2401.00003"}},
+    ]  # fmt: skip
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library")
+    first = {}
+    for weight in (0.0, 50.0):
+        with Library.open(tmp_path / "library", settings=Settings(fts5_title_weight=weight)) as library:
+            first[weight] = library.search("gravity", engine="fts5", mode="sparse").results[0].paper.id
+    assert first == {0.0: "arXiv:2401.00002", 50.0: "arXiv:2401.00001"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_shares_explain_scores(dense: Library, way: dict[str, Any]) -> None:
+    plain = dense.search("string theory", limit=50, **way)
+    explained = dense.search("string theory", limit=50, explain=True, **way)
+    assert ids(explained) == ids(plain)
+    legs = {"sparse": 1, "dense": 1, "hybrid": 2}[way["mode"]]
+    for hit in explained.results:
+        assert hit.explain is not None
+        assert 1 <= len(hit.explain) <= legs
+        assert sum(leg.share for leg in hit.explain) == pytest.approx(hit.score)
+    names = {leg.leg for hit in explained.results for leg in hit.explain or ()}
+    expected = {way.get("engine", "bm25"), "dense"} if legs == 2 else {way.get("engine", "dense")}
+    assert names == expected
+    later = dense.search("string theory", limit=5, offset=20, explain=True, **way)
+    assert later.results == explained.results[20:25]
+
+
+def test_the_ranks_of_an_explanation_are_those_of_its_leg(dense: Library) -> None:
+    hybrid = dense.search("string theory", mode="hybrid", limit=1000, explain=True, exact=True)
+    for leg, way in (("bm25", {"mode": "sparse"}), ("dense", {"mode": "dense", "exact": True})):
+        alone = dense.search("string theory", limit=1000, **way)  # type: ignore[arg-type]
+        ranks = {hit.paper.id: e.rank for hit in hybrid.results for e in hit.explain or () if e.leg == leg}
+        assert ranks == {paper_id: rank for rank, paper_id in enumerate(ids(alone), 1)}
+
+
+def test_only_the_fields_asked_for_are_there(sample: Library) -> None:
+    found = sample.search("string theory", fields=["year", "title"], limit=1)
+    assert list(found.to_dict()["results"][0]["paper"]) == ["id", "title", "year"]
+    assert list(sample.search("string theory", limit=1).to_dict()["results"][0]["paper"]) == list(
+        PAPER_FIELDS
+    )
+    assert list(sample.search("x", fields=[], limit=1).to_dict()["results"][0]["paper"]) == ["id"]
+    assert sample.paper(HOLOMORPHIC, fields=["year"]).title is None
+    edges = sample.citations(HOLOMORPHIC, limit=1, fields=["abstract"]).to_dict()["results"]
+    assert list(edges[0]["paper"]) == ["id", "abstract"]
+    assert edges[0]["paper"]["abstract"]
+    for ask in (sample.search, sample.paper, sample.citations, sample.match_title):
+        with pytest.raises(InvalidRequest, match="'doi'"):
+            ask(HOLOMORPHIC, fields=["doi"])  # type: ignore[operator]
+
+
+def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
+    row = next(row for row in sample_rows("papers") if row["externalids"]["ArXiv"] == "hep-th/9302103")
+    other = next(row for row in arxiv_rows() if row["id"] == "hep-th/9302103")
+    paper = sample.paper("hep-th/9302103").to_dict()
+    assert paper == {
+        "id": HOLOMORPHIC,
+        "corpus_id": row["corpusid"],
+        "external_ids": {
+            "arXiv": "hep-th/9302103",
+            "CorpusId": str(row["corpusid"]),
+            "DOI": row["externalids"]["DOI"].lower(),
+        },
+        "title": row["title"],
+        "abstract": other["abstract"],
+        "tldr": None,
+        "authors": [{"name": author["name"], "author_id": author["authorId"]} for author in row["authors"]],
+        "year": row["year"],
+        "publication_date": row["publicationdate"],
+        "venue": row["venue"],
+        "categories": other["categories"].split(),
+        "citation_count": row["citationcount"],
+        "reference_count": row["referencecount"],
+        "url": row["url"],
+    }
+
+
+# -- what may come in a request ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", [None, "bm25", "fts5"])
+def test_stop_words_alone_are_looked_for(sample: Library, engine: Any) -> None:
+    answer = sample.search("which", engine=engine, limit=1000, fields=["id"])
+    whole = set()
+    for row in arxiv_rows():
+        text = f"{row['title']} {row['abstract']}".casefold()
+        if "which" in "".join(char if char.isalnum() else " " for char in text).split():
+            whole.add(f"arXiv:{row['id']}")
+    assert answer.total == len(answer.results) == len(set(ids(answer)))
+    # Abstracts of the two sources differ in a few papers.
+    assert len(set(ids(answer)) ^ whole) <= 0.02 * len(whole)
+
+
+@pytest.mark.parametrize("q", ["", "   ", "\n\t", None, 5])
+def test_an_empty_query_is_refused(sample: Library, q: Any) -> None:
+    with pytest.raises(InvalidRequest, match="q is"):
+        sample.search(q)
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"q": "x" * 10_001}, "10001 characters"),
+        ({"q": "a\ud800"}, "character 2"),
+        ({"mode": "keyword"}, "'keyword'"),
+        ({"engine": "lucene"}, "'lucene'"),
+        ({"mode": "dense", "engine": "bm25"}, "'bm25'"),
+        ({"limit": 0}, "limit is 0"),
+        ({"limit": 1001}, "limit is 1001"),
+        ({"limit": True}, "limit is True"),
+        ({"limit": "5"}, "limit is '5'"),
+        ({"offset": -1}, "offset is -1"),
+        ({"offset": 2**63}, str(2**63)),
+        ({"from_": "2020-13"}, "'2020-13'"),
+        ({"from_": 2020}, "2020 is no date"),
+        ({"to": "2023-02-29"}, "'2023-02-29'"),
+        ({"from_": "2020", "to": "2019-12"}, "'2020' is later than to '2019-12'"),
+        ({"min_citations": -1}, "min_citations is -1"),
+        ({"min_citations": 2**70}, str(2**70)),
+        ({"category": [""]}, "category"),
+        ({"venue": ["\ud800"]}, "venue"),
+        ({"fields": "title"}, "'title'"),
+        ({"fields": ["titel"]}, "'titel'"),
+        ({"exact": "false"}, "exact is 'false'"),
+        ({"within": "arXiv:1706.03762"}, "within must be a list"),
+        ({"exclude_ids": "arXiv:1706.03762"}, "exclude_ids must be a list"),
+        ({"exclude_ids": ["1706"]}, "'1706'"),
+        ({"within": ["x"] * 10_001}, "10001 ids"),
+        ({"q": '"unclosed phrase', "engine": "fts5", "category": ["cs"], "limit": -5}, "limit is -5"),
+        ({"q": "graph AND (network"}, "never closed"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_by_name(sample: Library, asked: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        sample.search(**{"q": "x", **asked})
+    assert named in str(error.value)
+    # A batch refuses it just so, and says in which search.
+    with pytest.raises(type(error.value)) as in_batch:
+        sample.search_batch([{"q": "fine"}, {"q": "x", **asked}])
+    assert str(in_batch.value).startswith("In the search ")
+    assert str(in_batch.value).endswith(str(error.value))
+
+
+def test_ids_that_the_library_does_not_hold_are_named(sample: Library) -> None:
+    for name in ("exclude_ids", "within"):
+        with pytest.raises(PaperNotFound, match=r"'arXiv:1111\.1111'"):
+            sample.search("x", **{name: [HOLOMORPHIC, "arXiv:1111.1111"]})  # type: ignore[arg-type]
+    for ask in (sample.paper, sample.citations, sample.references):
+        with pytest.raises(PaperNotFound, match="CorpusId:999"):
+            ask("CorpusId:999")  # type: ignore[operator]
+    assert sample.papers([HOLOMORPHIC, "CorpusId:999", HOLOMORPHIC]) == [
+        sample.paper(HOLOMORPHIC),
+        None,
+        sample.paper(HOLOMORPHIC),
+    ]
+    assert sample.papers([]) == []
+
+
+@pytest.mark.parametrize(
+    "q", ["a\0b", "\0", "!!!", "😀", "%", "'; DROP TABLE papers; --", "x" * 10_000, "ab " * 3333]
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_odd_queries_are_answered(dense: Library, q: str, way: dict[str, Any]) -> None:
+    answer = dense.search(q, limit=1000, **way)
+    assert answer.total >= len(answer.results)
+    if way["mode"] != "sparse":
+        assert len(answer.results) == dense.manifest.counts["papers"]
+
+
+# -- batches, threads, the same again --------------------------------------------------------------------------
+
+
+def test_a_batch_answers_as_its_searches_do(dense: Library) -> None:
+    questions = ["string theory", "black holes", '"quantum gravity"', "the of", "string theory"]
+    requests = [
+        SearchRequest(q, mode=mode, limit=20, filters=Filters(from_="1993-03"))  # type: ignore[arg-type]
+        for q in questions
+        for mode in ("sparse", "dense", "hybrid")
+    ]
+    # Encoded together, the last bits of a vector may differ: ids, and scores to seven digits.
+    for together, alone in zip(dense.search_batch(requests), map(dense.run, requests), strict=True):
+        assert ids(together) == ids(alone)
+        assert [h.score for h in together.results] == pytest.approx(
+            [h.score for h in alone.results], rel=1e-6
+        )
+        assert (together.total, together.next_offset) == (alone.total, alone.next_offset)
+    assert dense.search_batch([]) == []
+    with pytest.raises(InvalidRequest, match="In the search 'x': Unknown argument 'lang'"):
+        dense.search_batch([{"q": "x", "lang": "en"}])
+
+
+def test_many_threads_get_the_answers_of_one(dense: Library) -> None:
+    names = [f"CorpusId:{row['corpusid']}" for row in sample_rows("papers")][:40]
+    names = [name for name, paper in zip(names, dense.papers(names), strict=True) if paper]
+    words = [
+        "string theory",
+        "gauge",
+        '"black hole" OR inflation',
+        "the of",
+        "neutrino masses in the standard model",
+    ]
+    calls: list[Callable[[], Any]] = [
+        *(lambda q=q, w=w: dense.search(q, **w) for q in words for w in WAYS),
+        *(lambda n=n: dense.paper(n) for n in names),
+        *(lambda n=n: dense.citations(n, limit=5) for n in names),
+        *(lambda n=n: dense.expand([n], hops=2, limit=5) for n in names[:20]),
+        *(lambda q=q: dense.match_title(q) for q in words),
+    ]
+    random.Random(7).shuffle(calls)
+    calls = (calls * 2)[:160]
+    expected = [call() for call in calls]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda call: call(), calls)) == expected
+
+
+def test_the_same_request_gives_the_same_bytes(
+    dense: Library, minilm: SentenceTransformersEncoder, tmp_path: Path
+) -> None:
+    def answers(library: Library) -> list[bytes]:
+        return [
+            orjson.dumps(library.search("string theory", limit=100, explain=True, **way).to_dict())
+            for way in WAYS
+        ]
+
+    first = answers(dense)
+    assert answers(dense) == first
+    copy = shutil.copytree(dense.path, tmp_path / "copy")
+    again = Library.open(copy, encoder=minilm)
+    try:
+        assert answers(again) == first
+    finally:
+        again._vectors.close()
+        again._catalog.close()
+
+
+# -- citations -------------------------------------------------------------------------------------------------
+
+
+def test_neighbours_are_those_that_the_edges_reach(sample: Library) -> None:
+    edges = sample_edges()
+    seeds = [1014899, next(citing for citing, cited in sorted(edges) if cited == 1014899)]
+    reached: dict[int, set[int]] = {}
+    for a, b in edges:
+        for seed, other in ((a, b), (b, a)):
+            if seed in seeds and other not in seeds:
+                reached.setdefault(other, set()).add(seed)
+    answer = sample.expand([f"CorpusId:{seed}" for seed in seeds], limit=1000)
+    assert {n.paper.corpus_id: n.seeds for n in answer.results} == {k: len(v) for k, v in reached.items()}
+    assert answer.total == len(reached)
+    counts = [neighbour.seeds for neighbour in answer.results]
+    assert counts == sorted(counts, reverse=True)
+    pages = [
+        sample.expand([f"CorpusId:{s}" for s in seeds], limit=9, offset=n).results
+        for n in range(0, answer.total, 9)
+    ]
+    assert tuple(neighbour for page in pages for neighbour in page) == answer.results
+    two = sample.expand([f"CorpusId:{seeds[0]}"], direction="references", hops=2, limit=1000)
+    cited = {b for a, b in edges if a == seeds[0]}
+    further = {b for a, b in edges if a in cited} - cited - {seeds[0]}
+    assert {n.paper.corpus_id for n in two.results if n.hops == 1} == cited
+    assert {n.paper.corpus_id for n in two.results if n.hops == 2} == further
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"seeds": []}, "seeds is empty"),
+        ({"seeds": "arXiv:hep-th/9302103"}, "seeds must be a list"),
+        ({"direction": "up"}, "'up'"),
+        ({"hops": 3}, "hops is 3"),
+        ({"limit": 0}, "limit is 0"),
+        ({"within": "x"}, "within must be a list"),
+    ],
+)
+def test_an_expansion_that_cannot_be_right_is_refused(
+    sample: Library, asked: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=named):
+        sample.expand(**{"seeds": [HOLOMORPHIC], **asked})
+
+
+@pytest.mark.parametrize("sort", ["citation_count", "-citation_count", "date", "-date"])
+def test_citations_come_in_the_order_asked_for(sample: Library, sort: Any) -> None:
+    hub = 1014899
+    facts = {
+        row["corpusid"]: (row["citationcount"], row["publicationdate"] or "") for row in sample_rows("papers")
+    }
+    found = [
+        edge.paper.corpus_id or 0
+        for edge in sample.citations(f"CorpusId:{hub}", sort=sort, limit=1000).results
+    ]
+    values = [facts[corpus_id]["date" in sort] for corpus_id in found]
+    assert len(values) > 10
+    assert values == sorted(values, reverse=sort.startswith("-"))
+    assert set(found) == {a for a, b in sample_edges() if b == hub}
+
+
+def test_citations_keep_to_dates(sample: Library) -> None:
+    dates = {row["corpusid"]: row["publicationdate"] or "" for row in sample_rows("papers")}
+    citing = {a for a, b in sample_edges() if b == 1014899}
+    answer = sample.citations("CorpusId:1014899", from_="1993-09", to="1994-03", limit=1000)
+    expected = {a for a in citing if "1993-09" <= dates[a] < "1994-04"}
+    assert 0 < len(expected) < len(citing)
+    assert {edge.paper.corpus_id for edge in answer.results} == expected
+    assert answer.total == len(expected)
+    assert [e.paper.id for e in sample.iter_citations("CorpusId:1014899", limit=3)] == [
+        e.paper.id for e in sample.citations("CorpusId:1014899", limit=3).results
+    ]
+
+
+# -- opening -----------------------------------------------------------------------------------------------------
+
+
+def test_no_library_there(tmp_path: Path) -> None:
+    with pytest.raises(LibraryNotFound, match="No library at"):
+        Library.open(tmp_path / "nowhere")
+    with pytest.raises(LibraryNotFound, match=r"No manifest\.json in"):
+        Library.open(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(LibraryNotFound, match="is a file"):
+        Library.open(file)
+    (tmp_path / "begun" / "building").mkdir(parents=True)
+    with pytest.raises(LibraryNotFound, match="is not finished"):
+        Library.open(tmp_path / "begun")
+
+
+@pytest.fixture
+def copy(dense_library: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(dense_library, tmp_path / "copy")
+
+
+def test_a_manifest_that_was_changed_is_found_out(copy: Path) -> None:
+    manifest = copy / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"k1": 1.0', b'"k1": 1.3'))
+    with pytest.raises(LibraryCorrupt, match="hashes to"):
+        Library.open(copy)
+    manifest.write_text("{")
+    with pytest.raises(LibraryCorrupt, match="no manifest"):
+        Library.open(copy)
+    manifest.write_text('{"format": 99}')
+    with pytest.raises(LibraryCorrupt, match="format 99"):
+        Library.open(copy)
+    manifest.write_text("[]")
+    with pytest.raises(LibraryCorrupt, match="no manifest"):
+        Library.open(copy)
+
+
+@pytest.mark.parametrize("content", [b"", b"not SQLite at all" * 1000])
+def test_a_broken_catalogue_is_found_out(copy: Path, content: bytes) -> None:
+    (copy / "catalog.sqlite").write_bytes(content)
+    with pytest.raises(LibraryCorrupt, match=r"catalog\.sqlite"):
+        Library.open(copy)
+    (copy / "catalog.sqlite").unlink()
+    with pytest.raises(LibraryCorrupt, match="is missing from the library"):
+        Library.open(copy)
+
+
+def test_missing_vectors_are_found_out(copy: Path) -> None:
+    (copy / "vectors" / "edge_config.json").write_text("{")
+    with pytest.raises((VectorIndexError, LibraryCorrupt), match="vectors"):
+        Library.open(copy, encoder="none")
+    shutil.rmtree(copy / "vectors")
+    with pytest.raises((VectorIndexError, LibraryCorrupt), match="vectors"):
+        Library.open(copy, encoder="none")
+
+
+def test_another_librarys_vectors_are_found_out(copy: Path, sample_library: Path) -> None:
+    shutil.rmtree(copy / "vectors")
+    shutil.copytree(sample_library / "vectors", copy / "vectors")
+    with pytest.raises(ScholarBaseError):
+        Library.open(copy, encoder="none").search("string theory", limit=1000)
+
+
+def test_another_encoder_is_refused(dense_library: Path, tmp_path: Path) -> None:
+    encoder = BgeM3Encoder(make_tiny_bge_m3(tmp_path / "tiny-bge-m3"), device="cpu")
+    with pytest.raises(EncoderMismatch, match="tiny-bge-m3"):
+        Library.open(dense_library, encoder=encoder)
+    with pytest.raises(EncoderMismatch, match="tiny-bge-m3"):
+        Library.open(dense_library, encoder=str(tmp_path / "tiny-bge-m3"))
+
+
+def test_an_encoder_that_is_not_there_is_an_error(dense_library: Path, copy: Path, tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="no-such-model"):
+        Library.open(dense_library, encoder=str(tmp_path / "no-such-model"))
+    about = copy / "encoder.json"
+    content = orjson.loads(about.read_bytes())
+    about.write_bytes(orjson.dumps(content | {"location": str(tmp_path / "moved-away")}))
+    with pytest.raises(EncoderError, match="moved-away"):
+        Library.open(copy)
+
+
+def test_without_an_encoder_words_still_find(dense_library: Path) -> None:
+    with Library.open(dense_library, encoder="none") as library:
+        assert library.search("string theory").mode == "sparse"
+        for mode in ("dense", "hybrid"):
+            with pytest.raises(UnsupportedMode, match="--encoder"):
+                library.search("string theory", mode=mode)  # type: ignore[arg-type]
+        assert library.ready() == {"catalog": "ok", "vectors": "ok", "encoder": "absent"}
+
+
+def test_a_library_without_vectors_refuses_dense_searches(sample: Library) -> None:
+    assert sample.search("x").mode == "sparse"
+    for asked in ({"mode": "dense"}, {"mode": "hybrid"}, {"engine": "learned"}):
+        with pytest.raises(UnsupportedMode, match="this library"):
+            sample.search("x", **asked)  # type: ignore[arg-type]
+
+
+def test_vectors_computed_elsewhere_rank_as_they_say(
+    tmp_path: Path, small_snapshot: Path, minilm: SentenceTransformersEncoder
+) -> None:
+    rows = list(sample_rows("papers"))[:DENSE_PAPERS]
+    known = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
+    rows = [row for row in rows if row["corpusid"] in known][:12]
+    texts = [f"{row['title']}\n{known[row['corpusid']]}" for row in rows]
+    vectors = minilm.encode_documents(texts).dense
+    np.save(tmp_path / "vectors.npy", vectors.astype(np.float16))
+    (tmp_path / "ids.txt").write_text("".join(f"CorpusId:{row['corpusid']}\n" for row in rows))
+    ingest([small_snapshot], tmp_path / "library", encoder=minilm, vectors=tmp_path / "vectors.npy")
+    library = Library.open(tmp_path / "library", encoder=minilm)
+    try:
+        query = minilm.encode_queries(["string theory"]).dense[0]
+        expected = [rows[place]["corpusid"] for place in np.argsort(-(vectors @ query))]
+        answer = library.search("string theory", mode="dense", exact=True, limit=1000)
+        assert [hit.paper.corpus_id for hit in answer.results] == expected
+        assert (answer.total, answer.total_relation) == (12, "eq")
+        # Hybrid: papers with a vector, and papers with a word.
+        words = {
+            hit.paper.corpus_id for hit in library.search("string theory", mode="sparse", limit=1000).results
+        }
+        hybrid = library.search("string theory", mode="hybrid", limit=1000)
+        assert {hit.paper.corpus_id for hit in hybrid.results} == words | set(expected)
+        assert (hybrid.total, hybrid.total_relation) == (len(words | set(expected)), "eq")
+    finally:
+        library._vectors.close()
+        library._catalog.close()
+
+
+def test_a_closed_library_says_so_again_and_again(sample_library: Path) -> None:
+    library = Library.open(sample_library)
+    library.close()
+    library.close()
+    for ask in (
+        lambda: library.search("x"),
+        lambda: library.paper(HOLOMORPHIC),
+        lambda: library.match_title("x"),
+    ):
+        with pytest.raises(ScholarBaseError, match="closed"):
+            ask()
+
+
+class Counting(SentenceTransformersEncoder):
+    """The real model, with a list of the queries that it was given."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, device="cpu")
+        self.asked: list[str] = []
+
+    def encode_queries(self, texts: Sequence[str]) -> Encodings:
+        self.asked += texts
+        return super().encode_queries(texts)
+
+
+def test_the_pages_of_a_search_did_not_each_encode_the_query_again(
+    dense_library: Path, minilm_folder: Path
+) -> None:
+    encoder = Counting(minilm_folder)
+    with Library.open(dense_library, encoder=encoder) as library:
+        encoder.asked.clear()
+        pages = [
+            library.search("black holes", mode="hybrid", limit=5, offset=offset) for offset in (0, 5, 10)
+        ]
+        again = library.search("black holes", mode="dense", limit=5)
+        assert len({hit.paper.id for page in pages for hit in page.results}) == 15
+        assert again == library.search("black holes", mode="dense", limit=5)
+        assert encoder.asked == ["black holes"]
+        library.search("Black holes", mode="dense")
+        assert encoder.asked == ["black holes", "Black holes"]

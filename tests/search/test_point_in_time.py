@@ -1,0 +1,602 @@
+"""``as_of``: what a library answers as of a day is what one of only the papers of then would answer.
+
+Expected values come from the raw records' own dates, and from libraries that are really built of the earlier records
+alone.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from scholarbase.api.app import create_app
+from scholarbase.client import Client
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
+from scholarbase.ingest.job import ingest
+from scholarbase.models import Filters, check_sort
+from scholarbase.search.library import Library
+from tests.conftest import run_cli, sample_edges, sample_rows, snapshot_of
+
+DATES = ["1992-06", "1993-03", "1993-12-31", "1994-07-15", "2001-01"]
+QUERIES = [
+    "gauge theory",
+    "string",
+    "black hole entropy",
+    "string NOT gauge",
+    '"conformal field theory"',
+    "the of",
+]
+
+
+def day_number(as_of: str) -> int:
+    """The last day of a date, as a number ``yyyymmdd``."""
+    year, month, *day = map(int, as_of.split("-"))
+    return year * 10000 + month * 100 + (day[0] if day else calendar.monthrange(year, month)[1])
+
+
+def last_day(row: dict[str, Any]) -> int | None:
+    """The last day on which the paper of a record may have come out."""
+    if row["publicationdate"]:
+        return int(row["publicationdate"].replace("-", ""))
+    return row["year"] * 10000 + 1231 if row["year"] else None
+
+
+def world() -> list[dict[str, Any]]:
+    """The sample's Semantic Scholar records. Of some only the year is known, and of some nothing."""
+    abstracts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
+    rows = []
+    for number, row in enumerate(sample_rows("papers")):
+        row["abstract"] = abstracts.get(row["corpusid"])
+        if number % 7 == 0:
+            row["publicationdate"] = None
+        if number % 29 == 0:
+            row["publicationdate"] = row["year"] = None
+        if row["abstract"]:
+            rows.append(row)
+    return rows
+
+
+ROWS = world()
+EDGES = sorted(sample_edges())
+DAY: dict[str, int | None] = {f"arXiv:{row['externalids']['ArXiv']}": last_day(row) for row in ROWS}
+NAME = {row["corpusid"]: f"arXiv:{row['externalids']['ArXiv']}" for row in ROWS}
+LINKS = [(NAME[a], NAME[b]) for a, b in EDGES if a in NAME and b in NAME]
+HUBS = sorted(DAY, key=lambda name: (-sum(name in link for link in LINKS), name))[:12]
+
+
+def existing(day: int) -> set[str]:
+    return {name for name, last in DAY.items() if last is not None and last <= day}
+
+
+@pytest.fixture(scope="module")
+def now(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """A library of all the records."""
+    folder = tmp_path_factory.mktemp("now")
+    ingest([snapshot_of(folder / "snapshot", ROWS, EDGES)], folder / "library")
+    with Library.open(folder / "library") as library:
+        yield library
+
+
+@pytest.fixture(scope="module")
+def http(now: Library) -> Iterator[TestClient]:
+    with TestClient(create_app(now)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module", params=DATES)
+def then(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Library]]:
+    """A day, and a library built of the records up to it alone."""
+    day = day_number(request.param)
+    rows = [row for row in ROWS if (last := last_day(row)) is not None and last <= day]
+    held = {row["corpusid"] for row in rows}
+    folder = tmp_path_factory.mktemp("then")
+    edges = [(a, b) for a, b in EDGES if a in held and b in held]
+    ingest([snapshot_of(folder / "snapshot", rows, edges)], folder / "library")
+    with Library.open(folder / "library") as library:
+        assert library.manifest.counts["papers"] == len(existing(day)) > 0
+        yield request.param, library
+
+
+# -- against a library of then ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+@pytest.mark.parametrize("q", QUERIES)
+def test_searches_find_what_was_there(now: Library, then: tuple[str, Library], q: str, engine: Any) -> None:
+    as_of, earlier = then
+    asked: dict[str, Any] = {
+        "engine": engine,
+        "mode": "sparse",
+        "exact": True,
+        "limit": 1000,
+        "fields": ["id"],
+    }
+    found, expected = now.search(q, as_of=as_of, **asked), earlier.search(q, **asked)
+    assert (found.total, found.total_relation) == (expected.total, expected.total_relation)
+    if expected.total <= 1000:
+        assert {h.paper.id for h in found.results} == {h.paper.id for h in expected.results}
+
+
+def test_feedback_finds_at_least_what_the_words_match(now: Library, then: tuple[str, Library]) -> None:
+    as_of, earlier = then
+    asked: dict[str, Any] = {"mode": "sparse", "exact": True, "limit": 1000, "fields": ["id"]}
+    own = {h.paper.id for h in earlier.search("topological strings", **asked).results}
+    found = {
+        h.paper.id for h in now.search("topological strings", engine="feedback", as_of=as_of, **asked).results
+    }
+    assert own <= found <= existing(day_number(as_of))
+
+
+def test_titles_match_what_was_there(now: Library, then: tuple[str, Library]) -> None:
+    as_of, earlier = then
+    titles = [row["title"] for row in ROWS[::23]]
+    titles += [title.replace("e", "x", 2) for title in titles[::3]] + [
+        title.rpartition(" ")[0] or title for title in titles[::4]
+    ]
+    for title in titles:
+        found = {
+            (m.score, m.paper.id)
+            for m in now.match_title(title, limit=100, as_of=as_of, min_score=0.5).results
+        }
+        expected = {
+            (m.score, m.paper.id) for m in earlier.match_title(title, limit=100, min_score=0.5).results
+        }
+        assert expected <= found, title
+        assert {name for _, name in found} <= existing(day_number(as_of))
+
+
+def test_look_ups_find_what_was_there(now: Library, then: tuple[str, Library]) -> None:
+    as_of, earlier = then
+    names = sorted(DAY)
+    found = [paper and paper.id for paper in now.papers(names, as_of=as_of, fields=["title"])]
+    assert found == [paper and paper.id for paper in earlier.papers(names, fields=["title"])]
+    for name in names[::40]:
+        if name in existing(day_number(as_of)):
+            assert now.paper(name, as_of=as_of).title == earlier.paper(name).title
+        else:
+            with pytest.raises(PaperNotFound, match=f"not there as of {as_of}: later than that"):
+                now.paper(name, as_of=as_of)
+            with pytest.raises(PaperNotFound, match="No paper"):
+                earlier.paper(name)
+
+
+def test_edges_lead_to_what_was_there(now: Library, then: tuple[str, Library]) -> None:
+    as_of, earlier = then
+    for name in HUBS:
+        for way in ("citations", "references"):
+            ask: Callable[..., Any] = getattr(now, way)
+            if name not in existing(day_number(as_of)):
+                with pytest.raises(PaperNotFound, match="as of"):
+                    ask(name, as_of=as_of)
+                continue
+            found, expected = (
+                ask(name, as_of=as_of, limit=1000),
+                getattr(earlier, way)(name, sort="-date", limit=1000),
+            )
+            assert found.total == expected.total
+            assert [c.paper.id for c in found.results] == [c.paper.id for c in expected.results]
+            assert ask(name, as_of=as_of, limit=1).total == expected.total
+
+
+@pytest.mark.parametrize("direction", ["both", "citations", "references"])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_walks_go_over_what_was_there(
+    now: Library, then: tuple[str, Library], direction: Any, hops: int
+) -> None:
+    as_of, earlier = then
+    there = existing(day_number(as_of))
+    seeds = [name for name in HUBS if name in there] or sorted(there)
+    asked: dict[str, Any] = {
+        "direction": direction,
+        "hops": hops,
+        "limit": 1000,
+        "fields": ["publication_date"],
+    }
+    found, expected = now.expand(seeds, as_of=as_of, **asked), earlier.expand(seeds, **asked)
+    assert found.total == expected.total < 1000
+    assert {n.paper.id: (n.seeds, n.hops) for n in found.results} == {
+        n.paper.id: (n.seeds, n.hops) for n in expected.results
+    }
+
+
+def test_the_newest_neighbours_stand_first_among_equals(now: Library) -> None:
+    seeds = [name for name in HUBS if name in existing(19941231)]
+    found = now.expand(seeds, as_of="1994-12", limit=1000).results
+    assert len(found) > 50
+    first = [int((n.paper.publication_date or f"{n.paper.year}-01-01").replace("-", "")) for n in found]
+    order = [(-n.seeds, n.hops, -day) for n, day in zip(found, first, strict=True)]
+    assert order == sorted(order)
+
+
+def test_meaning_finds_what_was_there(
+    dense: Library, minilm: SentenceTransformersEncoder, small_snapshot: Path, tmp_path: Path
+) -> None:
+    as_of, day = "1993-06", 19930630
+    rows = [row for row in sample_rows("papers") if DAY.keys() & {f"arXiv:{row['externalids']['ArXiv']}"}]
+    abstracts = {row["corpusid"]: row["abstract"] for row in sample_rows("abstracts")}
+    held = {paper.paper.id for paper in dense.search("theory", mode="dense", exact=True, limit=1000).results}
+    early = [
+        {**row, "abstract": abstracts.get(row["corpusid"])}
+        for row in rows
+        if f"arXiv:{row['externalids']['ArXiv']}" in held
+        and (last := last_day(row)) is not None
+        and last <= day
+    ]
+    assert 10 < len(early) < len(held)
+    ingest([snapshot_of(tmp_path / "snapshot", early)], tmp_path / "library", encoder=minilm)
+    earlier = Library.open(tmp_path / "library", encoder=minilm)
+    try:
+        ways: list[dict[str, Any]] = [
+            {"mode": "dense"},
+            {"mode": "hybrid"},
+            {"mode": "hybrid", "engine": "fts5"},
+            {"mode": "hybrid", "engine": "feedback"},
+        ]
+        for q in ("gauge theory", "string NOT black", "quantum gravity in two dimensions"):
+            for way in ways:
+                if "NOT" in q and way.get("engine") == "feedback":
+                    continue
+                asked = {**way, "exact": True, "limit": 1000, "fields": ["title"]}
+                found, expected = dense.search(q, as_of=as_of, **asked), earlier.search(q, **asked)
+                assert (found.total, found.total_relation) == (expected.total, expected.total_relation), (
+                    q,
+                    way,
+                )
+                assert {h.paper.id for h in found.results} == {h.paper.id for h in expected.results}
+                assert found.results
+    finally:
+        earlier._vectors.close()
+        earlier._catalog.close()
+
+
+# -- any day, over every route -------------------------------------------------------------------------------------
+
+AS_OF = st.one_of(
+    st.dates(date(1992, 1, 1), date(2003, 1, 1)).map(date.isoformat),
+    st.dates(date(1992, 1, 1), date(1995, 1, 1)).map(lambda day: day.isoformat()[:7]),
+)
+BOUNDED = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def papers_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Every paper that an answer holds, wherever it stands."""
+    if isinstance(content, dict):
+        if "id" in content:
+            yield content
+        for value in content.values():
+            yield from papers_in(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from papers_in(value)
+
+
+def calls(as_of: str, q: str, title: str, name: str, known: list[str]) -> Iterator[tuple[str, str, Any]]:
+    """Every route that takes ``as_of``, asked in each of its ways."""
+    path = f"/v1/papers/{name}"
+    for engine in ("bm25", "feedback", "fts5"):
+        search = {"q": q, "engine": engine, "limit": 50, "as_of": as_of, "explain": True}
+        yield "GET", "/v1/search", search
+        yield "POST", "/v1/search", search | {"exact": True, "within": known, "to": "1999"}
+        yield "POST", "/v1/search/batch", {"searches": [search, search | {"offset": 50, "from": "1992"}]}
+    yield "GET", "/v1/title-match", {"title": title, "as_of": as_of, "min_score": 0.3, "limit": 50}
+    yield "POST", "/v1/title-match/batch", {"titles": [title, q], "as_of": as_of, "min_score": 0.3}
+    yield "GET", path, {"as_of": as_of}
+    yield "POST", "/v1/papers/batch", {"ids": HUBS, "as_of": as_of}
+    for sort in ({}, {"sort": "date"}, {"limit": 2, "offset": 1}):
+        yield "GET", f"{path}/citations", {"as_of": as_of, **sort}
+        yield "GET", f"{path}/references", {"as_of": as_of, **sort}
+    for hops in (1, 2):
+        yield "POST", "/v1/expand", {"seeds": known or [name], "as_of": as_of, "hops": hops, "limit": 1000}
+
+
+@BOUNDED
+@given(
+    as_of=AS_OF,
+    q=st.sampled_from(QUERIES),
+    row=st.sampled_from(ROWS),
+    name=st.one_of(st.sampled_from(HUBS), st.sampled_from(sorted(DAY))),
+)
+def test_no_route_gives_or_counts_what_is_later(
+    now: Library, http: TestClient, as_of: str, q: str, row: dict[str, Any], name: str
+) -> None:
+    day = day_number(as_of)
+    there = existing(day)
+    known = [hub for hub in HUBS if hub in there]
+    for method, path, content in calls(as_of, q, row["title"], name, known):
+        answer = http.get(path, params=content) if method == "GET" else http.post(path, json=content)
+        case = f"{method} {path} {content}"
+        if not there:
+            assert answer.status_code == 400, case
+            assert answer.json()["type"].endswith("#nothing-left"), case
+            assert "give a later date" in answer.json()["detail"]
+            continue
+        if (
+            path.startswith(f"/v1/papers/{name}") or (path == "/v1/expand" and not known)
+        ) and name not in there:
+            assert answer.status_code == 404, case
+            assert f"{name!r} is not there as of {as_of}" in answer.json()["detail"]
+            continue
+        assert answer.status_code == 200, answer.text
+        body = answer.json()
+        for paper in papers_in(body):
+            assert paper["id"] in there, case
+            assert paper["citation_count"] is None, case
+            assert paper["reference_count"] is None, case
+        for part in [body, *body["results"]] if path.endswith("/search/batch") else [body]:
+            assert part.get("total", 0) <= len(there), case
+        if path.endswith("/citations"):
+            assert body["total"] == sum(cited == name and citing in there for citing, cited in LINKS)
+        if path.endswith("/references"):
+            assert body["total"] == sum(citing == name and cited in there for citing, cited in LINKS)
+
+
+def tool_calls(q: str, title: str, name: str, known: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every tool, asked in each of its ways."""
+    for engine in ("bm25", "fts5"):
+        yield "search_papers", {"q": q, "engine": engine, "limit": 50, "explain": True}
+    yield "search_papers", {"q": q, "max_tokens": 2000, "limit": 50, "exclude": ["gauge"]}
+    yield "match_titles", {"titles": [title, q], "min_score": 0.3}
+    yield "get_papers", {"ids": HUBS}
+    yield "get_citations", {"paper_id": name, "max_tokens": 1000}
+    yield "get_references", {"paper_id": name}
+    for hops in (1, 2):
+        yield "expand_papers", {"seeds": known or [name], "hops": hops, "limit": 1000}
+
+
+def answered(http: TestClient, method: str, path: str, content: Any, **headers: str) -> httpx.Response:
+    sent = {"params": content} if method == "GET" else {"json": content}
+    return http.request(method, path, headers=headers, **sent)
+
+
+@settings(BOUNDED, max_examples=15)
+@given(
+    as_of=AS_OF,
+    q=st.sampled_from(QUERIES),
+    row=st.sampled_from(ROWS),
+    name=st.one_of(st.sampled_from(HUBS), st.sampled_from(sorted(DAY))),
+)
+def test_a_session_and_a_tool_give_what_the_call_with_the_date_gives(
+    http: TestClient, as_of: str, q: str, row: dict[str, Any], name: str
+) -> None:
+    there = existing(day_number(as_of))
+    known = [hub for hub in HUBS if hub in there]
+    opened = http.post("/v1/sessions", json={"as_of": as_of})
+    assert opened.status_code == 201
+    session = opened.json()["session"]
+    for method, path, content in calls(as_of, q, row["title"], name, known):
+        without = {key: value for key, value in content.items() if key != "as_of"}
+        if "searches" in content:
+            kept = [{k: v for k, v in one.items() if k != "as_of"} for one in content["searches"]]
+            without["searches"] = kept
+        in_session = answered(http, method, path, without, **{"X-ScholarBase-Session": session})
+        told = answered(http, method, path, content)
+        assert (in_session.status_code, in_session.json()) == (told.status_code, told.json()), path
+    for tool, arguments in tool_calls(q, row["title"], name, known):
+        told = http.post(f"/v1/tools/{tool}", json=arguments | {"as_of": as_of})
+        in_session = http.post(
+            f"/v1/tools/{tool}", json=arguments, headers={"X-ScholarBase-Session": session}
+        )
+        assert (in_session.status_code, in_session.json()) == (told.status_code, told.json()), tool
+        text = http.post(f"/v1/tools/{tool}", json=arguments | {"as_of": as_of, "format": "text"}).text
+        if told.status_code != 200:
+            assert told.status_code == (404 if there else 400), told.text
+            continue
+        for paper in papers_in(told.json()):
+            assert paper["id"] in there, tool
+            assert paper.get("citation_count") is None, tool
+        for line in text.splitlines():
+            if line.strip().startswith(("arXiv:", "CorpusId:")):
+                assert line.split()[0] in there, tool
+            assert "; cited by " not in line
+    for line in http.get(f"/v1/sessions/{session}").text.splitlines():
+        kept = httpx.Response(200, content=line).json()
+        assert set(kept["ids"]) <= there
+        assert kept["arguments"].get("as_of") == as_of or "error" in kept or "searches" in kept["arguments"]
+
+
+def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
+    document = http.get("/openapi.json").json()
+    routes = {path.replace("/x", "/{paper_id}") for _, path, _ in calls("1994-01", "x", "x", "x", [])}
+    for path in routes:
+        for operation in document["paths"][path].values():
+            taken = {parameter["name"] for parameter in operation.get("parameters", ())}
+            if "requestBody" in operation:
+                reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+                schema = document["components"]["schemas"][reference.rpartition("/")[2]]
+                taken |= set(schema["properties"])
+                if "searches" in taken:
+                    taken |= set(document["components"]["schemas"]["OneSearch"]["properties"])
+            assert "as_of" in taken, path
+
+
+# -- what is asked wrongly -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("as_of", "said"),
+    [
+        (
+            "2020",
+            "'2020' is a year and does not say which end of it: give YYYY-MM or YYYY-MM-DD, such as 2020-12",
+        ),
+        ("2020-13", "'2020-13' is no date for as_of"),
+        ("2020-02-30", "no date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06"),
+        ("", "no date for as_of"),
+        ("now", "no date for as_of"),
+        ("2020-1", "no date for as_of"),
+        ("٢٠٢٠", "no date for as_of"),
+        (20200101, "no date for as_of"),
+    ],
+)
+def test_a_date_that_cannot_be_right_is_refused(now: Library, as_of: Any, said: str) -> None:
+    name = HUBS[0]
+    asks: list[Callable[[], Any]] = [
+        lambda: now.search("gauge", as_of=as_of),
+        lambda: now.match_title("gauge", as_of=as_of),
+        lambda: now.match_titles(["gauge"], as_of=as_of),
+        lambda: now.paper(name, as_of=as_of),
+        lambda: now.papers([name], as_of=as_of),
+        lambda: now.citations(name, as_of=as_of),
+        lambda: now.references(name, as_of=as_of),
+        lambda: now.expand([name], as_of=as_of),
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidRequest, match=said):
+            ask()
+
+
+def test_nothing_was_there_before_the_first_paper(now: Library) -> None:
+    first = min(day for day in DAY.values() if day is not None)
+    text = f"{first // 10000}-{first // 100 % 100:02}-{first % 100:02}"
+    assert now.paper(next(name for name, day in DAY.items() if day == first), as_of=text)
+    for as_of in ("1900-01", text[:8] + f"{first % 100 - 1:02}"):
+        asks: list[Callable[[], Any]] = [
+            lambda as_of=as_of: now.search("gauge", as_of=as_of),
+            lambda as_of=as_of: now.match_title("gauge", as_of=as_of),
+            lambda as_of=as_of: now.papers([HUBS[0]], as_of=as_of),
+            lambda as_of=as_of: list(now.iter_citations(HUBS[0], as_of=as_of)),
+        ]
+        for ask in asks:
+            with pytest.raises(NothingLeft) as raised:
+                ask()
+            assert f"as_of '{as_of}' is before every paper of this library" in str(raised.value)
+            assert text not in str(raised.value)
+
+
+def test_without_a_date_nothing_was_ever_there(tmp_path: Path) -> None:
+    row = {"corpusid": 1, "title": "x", "abstract": "y", "externalids": {"ArXiv": "0801.0001"}}
+    ingest([snapshot_of(tmp_path / "snapshot", [row])], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        for _ in range(2):
+            with pytest.raises(NothingLeft):
+                library.search("x", as_of="9999-12")
+        assert library.search("x").total == 1
+
+
+def test_a_year_alone_counts_only_when_it_is_over_and_no_date_never(now: Library) -> None:
+    of_the_year = next(
+        name for name, day in DAY.items() if day == 19931231 and now.paper(name).publication_date is None
+    )
+    with pytest.raises(PaperNotFound):
+        now.paper(of_the_year, as_of="1993-12-30")
+    assert now.paper(of_the_year, as_of="1993-12").year == 1993
+    undated = next(name for name, day in DAY.items() if day is None)
+    assert now.paper(undated)
+    with pytest.raises(PaperNotFound, match="or of a day not known"):
+        now.paper(undated, as_of="9999-12")
+
+
+def test_dates_meet(now: Library) -> None:
+    asked: dict[str, Any] = {"engine": "fts5", "fields": ["id"], "limit": 1000}
+    assert (
+        now.search("gauge", to="1993-06", as_of="1994-01", **asked).to_dict()
+        == now.search("gauge", to="1993-06", **asked).to_dict()
+    )
+    assert (
+        now.search("gauge", to="2003", as_of="1993-06", **asked).to_dict()
+        == now.search("gauge", to="1993-06", **asked).to_dict()
+    )
+    with pytest.raises(
+        InvalidRequest, match=r"from '1994' is later than as_of '1993-06': nothing can lie between"
+    ):
+        now.search("gauge", from_="1994", as_of="1993-06")
+    with pytest.raises(InvalidRequest, match=r"from '1994' is later than to '1993'"):
+        Filters(from_="1994", to="1993", as_of="1992-06")
+
+
+def test_counts_of_today_are_neither_told_nor_asked_for(now: Library) -> None:
+    name = next(hub for hub in HUBS if hub in existing(19940131))
+    assert now.paper(name).citation_count is not None
+    assert now.paper(name, as_of="1994-01").citation_count is None
+    with pytest.raises(InvalidRequest, match="min_citations 5 does not go with as_of '1994-01'"):
+        now.search("gauge", min_citations=5, as_of="1994-01")
+    for sort in ("citation_count", "-citation_count"):
+        with pytest.raises(InvalidRequest, match=r"does not go with as_of '1994-01'.*'-date' or 'date'"):
+            now.citations(name, sort=sort, as_of="1994-01")  # type: ignore[arg-type]
+    assert check_sort(None) == "-citation_count"
+    assert check_sort(None, "1994-01") == "-date"
+    asked: dict[str, Any] = {"limit": 1000, "as_of": "1994-01"}
+    assert now.citations(name, **asked) == now.citations(name, sort="-date", **asked)
+
+
+def test_every_id_of_a_call_must_be_there(now: Library) -> None:
+    there = next(hub for hub in HUBS if hub in existing(19930630))
+    later = next(name for name in DAY if name not in existing(19930630))
+    asks: list[Callable[[], Any]] = [
+        lambda: now.search("gauge", within=[there, later], as_of="1993-06"),
+        lambda: now.search("gauge", exclude_ids=[later], as_of="1993-06"),
+        lambda: now.expand([there, later], as_of="1993-06"),
+        lambda: now.expand([there], within=[later], as_of="1993-06"),
+        lambda: now.search_batch([{"q": "gauge", "within": [later], "as_of": "1993-06"}]),
+        lambda: list(now.iter_references(later, as_of="1993-06")),
+    ]
+    for ask in asks:
+        with pytest.raises(PaperNotFound, match=f"{later!r} is not there as of 1993-06"):
+            ask()
+    with pytest.raises(PaperNotFound, match=r"No paper 'CorpusId:999' in this library"):
+        now.search("gauge", within=[later, "CorpusId:999"], as_of="1993-06")
+
+
+# -- from outside --------------------------------------------------------------------------------------------------
+
+
+def test_a_client_says_what_the_library_says(now: Library, http: TestClient) -> None:
+    there = next(hub for hub in HUBS if hub in existing(19930630))
+    later = next(name for name in DAY if name not in existing(19930630))
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        answer = http.request(
+            request.method, str(request.url), content=request.content, headers=dict(request.headers)
+        )
+        return httpx.Response(answer.status_code, content=answer.content, headers={"X-Request-ID": "1"})
+
+    with Client("http://testserver", transport=httpx.MockTransport(handle)) as client:
+        as_of = "1993-06"
+        assert client.search("gauge", as_of=as_of) == now.search("gauge", as_of=as_of)
+        assert client.match_titles(["gauge theory"], as_of=as_of) == now.match_titles(
+            ["gauge theory"], as_of=as_of
+        )
+        assert client.papers([there, later], as_of=as_of) == now.papers([there, later], as_of=as_of)
+        assert client.citations(there, as_of=as_of) == now.citations(there, as_of=as_of)
+        assert client.expand([there], hops=2, as_of=as_of) == now.expand([there], hops=2, as_of=as_of)
+        for ask in (client.paper, now.paper):
+            with pytest.raises(PaperNotFound, match="not there as of 1993-06"):
+                ask(later, as_of=as_of)  # type: ignore[operator]
+            with pytest.raises(NothingLeft, match="before every paper"):
+                ask(later, as_of="1900-01")  # type: ignore[operator]
+
+
+def test_the_command_line_takes_a_date(now: Library) -> None:
+    there = next(hub for hub in HUBS if hub in existing(19930630))
+    later = next(name for name in DAY if name not in existing(19930630))
+    place = ("--as-of", "1993-06", "--library", now.path, "--json")
+    assert f'"id": "{there}"' in run_cli("paper", there, *place).stdout
+    refused = run_cli("paper", later, *place)
+    assert refused.returncode == 4
+    assert "not there as of 1993-06" in refused.stderr
+    for command in (
+        ("search", "gauge"),
+        ("title", "gauge theory"),
+        ("citations", there),
+        ("references", there),
+    ):
+        done = run_cli(*command, *place)
+        assert done.returncode == 0, done.stderr
+        assert '"citation_count": ' not in done.stdout.replace('"citation_count": null', "")
