@@ -17,12 +17,12 @@ from starlette.routing import Route
 from scholarbase import __version__
 from scholarbase.api import problems
 from scholarbase.api.access import guard
-from scholarbase.api.exchange import describe as describe_sessions
 from scholarbase.api.mcp import McpApp, over_http
 from scholarbase.api.middleware import Requests
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
+from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings, load_settings

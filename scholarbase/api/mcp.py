@@ -32,8 +32,10 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from scholarbase import __version__
-from scholarbase.api.exchange import failed, make, recorded, recording_of, told_by
 from scholarbase.api.problems import problem
+from scholarbase.api.recording import failed, recorded, recording_of
+from scholarbase.api.responding import make
+from scholarbase.api.session_headers import told_by
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.responses.text import as_text
 from scholarbase.sessions.progress import dumps

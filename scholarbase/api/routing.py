@@ -11,7 +11,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from scholarbase.api.exchange import names_session, within_session
+from scholarbase.api.recording import within_session
+from scholarbase.api.session_headers import names_session
 from scholarbase.api.strict import check_parameters, known_parameters
 
 

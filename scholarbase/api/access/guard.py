@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
-from scholarbase.api.exchange import BUDGET, CALL
 from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT
 from scholarbase.api.problems import MEDIA_TYPE, problem
+from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
     BodyTooLarge,
     Forbidden,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import Response
 
-from scholarbase.api.exchange import respond
+from scholarbase.api.responding import respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.models.schemas import ExpandAnswer, ExpandBody
 from scholarbase.tools.definitions import run_expand, tool_named

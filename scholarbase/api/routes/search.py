@@ -8,7 +8,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from scholarbase.api.answers import answered
-from scholarbase.api.exchange import is_plain, respond
+from scholarbase.api.responding import is_plain, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.strict import separated
 from scholarbase.models import in_batch

@@ -11,8 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from scholarbase.api.answers import answer
-from scholarbase.api.exchange import IDEMPOTENCY_KEY, checked_key, owner_of, store_of, waited
+from scholarbase.api.recording import waited
 from scholarbase.api.routes import OpenLibrary, resource
+from scholarbase.api.session_headers import IDEMPOTENCY_KEY, checked_key, owner_of, store_of
 from scholarbase.identifiers import parse
 from scholarbase.models import check_ids, check_page
 from scholarbase.models.schemas import (

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from scholarbase.api.exchange import respond
+from scholarbase.api.responding import respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.strict import separated
 from scholarbase.models.schemas import TitleBatchBody, TitleParameters, TitlesAnswer, TitlesBatchAnswer

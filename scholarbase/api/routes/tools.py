@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from scholarbase.api.answers import answer
-from scholarbase.api.exchange import respond
+from scholarbase.api.responding import respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.models.schemas import EXAMPLE_QUESTION, ToolsAnswer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named

@@ -1,0 +1,114 @@
+"""The headers of session calls: reading them, and describing them in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.sessions.store import SessionStore
+
+SESSION: Final = "X-ScholarBase-Session"
+PARENT: Final = "X-ScholarBase-Parent"
+ROUND: Final = "X-ScholarBase-Round"
+CALL: Final = "X-ScholarBase-Call"
+BUDGET: Final = "X-ScholarBase-Budget"
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+"""https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
+MAX_KEY: Final = 256
+_OF_SESSIONS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
+_DESCRIBED: Final = (
+    (
+        SESSION,
+        "Records the call in the session of this name, which opens where there is none.",
+        "string",
+        "agent-7",
+    ),
+    (PARENT, "The number of the session's call that this one follows from.", "integer", 1),
+    (ROUND, "The agent's turn, which calls made side by side share.", "integer", 1),
+)
+
+
+def store_of(state: Any) -> SessionStore:
+    """The server's sessions.
+
+    Raises:
+        InvalidRequest: it keeps none.
+    """
+    store: SessionStore | None = state.sessions
+    if store is None:
+        raise InvalidRequest(
+            "This server keeps no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS naming a "
+            "folder."
+        )
+    return store
+
+
+def owner_of(scope: Scope) -> str:
+    """The id of the key that a request came with; empty where no keys are in force."""
+    key = scope.get("scholarbase.key")
+    return key.id if key is not None else ""
+
+
+def checked_key(key: Any) -> str | None:
+    """Raises InvalidRequest: it is no text of a length to be kept."""
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
+        raise InvalidRequest(f"{IDEMPOTENCY_KEY} must be a text of 1 to {MAX_KEY} characters.")
+    return key
+
+
+def told_by(headers: Headers) -> dict[str, str | None]:
+    """What a request's headers say of its session.
+
+    Raises:
+        InvalidRequest: one of them stands there twice.
+    """
+    told: dict[str, str | None] = {}
+    names = (("session", SESSION), ("parent", PARENT), ("round", ROUND), ("key", IDEMPOTENCY_KEY))
+    for name, header in names:
+        values = headers.getlist(header)
+        if len(values) > 1:
+            raise InvalidRequest(f"The header {header} is given {len(values)} times: give it once.")
+        told[name] = values[0] if values else None
+    return told
+
+
+def names_session(scope: Scope) -> bool:
+    """Whether a request's headers say something of a session."""
+    return any(key in _OF_SESSIONS for key, _ in scope["headers"])
+
+
+ROUTE_TOOLS: Final = {
+    "search": "search_papers",
+    "search_by_body": "search_papers",
+    "search_batch": "search_papers",
+    "match_title": "match_titles",
+    "match_titles": "match_titles",
+    "paper": "get_papers",
+    "papers": "get_papers",
+    "citations": "get_citations",
+    "references": "get_references",
+    "expand": "expand_papers",
+}
+"""Route to the tool that it is, by the route's name."""
+
+
+def describe(document: dict[str, Any]) -> None:
+    """Say in the OpenAPI document which headers a call of a session has."""
+    headers = [
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": what,
+            "schema": {"type": kind},
+            "example": example,
+        }
+        for name, what, kind, example in _DESCRIBED
+    ]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if operation.get("operationId") in (*ROUTE_TOOLS, "call_tool"):
+                operation.setdefault("parameters", []).extend(headers)
