@@ -1,6 +1,6 @@
 """Opening SQLite databases: the only module that calls ``sqlite3.connect``.
 
-Limits that hold for every connection (how long it waits for a lock, which files it may not write) have their place here.
+Limits that hold for every connection have their place here: how long it waits for a lock, and what it may write.
 """
 
 from __future__ import annotations
