@@ -57,7 +57,7 @@ class Trace:
     def profile(self, frame: FrameType, event: str, value: object) -> None:
         """A profile function: https://docs.python.org/3/library/sys.html#sys.setprofile."""
         module = _module(frame)
-        if not self.active or module is None:
+        if not self.active or module is None or frame.f_code.co_name in _COMPREHENSIONS:
             return
         where = f"{module}.{frame.f_code.co_name}"
         with self._lock:
@@ -98,6 +98,8 @@ class Trace:
                 self.classes.setdefault(f"{kind.__module__}.{kind.__qualname__}", where)
 
 
+_COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>")
+"""They are no functions from Python 3.12 on (PEP 709)."""
 _SUSPENDING: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -15,14 +14,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from scholarbase import __version__
-from scholarbase.api import problems
+from scholarbase.api import openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.mcp import McpApp, over_http
 from scholarbase.api.middleware import Requests
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
-from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings, load_settings
@@ -65,7 +63,7 @@ def create_app(
         ],
     )
     registry = CollectorRegistry()
-    app.state.library = library.for_sending()
+    app.state.library = library
     app.state.sessions = sessions
     tools = over_http(app.state, max_bytes=settings.max_body_bytes)
     app.router.routes.append(
@@ -77,30 +75,11 @@ def create_app(
     ours = (papers, titles, search, expand, tool_routes, session_routes, about)
     app.router.routes[:0] = [route for module in ours for route in module.router.routes]
     problems.install(app)
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
     guard.install(app, settings)
     app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
     return app
-
-
-def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with failures as they are: problem documents, and 400 where FastAPI would say 422."""
-    if app.openapi_schema is None:
-        document = FastAPI.openapi(app)
-        for operations in document["paths"].values():
-            for operation in operations.values():
-                responses = operation["responses"]
-                responses.pop("422", None)
-                for status, response in responses.items():
-                    if status >= "400" and "application/json" in response.get("content", {}):
-                        response["content"] = {problems.MEDIA_TYPE: response["content"]["application/json"]}
-        for name in ("HTTPValidationError", "ValidationError"):
-            document["components"]["schemas"].pop(name, None)
-        guard.describe(document)
-        describe_sessions(document)
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 def _scraped(registry: CollectorRegistry) -> CollectorRegistry:

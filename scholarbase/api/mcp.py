@@ -34,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 from scholarbase import __version__
 from scholarbase.api.problems import problem
 from scholarbase.api.recording import failed, recorded, recording_of
-from scholarbase.api.responding import make
+from scholarbase.api.responding import call_of, make
 from scholarbase.api.session_headers import told_by
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.responses.text import as_text
@@ -135,8 +135,7 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
         recording = await recording_of(state, request.scope, name, told)
         try:
             _check_format(arguments)
-            asked: Any = tool.parse(arguments)
-            answer = await make(library, name, asked, lambda r: tool.run(library, r), recording, compact=True)
+            answer = await make(library, call_of(tool), tool.parse(arguments), recording)
         except Exception as error:
             if recording is not None:
                 await failed(recording, arguments, error)

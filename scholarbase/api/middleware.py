@@ -1,36 +1,45 @@
-"""What happens around every request: its id, its log line, its metrics, the snapshot header."""
+"""Around every request: its id, its log line, its metrics, the snapshot header, and the limit of its body."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import string
 import time
 from typing import Final
+from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.problems import logged_path, unexpected
+from scholarbase.api.problems import problem_of, unexpected
+from scholarbase.errors import BodyTooLarge
 
 log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 KEY: Final = "scholarbase.key"
-"""Where a request's scope has its :class:`scholarbase.api.access.keys.Key`; None where no keys are in force."""
+"""The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are in force."""
+TOOLS_PATH: Final = "/mcp"
+TOOLS_FACTOR: Final = 4
+"""How much larger a body may be at ``TOOLS_PATH``: there a call is a message of another protocol, which has its own
+response to a call that is too large."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
 _SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
-_SANE_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Methods counted by their name. A client may send any word, and each would be a series for ever."""
+"""Methods that are counted by name. A client may send any word, and each would be a new series."""
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Requests:
-    """ASGI middleware: gives each request an id (the caller's own, where it sent one), logs one line when it
-    has been answered, and counts it. HEAD is answered as GET; the server leaves the body out (RFC 9110, 9.3.2)."""
+    """ASGI middleware: sets a request's id (the caller's own if it sends one), logs and counts each response.
+
+    HEAD is handled as GET; the server leaves the body out (RFC 9110, 9.3.2).
+    """
 
     def __init__(self, app: ASGIApp, *, snapshot: str, registry: CollectorRegistry) -> None:
         self._app = app
@@ -52,11 +61,12 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
-        request_id = given if _SANE_ID.fullmatch(given) else os.urandom(16).hex()
-        began = time.perf_counter()
+        sent = Headers(scope=scope).get(REQUEST_ID, "")
+        request_id = sent if _VALID_ID.fullmatch(sent) else os.urandom(16).hex()
+        path = _logged_path(scope)
+        start = time.perf_counter()
         status = 0
-        inner: Scope = {**scope, "request_id": request_id}
+        inner: Scope = {**scope, "request_id": request_id, "logged_path": path}
         if scope["method"] == "HEAD":
             inner["method"] = "GET"
             inner["scholarbase.head"] = True
@@ -72,25 +82,25 @@ class Requests:
         try:
             await self._app(inner, receive, send_with_headers)
         except Exception:
-            log.exception("%s %s failed id=%s", scope["method"], logged_path(scope), request_id)
-            if status:  # the answer is on its way: cutting it off is all that can still be said
+            log.exception("%s %s failed id=%s", scope["method"], path, request_id)
+            if status:  # the response has begun: it can only be cut off
                 raise
             await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             route = getattr(inner.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._counted(method, route, status).inc()
             self._timed(route).observe(seconds)
-            asker = f" key={key.id}" if (key := inner.get(KEY)) else ""
+            key_id = f" key={key.id}" if (key := inner.get(KEY)) else ""
             log.info(
                 "%s %s %d %.1f ms id=%s%s",
                 scope["method"],
-                logged_path(scope),
+                path,
                 status,
                 seconds * 1000,
                 request_id,
-                asker,
+                key_id,
             )
 
     def _counted(self, method: str, route: str, status: int) -> Counter:
@@ -103,3 +113,76 @@ class Requests:
         if route not in self._times:
             self._times[route] = self._seconds.labels(route)
         return self._times[route]
+
+
+def _logged_path(scope: Scope) -> str:
+    """A request's path for log lines, as it was sent: a line break is ``%0a``, so that no path can end a line and
+    begin another. Everything but visible ASCII characters is percent-encoded."""
+    raw: bytes | None = scope.get("raw_path")
+    if raw is not None:
+        return quote(raw, safe=string.punctuation)
+    return quote(scope["path"], safe=string.punctuation.replace("%", ""), errors="backslashreplace")
+
+
+class BodyLimit:
+    """ASGI middleware: refuses bodies of more than ``limit`` bytes with a problem document."""
+
+    def __init__(self, app: ASGIApp, *, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length, chunked = None, False
+        for name, value in scope.get("headers", ()):
+            if name == b"content-length":
+                length = int(value) if value.isdigit() else None
+            elif name == b"transfer-encoding":
+                chunked = True
+        # The length of a body that has both does not count (RFC 9112, section 6.3).
+        undeclared = chunked or (length is None and scope.get("method") != "GET")
+        if scope["type"] != "http" or (length is None and not undeclared):
+            await self._app(scope, receive, send)
+            return
+        limit = self._limit * (TOOLS_FACTOR if scope["path"].startswith(TOOLS_PATH) else 1)
+        if undeclared:
+            await self._counting(limit, scope, receive, send)
+        elif length is not None and length > limit:
+            await problem_of(_too_large(f"{length:,}", limit))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _counting(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a body of undeclared length until it is too large. The server reads and discards the rest, so that
+        the connection can be used again."""
+        size = 0
+        too_large = started = False
+
+        async def counted() -> Message:
+            nonlocal size, too_large
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limit:
+                too_large = True
+                raise _too_large(f"more than {limit:,}", limit)
+            return message
+
+        async def sent(message: Message) -> None:
+            nonlocal started
+            if too_large and not started:
+                return  # the route's response to the incomplete body
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, counted, sent)
+        except Exception:
+            if not too_large or started:
+                raise
+        if too_large and not started:
+            await problem_of(_too_large(f"more than {limit:,}", limit))(scope, receive, send)
+
+
+def _too_large(size: str, limit: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"The body has {size} bytes, and this server accepts {limit:,} at most: send it in several requests."
+    )

@@ -27,9 +27,7 @@ from scholarbase.api.session_headers import (
     told_by,
 )
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
-from scholarbase.models.schemas import (
-    sentence,
-)
+from scholarbase.models.requests import sentence
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import too_slow
@@ -122,7 +120,7 @@ async def failed(
         except ScholarBaseError:
             pass  # it is counted when it can be written
     if isinstance(error, RequestValidationError):
-        error = InvalidRequest(sentence(error.errors()[0]))
+        error = InvalidRequest(sentence(error.errors()[0], "key"))
     elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
         error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
     try:

@@ -1,71 +1,234 @@
-"""Responses to native calls and tool calls: run the request, record it, and write the response."""
+"""Native calls: from an HTTP request to its response.
+
+A call without a session, a size and another format than JSON takes the shortest way: its parameters are parsed, the
+library runs it, and the response is encoded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import unquote_to_bytes
 
-from fastapi import Request
-from pydantic import BaseModel
+import msgspec
+import orjson
+from fastapi import Request as HttpRequest
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import Response as HttpResponse
 
-from scholarbase.api.answers import answered
-from scholarbase.api.recording import RECORDING, recorded, waited
-from scholarbase.errors import StorageError
-from scholarbase.models import MIN_TITLE_SCORE, Direction
-from scholarbase.models.schemas import (
-    EdgeBody,
-    PaperBatchBody,
-    PaperParameters,
-    SearchParameters,
-    TitleParameters,
-)
+from scholarbase.api.recording import RECORDING, recorded, waited, within_session
+from scholarbase.api.session_headers import SESSION_HEADERS
+from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.models.papers import PAPER_FIELDS
+from scholarbase.models.requests import Request
+from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import Standing
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.tools.answering import Answer, make_answer
+from scholarbase.tools.definitions import Tool, never_short
 
-BRIEF_IDS: Final = 20
-BRIEF_MATCHES: Final = 10
+T = TypeVar("T")
+
+COMMA_SEPARATED: Final = frozenset({"fields", "category"})
+"""Parameters whose values a URL may separate by commas, besides repeating them."""
+_JSON: Final = "application/json"
+_encode: Final = msgspec.json.Encoder().encode
 
 
-async def make(
-    library: Library,
-    tool: str,
-    request: Any,
-    run: Callable[[Any], dict[str, Any]],
-    recording: Recording | None,
-    *,
-    compact: bool,
-) -> Answer:
-    """The answer to a call, made here and now where that is brief, else in a thread.
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A native call.
+
+    Args:
+        tool: the tool whose arguments are recorded for it in a session.
+        request: what its parameters, body and path are parsed into.
+        run: runs the request on a library.
+        is_short: whether that takes so little that it needs no thread.
+        arguments: the tool's arguments for a request, one for each call that is recorded.
+        compact: whether each paper's authors are one string.
+    """
+
+    tool: str
+    request: type[Request]
+    run: Callable[[Library, Any], Response]
+    arguments: Callable[[Any], Sequence[Mapping[str, Any]]]
+    is_short: Callable[[Library, Any], bool] = never_short
+    compact: bool = False
+
+
+def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
+    """A call of a tool by its own name, with the arguments that are recorded."""
+    return Call(tool.name, tool.request, tool.run, lambda _: [arguments or {}], tool.is_short, compact=True)
+
+
+async def execute(short: bool, work: Callable[[], T]) -> T:
+    """Run on the event loop if the work is short, else in a thread.
+
+    A thread costs a tenth of a millisecond, and more under load: Python code hands its lock over only every few
+    milliseconds, so that a thread and the event loop wait for each other at every SQLite statement. Ten clients get
+    more look-ups and searches from the event loop alone. Long work would keep all of them waiting.
+    """
+    return work() if short else await run_in_threadpool(work)
+
+
+def _json(response: Response) -> bytes:
+    """The JSON of a response. With all fields of its papers, which is the default, it is encoded as it is."""
+    return _encode(response if getattr(response, "fields", ()) == PAPER_FIELDS else response.selected())
+
+
+def json_response(content: Any) -> HttpResponse:
+    """A JSON response. The same content gives the same bytes."""
+    return HttpResponse(orjson.dumps(content), media_type=_JSON)
+
+
+# -- routes -------------------------------------------------------------------------------------------------
+
+
+class NativeRoute(APIRoute):
+    """A route that parses its own parameters, refuses unknown ones, and records the calls of sessions.
+
+    FastAPI describes it in the OpenAPI document; its own parsing took a third of the time of a look-up. Endpoints
+    that are no :class:`Call` are run by FastAPI.
+    """
+
+    def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]:
+        names, repeated = _parameter_names(self)
+        run_endpoint = super().get_route_handler()
+        call: Call | None = getattr(self.endpoint, "call", None)
+
+        async def handle(request: HttpRequest) -> HttpResponse:
+            scope = request.scope
+            values: Any = {}
+            if scope["query_string"] or b"%" in scope["raw_path"] or not scope["raw_path"].isascii():
+                values = _url_values(request, names, repeated)
+            if call is None:
+                return await run_endpoint(request)
+            strict = scope["method"] == "POST"
+            if strict:
+                values = await _json_body(request)
+            if isinstance(values, dict):
+                values |= scope["path_params"]
+            parsed: Any = call.request.parse(values, kind="key" if strict else "parameter", strict=strict)
+            library: Library = request.app.state.library
+            if (
+                RECORDING in scope
+                or parsed.max_tokens is not None
+                or parsed.format != "json"
+                or getattr(parsed, "exclude_seen", False)
+            ):
+                return await respond(request, library, call, parsed)
+            # The shortest way, since many responses take little else.
+            content = await execute(call.is_short(library, parsed), lambda: _json(call.run(library, parsed)))
+            return HttpResponse(content, media_type=_JSON)
+
+        async def handle_session(request: HttpRequest) -> HttpResponse:
+            if any(name in SESSION_HEADERS for name, _ in request.scope["headers"]):
+                return await within_session(request, self.name, handle)
+            return await handle(request)
+
+        return handle_session
+
+
+def _parameter_names(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
+    """The parameters of a route's URL, and those of them that may be repeated."""
+    names, repeated = set(), set()
+    for parameter in route.dependant.query_params:
+        annotation: Any = parameter.field_info.annotation
+        fields = getattr(annotation, "model_fields", None) or {parameter.alias: parameter.field_info}
+        for name, field in fields.items():
+            names.add(field.alias or name)
+            if "tuple" in str(field.annotation):
+                repeated.add(field.alias or name)
+    return frozenset(names), frozenset(repeated)
+
+
+def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset[str]) -> dict[str, Any]:
+    """The parameters of a URL.
 
     Raises:
-        BudgetExhausted: its session has nothing left. Whatever the library raises.
+        InvalidRequest: an unknown parameter, one that must not be repeated, or bytes that are not UTF-8.
     """
-    seen = _asks_for_seen(request)
+    sent: bytes = request.scope["raw_path"] + b"?" + request.scope["query_string"]
+    if b"%" in sent or not sent.isascii():
+        try:
+            unquote_to_bytes(sent).decode()
+        except UnicodeDecodeError as error:
+            # They would be decoded as question marks, and another text would be searched for.
+            bad = "".join(f"%{byte:02X}" for byte in error.object[error.start : error.end])
+            raise InvalidRequest(
+                f"The URL contains {bad}, which is not UTF-8: encode letters as UTF-8, so that \u00e9 is %C3%A9."
+            ) from error
+    values: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in names:
+            takes = ", ".join(sorted(names)) or "no parameters"
+            raise InvalidRequest(f"Unknown parameter {name!r}: {request.url.path} takes {takes}.")
+        if name in repeated:
+            parts = [part.strip() for part in value.split(",")] if name in COMMA_SEPARATED else [value]
+            values.setdefault(name, []).extend(parts)
+        elif name in values:
+            raise InvalidRequest(f"The parameter {name!r} is repeated: send it once.")
+        else:
+            values[name] = value
+    return values
+
+
+async def _json_body(request: HttpRequest) -> Any:
+    """The JSON of a body; its type is left to the request model.
+
+    Raises:
+        InvalidRequest: the body is missing, is not declared as JSON, or is not valid JSON.
+    """
+    body = await request.body()
+    if not body:
+        raise InvalidRequest("The body is missing: send a JSON object.")
+    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if not (media_type == _JSON or (media_type.startswith("application/") and media_type.endswith("+json"))):
+        return None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"The body is not valid JSON ({error}): send a JSON object.") from error
+
+
+# -- responses of a size, in a format, or recorded ------------------------------------------------------------
+
+
+async def respond(request: HttpRequest, library: Library, call: Call, parsed: Any) -> HttpResponse:
+    """The response to a call in a session, of a size, or as text."""
+    recording: Recording | None = request.scope.get(RECORDING)
+    arguments = call.arguments(parsed) if recording is not None else ()
+    if recording is not None:
+        recording.asks(arguments, parsed)
+    answer = await make(library, call, parsed, recording)
+    headers = await recorded(recording, arguments, answer) if recording is not None else None
+    media_type = "text/plain; charset=utf-8" if answer.is_text else _JSON
+    return HttpResponse(answer.body, media_type=media_type, headers=headers)
+
+
+async def make(library: Library, call: Call, request: Any, recording: Recording | None) -> Answer:
+    """The response to a call as its session changes it.
+
+    Raises:
+        BudgetExhausted: a budget of its session is exhausted. Whatever the library raises.
+    """
+    seen = any(getattr(one, "exclude_seen", False) for one in getattr(request, "searches", (request,)))
     if recording is not None:
         recording.asks([vars(request)], request)
     if recording is not None and recording.needs_standing(seen):
         recording.standing = await _standing(recording, seen)
-    answer_it = run
-    if isinstance(request, SearchParameters) and not seen:
-        # Checked once, for whether it is brief and for the answer, unless its session changes it.
-        asked = request.to_request()
-        brief = library.is_brief(asked)
+    short = request.max_tokens is None and not seen and call.is_short(library, request)
 
-        def once(one: Any) -> dict[str, Any]:
-            return library.run(asked).to_dict() if one is request else run(one)
+    def run() -> Answer:
+        return make_answer(
+            library, request, lambda r: call.run(library, r).to_dict(), recording, compact=call.compact
+        )
 
-        answer_it = once
-    else:
-        brief = not seen and is_brief(library, tool, request)
-    if request.max_tokens is None and brief:
-        return make_answer(library, request, answer_it, recording, compact=compact)
-    return await run_in_threadpool(
-        lambda: make_answer(library, request, answer_it, recording, compact=compact)
-    )
+    return await execute(short, run)
 
 
 async def _standing(recording: Recording, seen: bool) -> Standing | None:
@@ -73,71 +236,5 @@ async def _standing(recording: Recording, seen: bool) -> Standing | None:
         return cast(Standing, await waited(recording.begin(seen)))
     try:
         return cast(Standing, await waited(recording.begin(seen), WRITE_SECONDS))
-    except StorageError:  # whether the parent can be one is nothing to wait for longer
+    except StorageError:  # the parent's check is not worth a longer wait
         return None
-
-
-def _asks_for_seen(request: Any) -> bool:
-    searches = getattr(request, "searches", None)
-    if searches is not None:
-        return any(search.exclude_seen for search in searches)
-    return bool(getattr(request, "exclude_seen", False))
-
-
-def is_brief(library: Library, tool: str, request: Any) -> bool:
-    """Whether the answer takes so little that it is made on the event loop; :func:`answered` says why."""
-    if isinstance(request, SearchParameters):
-        return library.is_brief(request.to_request())
-    if isinstance(request, EdgeBody):
-        return has_few_edges(library, tool, vars(request))
-    if isinstance(request, PaperBatchBody):
-        return len(request.ids) <= BRIEF_IDS
-    if isinstance(request, TitleParameters):
-        # In a thread it would give the interpreter away at each of hundreds of rows, and wait for it as often: half a
-        # second beside ten busy clients, for 4 ms of work. Many matches, or poor ones, are more work than that, and so
-        # is counting words among the papers of a time.
-        few = request.limit <= BRIEF_MATCHES and request.min_score >= MIN_TITLE_SCORE
-        return few and request.as_of is None
-    return isinstance(request, PaperParameters)
-
-
-def has_few_edges(library: Library, tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a page of citations or references is made on the event loop."""
-    direction: Direction = "citations" if tool == "get_citations" else "references"
-    return library.has_few_edges(arguments["paper_id"], direction, as_of=arguments["as_of"])
-
-
-async def respond(
-    request: Request,
-    library: Library,
-    tool: str,
-    parameters: Any,
-    run: Callable[[Any], dict[str, Any]],
-    *,
-    calls: Callable[[], Sequence[Mapping[str, Any]]],
-    compact: bool = False,
-) -> Response:
-    """The response to a native call, or a tool's.
-
-    Args:
-        parameters: what it asks for, with ``max_tokens`` and ``format``.
-        run: gives the JSON of the answer.
-        calls: gives the tool's arguments by which the call, or each of a batch, is kept.
-    """
-    if not compact and is_plain(request, parameters):
-        brief = is_brief(library, tool, parameters)
-        return await answered(lambda: run(parameters), brief=brief)
-    recording: Recording | None = request.scope.get(RECORDING)
-    if recording is not None:
-        kept = calls()
-        recording.asks(kept, parameters)
-    answer = await make(library, tool, parameters, run, recording, compact=compact)
-    headers = await recorded(recording, kept, answer) if recording is not None else None
-    media_type = "text/plain; charset=utf-8" if answer.is_text else "application/json"
-    return Response(answer.body, media_type=media_type, headers=headers)
-
-
-def is_plain(request: Request, parameters: BaseModel) -> bool:
-    """Whether a call has neither a session nor a size nor another format: it then takes the shortest way."""
-    options: Any = parameters
-    return RECORDING not in request.scope and options.max_tokens is None and options.format == "json"

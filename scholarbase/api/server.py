@@ -31,7 +31,8 @@ from scholarbase.api.protocol import HttpProtocol
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.search.library import Library, encoder_location
+from scholarbase.search.library import Library
+from scholarbase.search.opening import encoder_location
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.api")

@@ -18,7 +18,7 @@ BUDGET: Final = "X-ScholarBase-Budget"
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
 MAX_KEY: Final = 256
-_OF_SESSIONS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
+SESSION_HEADERS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
 _DESCRIBED: Final = (
     (
         SESSION,
@@ -73,11 +73,6 @@ def told_by(headers: Headers) -> dict[str, str | None]:
             raise InvalidRequest(f"The header {header} is given {len(values)} times: give it once.")
         told[name] = values[0] if values else None
     return told
-
-
-def names_session(scope: Scope) -> bool:
-    """Whether a request's headers say something of a session."""
-    return any(key in _OF_SESSIONS for key, _ in scope["headers"])
 
 
 ROUTE_TOOLS: Final = {

@@ -384,7 +384,17 @@ class Client(_Base):
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first."""
-        filters = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
+        filters = Filters.of(
+            from_=from_,
+            to=to,
+            category=category,
+            venue=venue,
+            min_citations=min_citations,
+            exclude=exclude,
+            exclude_ids=exclude_ids,
+            within=within,
+            as_of=as_of,
+        )
         return self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
     # -- tools and sessions -----------------------------------------------------------------------------
@@ -683,7 +693,17 @@ class AsyncClient(_Base):
     ) -> ExpandResponse:
         """The neighbours of a set of papers along citations, each once and no seed among them; those that
         most seeds reach come first."""
-        filters = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples of them
+        filters = Filters.of(
+            from_=from_,
+            to=to,
+            category=category,
+            venue=venue,
+            min_citations=min_citations,
+            exclude=exclude,
+            exclude_ids=exclude_ids,
+            within=within,
+            as_of=as_of,
+        )
         return await self._send(wire.expand(seeds, direction, hops, limit, offset, filters, fields))
 
     # -- tools and sessions -----------------------------------------------------------------------------

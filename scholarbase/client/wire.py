@@ -31,6 +31,7 @@ from scholarbase.models import (
     PAPER_FIELDS,
     CitationSort,
     CitationsResponse,
+    ExpandBody,
     ExpandResponse,
     Filters,
     Paper,
@@ -38,15 +39,12 @@ from scholarbase.models import (
     SearchResponse,
     TitleMatchResponse,
     as_of_day,
-    check_expansion,
     check_fields,
-    check_ids,
-    check_page,
     check_sort,
     check_title,
     check_title_match,
-    in_batch,
 )
+from scholarbase.models.checks import check_ids, check_page, in_batch
 
 MAX_QUERY_STRING: Final = 2000
 """Characters. A longer search goes as a body: proxies commonly end a URL's line at 8 kB, logs much earlier."""
@@ -94,9 +92,7 @@ def search(request: SearchRequest) -> Call[SearchResponse]:
     content = _search_body(request)
     query = _query_string(content)
     # A URL has no way to write an empty list, and splits categories at commas.
-    in_url = request.filters.within != () and all(
-        c == c.strip() and "," not in c for c in request.filters.category
-    )
+    in_url = request.within != () and all(c == c.strip() and "," not in c for c in request.category)
     if in_url and len(query) <= MAX_QUERY_STRING:
         return Call("GET", "/v1/search", read, query)
     return Call("POST", "/v1/search", read, body=_json(content))
@@ -241,7 +237,8 @@ def expand(
     fields: Sequence[str] | None,
 ) -> Call[ExpandResponse]:
     """The neighbours of a set of seeds."""
-    checked = check_expansion(seeds, direction, limit, offset)
+    check_page(limit, offset)
+    checked = ExpandBody.of(seeds=seeds, direction=direction, limit=limit, offset=offset).seeds
     wanted = check_fields(fields)
     content = {
         "seeds": list(checked),
@@ -343,7 +340,7 @@ def _search_body(request: SearchRequest) -> dict[str, Any]:
         if (value := getattr(request, name)) is not None:
             content[name] = value
     content |= {"limit": request.limit, "offset": request.offset}
-    content |= _fields(request.fields) | _filters(request.filters)
+    content |= _fields(request.fields) | _filters(request)
     return content | {name: True for name in ("exact", "explain", "partial") if getattr(request, name)}
 
 
@@ -352,7 +349,8 @@ def _fields(wanted: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _as_of(as_of: str | None) -> dict[str, Any]:
-    as_of_day(as_of)  # refuses here what is no date, with the server's own sentence
+    if as_of is not None:
+        as_of_day(as_of)  # refuses here what is no date, with the server's own sentence
     return {} if as_of is None else {"as_of": as_of}
 
 

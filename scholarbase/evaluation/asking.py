@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation import making
 from scholarbase.indexes import query_syntax
-from scholarbase.models import MAX_LIMIT, Engine, Filters, Mode, SearchRequest, date_bounds
+from scholarbase.models import MAX_LIMIT, Engine, Mode, SearchRequest, date_bounds, search_request
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import JudgedQuery, RunManifest
 from scholarbase.models.source import Source
@@ -51,7 +51,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         # The request checks mode, engine and exact, and says what is wrong with them.
-        SearchRequest("a query", mode=self.mode, engine=self.engine, exact=self.exact)
+        SearchRequest(q="a query", mode=self.mode, engine=self.engine, exact=self.exact)
         if (
             isinstance(self.limit, bool)
             or not isinstance(self.limit, int)
@@ -150,20 +150,21 @@ def searches(judged: Sequence[JudgedQuery], manifest: RunManifest, settings: Sea
     assert manifest.search is not None
     if settings.pool:
         _check_pools(judged)
-    first = SearchRequest(
-        "a query",
-        mode=manifest.search["mode"],
-        engine=settings.engine,
-        limit=min(settings.limit, MAX_LIMIT),
-        fields=("id",),
-        exact=settings.exact,
-    )
     asked = []
     for query in judged:
         within = query.pool if settings.pool else None
         to = _last_date(query) if settings.to == QUERY_DATE else settings.to
         try:
-            request = replace(first, q=query.text, filters=Filters(to=to, within=within))
+            request = search_request(
+                query.text,
+                mode=manifest.search["mode"],
+                engine=settings.engine,
+                limit=min(settings.limit, MAX_LIMIT),
+                fields=("id",),
+                exact=settings.exact,
+                to=to,
+                within=within,
+            )
         except InvalidRequest as error:
             raise InvalidRequest(f"Query {query.id!r} cannot be searched for: {error}") from error
         asked.append(Asked(query.id, None if within == () else request))

@@ -328,7 +328,7 @@ def _ranking(
         if len(scores) >= limit or answer.next_offset is None:
             return scores
         size = min(MAX_LIMIT, limit - len(scores))
-        answer = source.run(replace(request, offset=answer.next_offset, limit=size))
+        answer = source.run(request.model_copy(update={"offset": answer.next_offset, "limit": size}))
 
 
 def _check_unchanged(snapshot: str, manifest: RunManifest) -> None:

@@ -6,21 +6,19 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import orjson
 
 from scholarbase.errors import LibraryCorrupt, LibraryError
 from scholarbase.identifiers import Identifier
+from scholarbase.indexes import citations, fulltext, titles
 from scholarbase.indexes.filters import venue_key
-from scholarbase.models import Author, Paper, PaperJson
-
-P = TypeVar("P")
-D = TypeVar("D", bound=dict[str, Any])
+from scholarbase.models.papers import Author, Paper
+from scholarbase.models.responses import Citation
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -150,40 +148,79 @@ class Catalog:
             return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
-        """The papers of these catalogue ids, in their order, with the fields asked for; without ``counts`` those of
-        citations and references are not told.
+        """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
+        citations and references are None.
 
         Raises:
             LibraryCorrupt: an id has no row, so an index and the catalogue disagree.
         """
-        return self._made(paper_of, ids, selection_of(tuple(fields), counts))
-
-    def papers_json(
-        self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True
-    ) -> list[PaperJson]:
-        """What ``to_dict`` gives of the same papers, in a third of the time. Raises as ``papers``."""
-        return self._made(paper_json_of, ids, selection_of(tuple(fields), counts))
-
-    def _made(
-        self, make: Callable[[Sequence[Any], Selection], P], ids: Sequence[int], selection: Selection
-    ) -> list[P]:
         if not ids:
             return []
+        columns, join, make = paper_reader(tuple(fields), counts)
         # The outer loop goes through the ids, so that the rows come in their order.
         sql = f"""
-            SELECT {selection.columns}
-            FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {selection.join}
+            SELECT {columns}
+            FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}
         """
         with self.connection() as connection:
             rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
-        found = [row[0] for row in rows]
-        if found != list(ids):
+        if len(rows) != len(ids):
+            found = {row[0] for row in rows}
             missing = next((paper_id for paper_id in ids if paper_id not in found), None)
             raise LibraryCorrupt(
                 f"An index names paper {missing}, which {self.path} does not hold: "
                 f'run "scholarbase verify" on the library.'
             )
-        return [make(row, selection) for row in rows]
+        return list(map(make, rows))
+
+    def matching_ids(self, expression, limit, filters):  # type: ignore
+        with self.connection() as c:
+            return fulltext.matching_ids(c, expression, limit, filters)
+
+    def holding(self, expressions, ids):  # type: ignore
+        with self.connection() as c:
+            return fulltext.holding(c, expressions, ids)
+
+    def search_text(self, expression, limit, filters, *, title_weight):  # type: ignore
+        with self.connection() as c:
+            return fulltext.search(c, expression, limit, filters, title_weight=title_weight)
+
+    def count_text(self, expression, filters):  # type: ignore
+        with self.connection() as c:
+            return fulltext.count(c, expression, filters)
+
+    def match_title(self, title, limit, min_score, filters):  # type: ignore
+        with self.connection() as c:
+            return titles.match(c, title, limit, min_score, filters)
+
+    def count_edges(self, paper_id, direction, filters):  # type: ignore
+        with self.connection() as c:
+            return citations.count(c, paper_id, direction, filters)
+
+    def few_edges(self, paper_id, direction):  # type: ignore
+        with self.connection() as c:
+            return citations.few(c, paper_id, direction)
+
+    def expand(self, seeds, direction, hops, filters, limit, offset, *, as_of):  # type: ignore
+        with self.connection() as c:
+            return citations.expand(c, seeds, direction, hops, filters, limit, offset, as_of=as_of)
+
+    def edges(self, paper_id, direction, limit, offset, sort, filters, *, fields, counts, at_most):  # type: ignore
+        columns, join, make = paper_reader(tuple(fields), counts)
+        with self.connection() as c:
+            rows = citations.page(
+                c,
+                paper_id,
+                direction,
+                limit,
+                offset,
+                sort,
+                filters,
+                columns=columns,
+                join=join,
+                at_most=at_most,
+            )
+        return [Citation(make(e.paper), e.is_influential, e.contexts, e.intents) for e in rows]
 
     def venue_keys(self, names: Iterable[str]) -> tuple[str, ...]:
         """The keys under which papers of these venues may stand: the names given, and all names of every
@@ -255,57 +292,35 @@ def canonical_id(arxiv_id: str | None, corpus_id: int | None, document_id: str |
     return f"CorpusId:{corpus_id}" if corpus_id is not None else f"Doc:{document_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a statement reads of ``papers AS p`` to give some fields of a paper: ``columns``, the catalogue id first,
-    and the ``join`` that they need. ``fields`` are those besides ``id``."""
-
-    columns: str
-    join: str
-    fields: tuple[str, ...]
-
-
 @lru_cache(maxsize=256)
-def selection_of(fields: tuple[str, ...], counts: bool = True) -> Selection:
-    """The selection of a paper's fields, with or without ``id``, which always comes. Without ``counts`` those of
-    citations and references are NULL: at a point in time nobody knew them."""
-    wanted = tuple(name for name in fields if name != "id")
+def paper_reader(
+    fields: tuple[str, ...], counts: bool = True
+) -> tuple[str, str, Callable[[Sequence[Any]], Paper]]:
+    """How papers with these fields are read: the columns of ``papers AS p``, the join that they need, and a function
+    that makes a paper of a row.
+
+    The first column is the catalogue id, and ``id`` is always read. Without ``counts`` the counts of citations and
+    references are NULL: at a point in time nobody knew them.
+    """
+    names = tuple(name for name in fields if name != "id")
     columns = ", ".join(
-        ("p.id", *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *wanted)))
+        ("p.id", *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *names)))
     )
-    return Selection(columns, _WITH_ABSTRACT if "abstract" in wanted else "", wanted)
+    authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
 
+    def make(row: Sequence[Any]) -> Paper:
+        arxiv_id, corpus_id = row[1], row[2]
+        values = dict(zip(names, row[4:], strict=True))
+        if authors:
+            pairs = orjson.loads(values["authors"]) if values["authors"] else ()
+            values["authors"] = tuple([Author(name, author_id) for name, author_id in pairs])
+        if categories:
+            values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
+        if external_ids:
+            values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
+        return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
-def paper_of(row: Sequence[Any], selection: Selection) -> Paper:
-    """The paper in a row of a selection."""
-    values: dict[str, Any] = _values(row, selection.fields, {})
-    if "authors" in values:
-        values["authors"] = tuple(Author(*pair) for pair in values["authors"])
-    if "categories" in values:
-        values["categories"] = tuple(values["categories"])
-    return Paper(**values)
-
-
-def paper_json_of(row: Sequence[Any], selection: Selection) -> PaperJson:
-    """What ``to_dict`` gives of the paper in a row of a selection."""
-    values = _values(row, selection.fields, PaperJson())
-    if "authors" in values:
-        values["authors"] = [{"name": name, "author_id": author_id} for name, author_id in values["authors"]]
-    return values
-
-
-def _values(row: Sequence[Any], wanted: Sequence[str], values: D) -> D:
-    """The fields of a row, put into ``values``, ``id`` first; authors as pairs, a name and an id."""
-    arxiv_id, corpus_id = row[1], row[2]
-    values["id"] = canonical_id(arxiv_id, corpus_id, row[3])
-    values.update(zip(wanted, row[4:], strict=True))
-    if "authors" in values:
-        values["authors"] = orjson.loads(values["authors"]) if values["authors"] else ()
-    if "categories" in values:
-        values["categories"] = values["categories"].split() if values["categories"] else []
-    if "external_ids" in values:
-        values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
-    return values
+    return columns, _WITH_ABSTRACT if "abstract" in names else "", make
 
 
 def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:

@@ -33,6 +33,9 @@ _PIECE: Final = re.compile(
 )
 _PREFIX: Final = re.compile(r"\w{2,}\*(?=$|[\s,;.?!)])")
 
+MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
+"""What every text in query syntax contains one of; most questions have none, and need no parser."""
+
 # What Porter's algorithm takes off a word. A prefix that ends inside one of these is no prefix of the stem:
 # "computatio" against "comput".
 _SUFFIXES: Final = (

@@ -1,82 +1,88 @@
-"""A library, open: the one place where search happens. Routes, tools and the command line only translate."""
+"""A library that is open for searching: the one place where searches are run.
+
+Routes, tools and the command line only translate requests and responses.
+"""
 
 from __future__ import annotations
 
-import copy
 import logging
-import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 import orjson
 
-from scholarbase.encoders import Encoder, open_encoder
-from scholarbase.encoders.probe import check_probe, check_spec
+from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
-    InvalidRequest,
     LibraryCorrupt,
     LibraryError,
     NothingLeft,
-    PaperNotFound,
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, citations, fulltext, query_syntax, titles
-from scholarbase.indexes.catalog import Catalog, Selection, paper_json_of, paper_of, selection_of
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
+from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
-from scholarbase.indexes.vectors.contents import check_contents
-from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.models import (
-    PAPER_FIELDS,
-    Citation,
+from scholarbase.models.checks import as_of_day, check_sort, in_batch
+from scholarbase.models.limits import (
+    MAX_LIMIT,
+    MIN_TITLE_SCORE,
     CitationSort,
-    CitationsResponse,
     Direction,
     Engine,
-    ExpandResponse,
-    Filters,
-    Hit,
     Mode,
-    Neighbour,
-    Paper,
+)
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import (
+    FILTER_NAMES,
+    EdgeBody,
+    ExpandBody,
+    PaperBatchBody,
+    PaperBody,
+    SearchBatchBody,
     SearchRequest,
-    SearchResponse,
-    TitleMatch,
-    TitleMatchResponse,
-    as_of_day,
-    check_expansion,
-    check_fields,
-    check_ids,
-    check_page,
-    check_sort,
-    check_title,
-    check_title_match,
-    in_batch,
+    TitleBatchBody,
+    TitleParameters,
     search_request,
     search_requests,
 )
+from scholarbase.models.responses import (
+    Citation,
+    CitationsResponse,
+    ExpandResponse,
+    Hit,
+    Neighbour,
+    PaperBatchResponse,
+    PaperResponse,
+    SearchBatchResponse,
+    SearchResponse,
+    TitleBatchResponse,
+    TitleMatch,
+    TitleMatchResponse,
+)
 from scholarbase.search.cache import Cache
-from scholarbase.search.ranking import MAX_SYNTAX_MATCHES, Query, Ranker
+from scholarbase.search.lookup import CACHED_IDS, Lookup
+from scholarbase.search.opening import open_query_encoder, open_vectors
+from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
 from scholarbase.settings import Settings, load_settings
 
 log = logging.getLogger("scholarbase.library")
 
-CACHED_IDS: Final = 4096
-"""Ids of papers, as calls give them, whose catalogue ids are kept: a quarter of a small call's SQL finds them."""
-
-
-CACHED_EXCLUSIONS: Final = 4
-"""Sets of papers that ``exclude`` takes away, each up to 13 MB."""
+SHORT_BATCH: Final = 20
+"""Papers that a short request looks up."""
+SHORT_MATCHES: Final = 10
+"""Matches of a title in a short request: many matches, or poor ones, take longer."""
+_WORD: Final = re.compile(r"\w+")
 
 
 class Library:
-    """A library open for searching. Safe to share between threads; ``close`` it, or use it in a ``with``.
+    """A library that is open for searching. Thread-safe; ``close`` it, or use it in a ``with``.
 
     :class:`scholarbase.client.Client` has the same methods with the same types.
     """
@@ -97,16 +103,13 @@ class Library:
         self.snapshot_id = snapshot
         self.settings = settings
         self._catalog = papers
-        self._papers: Callable[..., list[Paper]] = papers.papers
         self._vectors = vectors
         self._encoder = encoder
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
-        self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
-        self._numbers: Cache[int] = Cache(CACHED_IDS)
-        self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
+        self._lookup = Lookup(papers, snapshot)
+        self.best_mode: Final = self._ranker.best_mode
+        """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
-        self._begun = (_NEVER, False)
-        """The last day of some paper, and whether it is the first of all."""
         self._closed = False
 
     @classmethod
@@ -116,15 +119,15 @@ class Library:
         """Open the library at ``path``.
 
         Args:
-            encoder: makes query vectors: an open encoder, or the name, path or URL of one. None opens what the
-                library was built with; ``"none"`` opens no encoder, and dense and hybrid searches are refused.
+            encoder: an open encoder for queries, or the name, path or URL of one. None opens the encoder that the
+                library was built with; ``"none"`` opens none, and dense and hybrid searches are refused.
 
         Raises:
-            LibraryNotFound: no library there.
+            LibraryNotFound: there is no library at ``path``.
             LibraryCorrupt: files are missing or of another build.
             EncoderMismatch: the encoder is not the one that the library was built with.
             EncoderError: the encoder cannot be opened.
-            VectorIndexError: the vectors cannot be opened, or their server not be reached.
+            VectorIndexError: the vectors cannot be opened, or their server cannot be reached.
         """
         path = Path(path)
         settings = settings or load_settings()
@@ -136,11 +139,11 @@ class Library:
             if built_as != snapshot:
                 raise LibraryCorrupt(
                     f"The manifest of {path} hashes to {snapshot}, and its catalogue was built as {built_as}: one of "
-                    "them is another library's or was changed. Restore the copy, or ingest again."
+                    "them was changed or belongs to another library. Restore the copy, or ingest again."
                 )
-            vectors = _open_vectors(path, snapshot, settings)
+            vectors = open_vectors(path, snapshot, settings)
             opened.append(vectors)
-            model = _open_encoder(path, manifest, encoder, settings)
+            model = open_query_encoder(path, manifest, encoder, settings)
         except BaseException:
             for part in reversed(opened):
                 part.close()
@@ -148,7 +151,7 @@ class Library:
         return cls(path, manifest, snapshot, papers, vectors, model, settings)
 
     def close(self) -> None:
-        """Let go of files, vectors and the model. A second call does nothing."""
+        """Close files, vectors and the encoder. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -157,17 +160,6 @@ class Library:
         self._catalog.close()
         if self._encoder is not None:
             self._encoder.close()
-
-    def for_sending(self) -> Self:
-        """The same library for who only sends its answers on: their ``to_dict`` is all that may be asked of them.
-
-        Their papers are JSON from the start, which is why the types of its answers promise too much. It stays open as
-        long as the library does.
-        """
-        sending = copy.copy(self)
-        sending._papers = cast(Callable[..., list[Paper]], self._catalog.papers_json)
-        sending._paper_of = cast(Callable[[Sequence[Any], Selection], Paper], paper_json_of)
-        return sending
 
     def __enter__(self) -> Self:
         return self
@@ -201,13 +193,14 @@ class Library:
         explain: bool = False,
         partial: bool = False,
     ) -> SearchResponse:
-        """Search for papers. The arguments are those of :class:`SearchRequest` and :class:`Filters`.
+        """Search for papers. The arguments are those of :class:`SearchRequest`.
 
         Raises:
-            InvalidRequest: an argument cannot be right; ``UnsupportedMode``: this library has no such index.
-            NothingLeft: ``as_of`` is before every paper of this library, or all that match have a phrase of
+            InvalidRequest: an argument is invalid.
+            UnsupportedMode: this library has no such index.
+            NothingLeft: ``as_of`` is before every paper of this library, or all papers that match contain a phrase of
                 ``exclude``.
-            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (then).
+            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (as of then).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         return self.run(
@@ -234,148 +227,78 @@ class Library:
         )
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
-        """Many searches, answered in order; a request is a :class:`SearchRequest` or the arguments of one
-        ``search``.
+        """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``.
 
-        Raises: as ``search``, for the first request that cannot be answered; the sentence says which it is.
+        Raises: as ``search``, for the first request that fails; the message names it.
         """
-        queries = []
-        for request in search_requests(requests):
-            with in_batch("search", request.q):
-                queries.append(self._resolve(request))
-        answers = []
-        for query in queries:
-            with in_batch("search", query.request.q):
-                answers.append(self._answer(query))
-        return answers
-
-    def run(self, request: SearchRequest) -> SearchResponse:
-        """Answer one :class:`SearchRequest`. Raises as ``search``."""
-        return self._answer(self._resolve(request))
+        return self._search_all(search_requests(requests))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """The results of a search, page after page, up to ``limit``, or to where paging ends: 10,000 results, in
-        a hybrid search as many as ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
+        """The results of a search, page by page, up to ``limit`` or the end of paging: 10,000 results, in a hybrid
+        search ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
-    def is_brief(self, request: SearchRequest) -> bool:
-        """Whether this search takes a few milliseconds of this process's own work and waits for nothing: a server
-        then need not answer it in a thread of its own."""
-        return self.settings.qdrant_url is None and self._ranker.is_brief(request)
+    def run(self, request: SearchRequest) -> SearchResponse:
+        """Run one :class:`SearchRequest`. Raises as ``search``."""
+        return self._respond(self._resolve(request))
 
-    @property
-    def best_mode(self) -> Mode:
-        """Hybrid where the library has dense vectors and an encoder for queries, else sparse."""
-        return self._ranker.best_mode
+    def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
+        """Run the searches of a batch. Raises as ``search_batch``."""
+        return SearchBatchResponse(self.snapshot_id, tuple(self._search_all(request.searches)))
+
+    def _search_all(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
+        queries = []
+        for request in requests:
+            with in_batch("search", request.q):
+                queries.append(self._resolve(request))
+        responses = []
+        for query in queries:
+            with in_batch("search", query.request.q):
+                responses.append(self._respond(query))
+        return responses
 
     def _resolve(self, request: SearchRequest) -> Query:
         if self._closed:
             raise LibraryError(f"The library at {self.path} is closed: open it again.")
-        return self._ranker.resolve(request, self._resolve_filters(request.filters))
+        filters = NO_FILTERS
+        if not request.model_fields_set.isdisjoint(FILTER_NAMES):
+            filters = self._lookup.filters(request)
+        return self._ranker.resolve(request, filters)
 
-    def _resolve_filters(self, filters: Filters) -> ResolvedFilters:
-        if filters is _NO_REQUEST_FILTERS or filters == _NO_REQUEST_FILTERS:
-            return NO_FILTERS
-        day = self._day_of(filters.as_of)
-        within = None if filters.within is None else frozenset(self._ids(filters.within, filters.as_of))
-        return ResolvedFilters(
-            first_day=filters.first_day,
-            last_day=filters.last_day,
-            categories=tuple(sorted(set[str]().union(*map(category_forms, filters.category)))),
-            venues=self._catalog.venue_keys(filters.venue) if filters.venue else (),
-            min_citations=filters.min_citations,
-            within=within,
-            exclude=frozenset(self._ids(filters.exclude_ids, filters.as_of))
-            | self._having(filters.exclude, day),
-        )
-
-    def _having(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
-        """The papers, as of a day, whose title or abstract holds one of the phrases.
-
-        Raises:
-            InvalidRequest: they are too many.
-        """
-        if not phrases:
-            return frozenset()
-        # An agent excludes the same in search after search.
-        key = tuple(phrases), day
-        return self._excluded.get(key, lambda: frozenset(self._find_having(phrases, day)))
-
-    def _find_having(self, phrases: Sequence[str], day: int | None) -> set[int]:
-        expression = query_syntax.any_phrase(phrases)
-        with self._catalog.connection() as connection:
-            found = fulltext.matching_ids(
-                connection, expression, MAX_SYNTAX_MATCHES + 1, ResolvedFilters(last_day=day)
-            )
-        if len(found) > MAX_SYNTAX_MATCHES:
-            raise InvalidRequest(
-                f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: name what you mean more "
-                "closely."
-            )
-        return found
-
-    def _day_of(self, as_of: str | None) -> int | None:
-        """The day after which no paper exists.
-
-        Raises:
-            InvalidRequest: no date; ``NothingLeft``: no paper exists on that day.
-        """
-        day = as_of_day(as_of)
-        if day is not None and not self._has_begun_by(day):
-            raise NothingLeft(
-                f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
-            )
-        return day
-
-    def _has_begun_by(self, day: int) -> bool:
-        begun, is_first = self._begun
-        if day < begun and not is_first:
-            # The day of one paper is mostly enough: a large library takes a second to look through for the first.
-            some = self._catalog.any_by(day)
-            first = self._catalog.first_day() if some is None else None
-            begun = first or _NEVER if some is None else some
-            self._begun = begun, some is None
-        return day >= begun
-
-    def _answer(self, query: Query) -> SearchResponse:
-        ranking = self._ranker.rank(query)
-        if not ranking.total and query.request.filters.exclude:
-            self._check_left(query)
-        fields = query.request.fields
-        papers = self._papers(
-            [ranked.id for ranked in ranking.page], fields, counts=query.request.filters.as_of is None
-        )
+    def _respond(self, query: Query) -> SearchResponse:
+        request, ranking = query.request, self._ranker.rank(query)
+        if not ranking.total and request.exclude:
+            self._check_exclude(query)
+        hits, explanations = ranking.hits, ranking.explanations
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
         return SearchResponse(
-            snapshot=self.snapshot_id,
-            mode=query.mode,
-            engine=query.engine,
-            total=ranking.total,
-            total_relation=ranking.relation,
-            next_offset=ranking.next_offset,
-            results=tuple(
-                Hit(ranked.score, paper, ranked.explain)
-                for ranked, paper in zip(ranking.page, papers, strict=True)
+            self.snapshot_id,
+            query.mode,
+            query.engine,
+            ranking.total,
+            ranking.relation,
+            ranking.next_offset,
+            tuple(
+                [
+                    Hit(hit.score, paper, explanations.get(hit.id))
+                    for hit, paper in zip(hits, papers, strict=True)
+                ]
             ),
-            fields=fields,
-            failed_legs=ranking.failed,
+            ranking.failed_legs,
+            request.fields,
         )
 
-    def _check_left(self, query: Query) -> None:
-        """Raises NothingLeft: papers match, and every one of them has a phrase of ``exclude``."""
+    def _check_exclude(self, query: Query) -> None:
+        """Raises NothingLeft: papers match, and each of them contains a phrase of ``exclude``."""
         request = query.request
-        without = replace(
-            request,
-            filters=replace(request.filters, exclude=()),
-            limit=1,
-            offset=0,
-            exact=request.exact or query.mode == "sparse",
-        )
-        ranking = self._ranker.rank(self._resolve(without))
+        exact = request.exact or query.mode == "sparse"
+        changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact}
+        ranking = self._ranker.rank(self._resolve(request.model_copy(update=changes)))
         if ranking.total:
             least = "at least " if ranking.relation == "gte" else ""
             raise NothingLeft(
-                f"Every one of the {least}{ranking.total:,} papers that match {request.q[:200]!r} has a phrase of "
-                f"exclude {list(request.filters.exclude)!r}: leave one out."
+                f"Every one of the {least}{ranking.total:,} papers that match {request.q[:200]!r} contains a phrase of "
+                f"exclude {list(request.exclude)!r}: leave one out."
             )
 
     # -- titles -----------------------------------------------------------------------------------------
@@ -385,108 +308,104 @@ class Library:
         title: str,
         *,
         limit: int = 5,
-        min_score: float = titles.MIN_SCORE,
+        min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
-        """The papers whose title is this one, then those with titles like it, best first; none is empty.
+        """The papers with this title, then those with similar titles, best first; empty if there are none.
 
         Raises:
-            InvalidRequest: an empty title, or an argument out of range; ``NothingLeft``: ``as_of`` is before every
-                paper.
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
         """
-        check_title_match(limit, min_score)
-        check_title(title)
-        wanted = check_fields(fields)
-        day = self._day_of(as_of)
-        filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
-        with self._catalog.connection() as connection:
-            matches = titles.match(connection, title, limit, min_score, filters)
-        papers = self._papers([match.id for match in matches], wanted, counts=day is None)
-        results = tuple(TitleMatch(m.score, p) for m, p in zip(matches, papers, strict=True))
-        return TitleMatchResponse(self.snapshot_id, results, wanted)
+        return self.run_title(
+            TitleParameters.of(title=title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
+        )
 
     def match_titles(
         self,
         titles: Sequence[str],
         *,
         limit: int = 1,
-        min_score: float = titles.MIN_SCORE,
+        min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
-        """Many titles, answered in order. Raises as ``match_title``; the sentence says for which title."""
-        check_title_match(limit, min_score)
-        answers = []
+        """Match many titles, in order. Raises as ``match_title``; the message names the title."""
+        responses = []
         for title in titles:
             with in_batch("title", title):
-                answers.append(
+                responses.append(
                     self.match_title(title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
                 )
-        return answers
+        return responses
+
+    def run_title(self, request: TitleParameters) -> TitleMatchResponse:
+        """Run a :class:`TitleParameters`. Raises as ``match_title``."""
+        results = self._match(request.title, request, self._lookup.day(request.as_of))
+        return TitleMatchResponse(self.snapshot_id, results, request.fields)
+
+    def run_titles(self, request: TitleBatchBody) -> TitleBatchResponse:
+        """Run a :class:`TitleBatchBody`. Raises as ``match_titles``."""
+        results = []
+        for title in request.titles:
+            with in_batch("title", title):
+                results.append(self._match(title, request, self._lookup.day(request.as_of)))
+        return TitleBatchResponse(self.snapshot_id, tuple(results), request.fields)
+
+    def _match(
+        self, title: str, request: TitleParameters | TitleBatchBody, day: int | None
+    ) -> tuple[TitleMatch, ...]:
+        filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
+        matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
+        papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
+        return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
 
     # -- papers -----------------------------------------------------------------------------------------
 
     def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
-        """The paper that an id of any form names.
+        """The paper with an id of any form.
 
         Raises:
-            InvalidRequest: no form of an id; ``NothingLeft``: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold it, or not ``as_of`` then.
+            InvalidRequest: the id or another argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold the paper, or not as of then.
         """
-        wanted = check_fields(fields)
-        return self._papers([self._id(paper_id, as_of)], wanted, counts=as_of is None)[0]
+        return self.run_paper(PaperBody.of(paper_id=paper_id, as_of=as_of, fields=fields)).paper
 
     def papers(
         self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
     ) -> list[Paper | None]:
-        """Many papers, in order, None in the place of one that the library does not hold, or not ``as_of`` then.
+        """Many papers, in order; None in the place of one that the library does not hold, or not as of then.
 
         Raises:
-            InvalidRequest: one of the ids has no form of an id; ``NothingLeft``: ``as_of`` is before every paper.
+            InvalidRequest: one of the ids is invalid.
+            NothingLeft: ``as_of`` is before every paper.
         """
-        wanted = check_fields(fields)
-        day = self._day_of(as_of)
-        found = self._catalog.resolve([parse(i) for i in check_ids(ids, "ids") or ()])
-        held = [paper_id for paper_id in found if paper_id is not None]
+        if not ids:
+            return []
+        return list(self.run_papers(PaperBatchBody.of(ids=ids, as_of=as_of, fields=fields)).results)
+
+    def run_paper(self, request: PaperBody) -> PaperResponse:
+        """Run a :class:`PaperBody`. Raises as ``paper``."""
+        number = self._lookup.id(request.paper_id, request.as_of)
+        [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
+        return PaperResponse(self.snapshot_id, paper, request.fields)
+
+    def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
+        """Run a :class:`PaperBatchBody`. Raises as ``papers``; also PaperNotFound, if the request says so."""
+        day = self._lookup.day(request.as_of)
+        found = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
+        held = {paper_id for paper_id in found if paper_id is not None}
         if day is not None:
-            existing = self._catalog.existing(held, day)
-            held = [paper_id for paper_id in held if paper_id in existing]
-        by_id = dict(zip(held, self._papers(held, wanted, counts=day is None), strict=True))
-        return [None if paper_id is None else by_id.get(paper_id) for paper_id in found]
-
-    def _id(self, paper_id: str, as_of: str | None = None) -> int:
-        day = self._day_of(as_of)
-        # Agents look a paper up, then its references, then its citations.
-        number = self._numbers.get(paper_id, lambda: self._ids([paper_id])[0])
-        if day is not None:
-            self._check_existing([paper_id], [number], as_of, day)
-        return number
-
-    def _check_existing(
-        self, ids: Sequence[str], numbers: Sequence[int], as_of: str | None, day: int
-    ) -> None:
-        existing = self._catalog.existing(numbers, day)
-        later = [given for given, number in zip(ids, numbers, strict=True) if number not in existing]
-        if later:
-            what = "Paper {} is" if len(later) == 1 else "Papers {} are"
-            raise PaperNotFound(
-                f"{what.format(_shown(later))} not there as of {as_of}: later than that, or of a day not known. "
-                "Ask with a later as_of, or without."
-            )
-
-    def _ids(self, ids: Sequence[str], as_of: str | None = None) -> list[int]:
-        found = self._catalog.resolve([parse(i) for i in ids])
-        missing = [given for given, paper_id in zip(ids, found, strict=True) if paper_id is None]
-        if missing:
-            raise PaperNotFound(
-                f"No paper {_shown(missing)} in this library (snapshot {self.snapshot_id}): "
-                "try a title match or another id of the paper."
-            )
-        numbers = [paper_id for paper_id in found if paper_id is not None]
-        if as_of is not None and (day := self._day_of(as_of)) is not None:
-            self._check_existing(ids, numbers, as_of, day)
-        return numbers
+            held = self._catalog.existing(list(held), day)
+        if request.missing == "error":
+            for paper_id, number in zip(request.ids, found, strict=True):
+                if number not in held:
+                    self._lookup.id(paper_id, request.as_of)  # raises
+        papers = self._catalog.papers(list(held), request.fields, counts=day is None)
+        by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
+        return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
 
     # -- citations --------------------------------------------------------------------------------------
 
@@ -505,10 +424,22 @@ class Library:
         """The papers of this library that cite the paper, most cited first, or with ``as_of`` newest first.
 
         Raises:
-            InvalidRequest: an argument cannot be right; ``NothingLeft``: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not ``as_of`` then.
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold the paper, or not as of then.
         """
-        return self._edges(paper_id, "citations", limit, offset, sort, _between(from_, to, as_of), fields)
+        return self.run_citations(
+            EdgeBody.of(
+                paper_id=paper_id,
+                limit=limit,
+                offset=offset,
+                sort=sort,
+                from_=from_,
+                to=to,
+                as_of=as_of,
+                fields=fields,
+            )
+        )
 
     def references(
         self,
@@ -523,12 +454,23 @@ class Library:
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
         """The papers of this library that the paper cites, sorted as citations are. Raises as ``citations``."""
-        return self._edges(paper_id, "references", limit, offset, sort, _between(from_, to, as_of), fields)
+        return self.run_references(
+            EdgeBody.of(
+                paper_id=paper_id,
+                limit=limit,
+                offset=offset,
+                sort=sort,
+                from_=from_,
+                to=to,
+                as_of=as_of,
+                fields=fields,
+            )
+        )
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, **arguments: Any
     ) -> Iterator[Citation]:
-        """All citations, page after page, up to ``limit``. The arguments are those of ``citations``."""
+        """All citations, page by page, up to ``limit``. The arguments are those of ``citations``."""
         yield from _pages(
             lambda size, offset: self.citations(paper_id, limit=size, offset=offset, **arguments), limit
         )
@@ -536,61 +478,43 @@ class Library:
     def iter_references(
         self, paper_id: str, *, limit: int | None = None, **arguments: Any
     ) -> Iterator[Citation]:
-        """All references, page after page, up to ``limit``. The arguments are those of ``references``."""
+        """All references, page by page, up to ``limit``. The arguments are those of ``references``."""
         yield from _pages(
             lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
         )
 
-    def has_few_edges(self, paper_id: str, direction: Direction, *, as_of: str | None = None) -> bool:
-        """Whether a page of the paper's citations or references takes well below a millisecond: a server then need
-        not make it in a thread of its own. Raises as ``citations``."""
-        return self._few_edges_of(self._id(paper_id, as_of), direction) is not None
+    def run_citations(self, request: EdgeBody) -> CitationsResponse:
+        """Run an :class:`EdgeBody`. Raises as ``citations``."""
+        return self._edges(request, "citations")
 
-    def _few_edges_of(self, number: int, direction: Direction) -> int | None:
-        def ask() -> int | None:
-            with self._catalog.connection() as connection:
-                return citations.few(connection, number, direction)
+    def run_references(self, request: EdgeBody) -> CitationsResponse:
+        """Run an :class:`EdgeBody`. Raises as ``citations``."""
+        return self._edges(request, "references")
 
-        return self._few_edges.get((number, direction), ask)
-
-    def _edges(
-        self,
-        paper_id: str,
-        direction: Direction,
-        limit: int,
-        offset: int,
-        sort: CitationSort | None,
-        asked: Filters,
-        fields: Sequence[str] | None,
-    ) -> CitationsResponse:
-        check_page(limit, offset)
-        order = check_sort(sort, asked.as_of)
-        wanted = check_fields(fields)
-        filters = self._resolve_filters(asked)
-        number = self._id(paper_id, asked.as_of)
-        selection = selection_of(wanted, asked.as_of is None)
-        few = self._few_edges_of(number, direction)
-        with self._catalog.connection() as connection:
-            edges = citations.page(
-                connection,
-                number,
-                direction,
-                limit,
-                offset,
-                order,
-                filters,
-                columns=selection.columns,
-                join=selection.join,
-                at_most=few,
-            )
-            # A first page that is not full is all there is.
-            whole = offset == 0 and len(edges) < limit
-            total = len(edges) if whole else citations.count(connection, number, direction, filters)
-        results = tuple(
-            Citation(self._paper_of(edge.paper, selection), edge.is_influential, edge.contexts, edge.intents)
-            for edge in edges
+    def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
+        filters = self._lookup.filters(request)
+        number = self._lookup.id(request.paper_id, request.as_of)
+        limit, offset = request.limit, request.offset
+        edges = self._catalog.edges(
+            number,
+            direction,
+            limit,
+            offset,
+            check_sort(request.sort, request.as_of),
+            filters,
+            fields=request.fields,
+            counts=request.as_of is None,
+            at_most=self._few(number, direction),
         )
-        return CitationsResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
+        # A first page that is not full has all edges.
+        whole = offset == 0 and len(edges) < limit
+        total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
+        next_offset = _next(offset, len(edges), total)
+        return CitationsResponse(self.snapshot_id, total, next_offset, tuple(edges), request.fields)
+
+    def _few(self, number: int, direction: Direction) -> int | None:
+        """How many edges a paper has, None if they are many."""
+        return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
     def expand(
         self,
@@ -611,36 +535,101 @@ class Library:
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
-        """The neighbours of a set of papers along citations, each once and no seed among them; those that
+        """The neighbours of a set of papers along citations, each once and without the seeds; those that
         most seeds reach come first.
 
         Raises:
-            InvalidRequest: an argument cannot be right, or the walk takes too many edges; ``NothingLeft``: ``as_of``
-                is before every paper.
-            PaperNotFound: the library does not hold a paper that the call names, or not ``as_of`` then.
+            InvalidRequest: an argument is invalid, or the expansion follows too many edges.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold a paper that the request names, or not as of then.
         """
-        checked = check_expansion(seeds, direction, limit, offset)
-        wanted = check_fields(fields)
-        asked = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples
-        filters = self._resolve_filters(asked)
-        starts = self._ids(checked, as_of)
-        with self._catalog.connection() as connection:
-            total, rows = citations.expand(
-                connection, starts, direction, hops, filters, limit, offset, as_of=asked.as_of_day
+        return self.run_expand(
+            ExpandBody.of(
+                seeds=seeds,
+                direction=direction,
+                hops=hops,
+                limit=limit,
+                offset=offset,
+                from_=from_,
+                to=to,
+                category=category,
+                venue=venue,
+                min_citations=min_citations,
+                exclude=exclude,
+                exclude_ids=exclude_ids,
+                within=within,
+                as_of=as_of,
+                fields=fields,
             )
-        papers = self._papers([row.paper_id for row in rows], wanted, counts=as_of is None)
+        )
+
+    def run_expand(self, request: ExpandBody) -> ExpandResponse:
+        """Run an :class:`ExpandBody`. Raises as ``expand``."""
+        filters = self._lookup.filters(request)
+        total, rows = self._catalog.expand(
+            self._lookup.ids(request.seeds, request.as_of),
+            request.direction,
+            request.hops,
+            filters,
+            request.limit,
+            request.offset,
+            as_of=None if request.as_of is None else as_of_day(request.as_of),
+        )
+        papers = self._catalog.papers(
+            [row.paper_id for row in rows], request.fields, counts=request.as_of is None
+        )
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
-        return ExpandResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
+        next_offset = _next(request.offset, len(results), total)
+        return ExpandResponse(self.snapshot_id, total, next_offset, results, request.fields)
+
+    # -- cost -------------------------------------------------------------------------------------------
+    # A short request takes a few milliseconds of Python and waits for nothing, so that a server need not run it in a
+    # thread. These methods look at the request alone, but for those of citations, whose answers are cached.
+
+    def is_short_search(self, request: SearchRequest) -> bool:
+        """Whether a search runs one plain query of BM25 vectors: no encoder, no FTS5, no long lists, no count."""
+        q = request.q
+        return (
+            self.settings.qdrant_url is None
+            and (request.mode or self.best_mode) == "sparse"
+            and request.engine in (None, "bm25")
+            and not request.exact
+            and not request.exclude
+            and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
+            and request.offset + request.limit <= MAX_LIMIT
+            # Query syntax goes to FTS5, and so does a query of nothing but stop words, in any spelling.
+            and q.isascii()
+            and (request.engine == "bm25" or not query_syntax.MARKS.search(q))
+            and not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
+        )
+
+    def is_short_title(self, request: TitleParameters) -> bool:
+        """Whether a title match is short. In a thread it would hand Python's lock over at each of hundreds of rows, and
+        wait for it as often: half a second beside ten busy clients, for 4 ms of work."""
+        few = request.limit <= SHORT_MATCHES and request.min_score >= MIN_TITLE_SCORE
+        return few and request.as_of is None
+
+    def is_short_batch(self, request: PaperBatchBody) -> bool:
+        """Whether looking up these papers is short."""
+        return len(request.ids) <= SHORT_BATCH
+
+    def has_few_citations(self, request: EdgeBody) -> bool:
+        """Whether a page of citations is short. Raises as ``citations``."""
+        return self._few(self._lookup.id(request.paper_id, request.as_of), "citations") is not None
+
+    def has_few_references(self, request: EdgeBody) -> bool:
+        """Whether a page of references is short. Raises as ``citations``."""
+        return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id, what besides it decides rankings (settings, by their names), and the manifest."""
+        """The snapshot id, the settings that decide rankings too, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
         return {"snapshot": self.snapshot_id, "ranking": self.settings.ranking, "manifest": content}
 
     def ready(self) -> dict[str, str]:
-        """Ask each part for something small: ``ok``, ``absent`` or a sentence of what is wrong."""
+        """Test each part with a small request: ``ok``, ``absent`` or a sentence that says what failed."""
         state: dict[str, str] = {}
         checks: list[tuple[str, Callable[[], object]]] = [
             ("catalog", lambda: self._catalog.meta("snapshot")),
@@ -659,93 +648,20 @@ class Library:
         return state
 
 
-_NO_REQUEST_FILTERS: Final = Filters()
-_NEVER: Final = 10**8
-"""After the last day there is, 99991231."""
-
-
-def _between(from_: str | None, to: str | None, as_of: str | None) -> Filters:
-    unlimited = from_ is None and to is None and as_of is None
-    return _NO_REQUEST_FILTERS if unlimited else Filters(from_=from_, to=to, as_of=as_of)
-
-
-def _shown(ids: Sequence[str]) -> str:
-    return ", ".join(map(repr, ids[:5])) + (" ..." if len(ids) > 5 else "")
-
-
-def _open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
-    if settings.qdrant_url is None:
-        check_contents(path / "vectors", snapshot)
-        return EdgeIndex.open(
-            path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
-        )
-    from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
-
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-    return ServerIndex.open(connect(settings.qdrant_url, api_key=key), settings.qdrant_alias, snapshot)
-
-
-def _search_threads(workers: int) -> int | None:
-    """How many threads search in each of several serving processes, so that together they take every core once;
-    None leaves it to the index."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return None if workers == 1 else max(1, cores // workers)
-
-
-def _open_encoder(
-    path: Path, manifest: Manifest, encoder: str | Encoder | None, settings: Settings
-) -> Encoder | None:
-    """The query encoder, seen to be the library's own."""
-    if manifest.encoder is None:
-        return None
-    stored = _stored_encoder(path)
-    wanted = encoder or encoder_location(path, manifest, settings)
-    if wanted is None or wanted == "none":
-        return None
-    if isinstance(wanted, str):
-        key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
-        wanted = open_encoder(wanted, device=settings.device, api_key=key)
-    try:
-        check_spec(manifest.encoder, wanted.spec)
-        if "probe" in stored:
-            check_probe(wanted, stored["probe"])
-    except BaseException:
-        wanted.close()
-        raise
-    return wanted
-
-
-def _stored_encoder(path: Path) -> dict[str, Any]:
-    """Where the encoder was when the library was built, and its vector of a known text."""
-    about = path / "encoder.json"
-    stored: dict[str, Any] = orjson.loads(about.read_bytes()) if about.is_file() else {}
-    return stored
-
-
-def encoder_location(path: Path, manifest: Manifest, settings: Settings) -> str | None:
-    """The name, path or URL by which the library's query encoder opens; None where it needs none."""
-    if manifest.encoder is None or settings.encoder == "none":
-        return None
-    return settings.encoder or _stored_encoder(path).get("location") or manifest.encoder.name
-
-
 def _next(offset: int, count: int, total: int) -> int | None:
     end = offset + count
     return end if count and end < total else None
 
 
 def _pages(page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
-    """Items of one page after the other, until there are no more or ``limit`` are given. Each paper comes once:
-    where vectors are searched approximately, two pages may share one."""
+    """The items of page after page, up to ``limit``. Each paper comes once: with approximate vector search, two pages
+    may share one."""
     offset: int | None = 0
     seen: set[str] = set()
     while offset is not None and (limit is None or len(seen) < limit):
-        answer = page(100 if limit is None else min(100, limit - len(seen)), offset)
-        for item in answer.results:
+        response = page(100 if limit is None else min(100, limit - len(seen)), offset)
+        for item in response.results:
             if item.paper.id not in seen:
                 seen.add(item.paper.id)
                 yield item
-        offset = answer.next_offset
-
-
-__all__ = ["PAPER_FIELDS", "Library", "search_request"]
+        offset = response.next_offset

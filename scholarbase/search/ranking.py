@@ -1,17 +1,19 @@
-"""From a request to a ranking: which legs run, what each of them finds, and how they are fused.
+"""Ranking: which legs of a search run, what each leg finds, and how they are fused.
 
 A search is sparse (by words), dense (by meaning) or hybrid (both, by reciprocal rank fusion). The sparse leg is one
-of three engines. Filters come resolved and apply in every leg before its cut; ties break by id.
+of four engines. Filters apply in every leg before its first results are taken; ties break by id.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from scholarbase.encoders import Encoder, Encodings
 from scholarbase.errors import (
@@ -21,58 +23,56 @@ from scholarbase.errors import (
     UnsupportedMode,
     VectorIndexError,
 )
-from scholarbase.indexes import fulltext, query_syntax
+from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    EngineVector,
+    ScoredId,
+    SparseVector,
+    VectorIndex,
+)
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
 from scholarbase.manifest import Manifest
-from scholarbase.models import (
-    MAX_LIMIT,
-    Engine,
-    FailedLeg,
-    LegExplanation,
-    Mode,
-    SearchRequest,
-    TotalRelation,
-)
+from scholarbase.models.limits import MAX_DEPTH, Engine, Mode, TotalRelation
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.search.cache import Cache
-from scholarbase.search.fusion import Fused, FusionTable, fuse
+from scholarbase.search.fusion import FusionTable, fuse
+from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
 from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.ranking")
 
-MAX_WINDOW: Final = 10_000
-"""How deep paging goes: ``offset + limit`` of a sparse or dense search."""
-TIERS: Final = (100, 1000, MAX_WINDOW)
-"""How many results a leg is asked for: the first of these that holds the page. All pages within a tier are cut
-from one ranking, so that they neither overlap nor leave gaps where an index is approximate."""
-MAX_SYNTAX_MATCHES: Final = 200_000
-"""Papers that a boolean query may leave for the dense leg of a hybrid search to rank."""
+TIERS: Final = (100, 1000, MAX_DEPTH)
+"""How many results a leg fetches: the first of these that includes the page. All pages within a tier are cut
+from one ranking, so they neither overlap nor leave gaps where an index is approximate."""
 CACHED_COUNTS: Final = 1024
 CACHED_QUERIES: Final = 4096
-"""Queries whose vectors a process keeps: a model takes far longer than the search, and the pages of a search, the
-modes of an evaluation and agents ask the same again. 16 MB at 1,024 dimensions."""
+"""Queries whose vectors are cached: encoding takes far longer than searching, and pages of a search, modes of an
+evaluation and agents repeat queries. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
-"""The name of the leg that BM25 is with feedback."""
+"""The name of the leg of BM25 with feedback."""
 WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
-"""Legs that compare words, and so can say which: dense vectors have none, and learned weights are of a model's
-tokens."""
+"""Legs that compare words, and so can name those that match; learned weights are of a model's tokens."""
 LONG_EXCLUSION: Final = 1000
-"""Ids from which on a search finds more than it needs and leaves these out itself."""
+"""Above this many excluded ids, a search fetches more results and removes them itself."""
 MOST_FETCHED: Final = 20_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
-"""Sparse legs that run beside an encoder at once: as many as calls that a serving process answers in threads."""
+"""Sparse legs that run while queries are encoded: as many as a server process has threads for requests."""
 MAX_FTS5_WORDS: Final = 256
-"""Different words of a free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
-has fewer. BM25 vectors take any text."""
+"""Different words of free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
+has fewer. BM25 vectors have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A request, resolved: what each leg needs to run."""
+    """A resolved request: what each leg needs to run."""
 
     request: SearchRequest
     mode: Mode
@@ -80,42 +80,25 @@ class Query:
     filters: ResolvedFilters
     depth: int
     expression: str | None
-    """What FTS5 is asked, where it is asked; None too for a text without a single word."""
+    """The FTS5 expression, if FTS5 runs; None too for a text without a single word."""
     syntax: bool
-    """Whether ``q`` was read as query syntax, and not as free text."""
-
-
-class RankedPaper(NamedTuple):
-    """A paper of the page: its catalogue id, its score, and where that comes from if that was asked."""
-
-    id: int
-    score: float
-    explain: tuple[LegExplanation, ...] | None
+    """Whether ``q`` is query syntax, and not free text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One page of a ranking, and what is true of all of it."""
+    """Ranked papers, best first, and how many match: what one leg finds, or one page of a search."""
 
-    page: list[RankedPaper]
-    total: int
-    relation: TotalRelation
-    next_offset: int | None
-    failed: tuple[FailedLeg, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Leg:
-    """One leg's ranking: its hits to some depth, and how many papers match in all."""
-
-    name: str
     hits: list[ScoredId]
     total: int
     relation: TotalRelation
+    next_offset: int | None = None
+    explanations: Mapping[int, tuple[LegExplanation, ...]] = field(default_factory=dict)
+    failed_legs: tuple[FailedLeg, ...] = ()
 
 
 class Ranker:
-    """Ranks the papers of one library. Safe to share between threads."""
+    """Ranks the papers of one library. Thread-safe."""
 
     def __init__(
         self,
@@ -134,23 +117,20 @@ class Ranker:
         self._feedback = Feedback(vectors, papers.last_id())
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
+        has_dense = manifest.encoder is not None and encoder is not None
+        self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sparse-leg")
 
     def close(self) -> None:
-        """Let go of the threads. Whoever is still being answered is."""
+        """Shut down the thread pool; searches that are running finish."""
         self._threads.shutdown(wait=False)
 
-    @property
-    def best_mode(self) -> Mode:
-        """Hybrid where the library has dense vectors and an encoder for queries, else sparse."""
-        return "hybrid" if self._manifest.encoder is not None and self._encoder is not None else "sparse"
-
     def resolve(self, request: SearchRequest, filters: ResolvedFilters) -> Query:
-        """Decide how a request is answered.
+        """Decide which legs run, and how deep.
 
         Raises:
-            InvalidRequest: it reaches too deep, or its query syntax cannot be read; ``UnsupportedMode``: the
-                library has no such index.
+            InvalidRequest: the page is too deep, or the query syntax is malformed.
+            UnsupportedMode: the library has no such index.
         """
         mode = request.mode or self.best_mode
         self._check_mode(mode, request.engine)
@@ -158,7 +138,8 @@ class Ranker:
         expression: str | None = None
         syntax = False
         if mode != "dense":
-            syntax = request.engine in (None, "fts5") and query_syntax.is_syntax(request.q)
+            marked = request.engine in (None, "fts5") and query_syntax.MARKS.search(request.q) is not None
+            syntax = marked and query_syntax.is_syntax(request.q)
             engine = request.engine or ("fts5" if syntax else "bm25")
             if engine == "fts5":
                 expression = query_syntax.compile(request.q) if syntax else _free_text(request.q)
@@ -166,22 +147,6 @@ class Ranker:
         if mode == "hybrid" and syntax and expression is not None:
             filters = self._within_expression(expression, filters)
         return Query(request, mode, engine, filters, depth, expression, syntax)
-
-    def is_brief(self, request: SearchRequest) -> bool:
-        """Whether the answer takes one plain query of BM25 vectors: no encoder, no FTS5, no long lists, no count."""
-        if (request.mode or self.best_mode) != "sparse" or request.engine not in (None, "bm25"):
-            return False
-        ids = len(request.filters.exclude_ids) + len(request.filters.within or ())
-        if (
-            request.exact
-            or request.filters.exclude
-            or ids > MAX_CACHED_IDS
-            or request.offset + request.limit > MAX_LIMIT
-        ):
-            return False
-        if request.engine is None and query_syntax.is_syntax(request.q):
-            return False
-        return bool(len(self._bm25.query(request.q).indices))
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
         if mode != "sparse":
@@ -209,77 +174,97 @@ class Ranker:
 
     def _depth(self, request: SearchRequest, mode: Mode) -> int:
         end = request.offset + request.limit
-        deepest = self._settings.fusion_depth if mode == "hybrid" else MAX_WINDOW
+        deepest = self._settings.fusion_depth if mode == "hybrid" else MAX_DEPTH
         if request.offset >= deepest:
             raise InvalidRequest(
-                f"offset {request.offset} is beyond result {deepest}, the last that a {mode} search goes to: narrow "
-                "the search with filters"
-                + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
+                f"offset {request.offset} is beyond result {deepest}, the last of a {mode} search: narrow the search "
+                "with filters" + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
             )
-        # The last page ends where paging does, however long a page was asked for.
+        # A page that reaches beyond the last result is cut there.
         return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
     def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
-        """A boolean query says what must match, so in a hybrid search it holds for the dense leg too."""
-        with self._catalog.connection() as connection:
-            matches = fulltext.matching_ids(connection, expression, MAX_SYNTAX_MATCHES + 1, filters)
+        """Limit the dense leg of a hybrid search to the papers that the query syntax matches."""
+        matches = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
         if len(matches) > MAX_SYNTAX_MATCHES:
             raise InvalidRequest(
-                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning as well: "
+                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning too: "
                 "use mode 'sparse', or add words that must match."
             )
         return replace(filters, within=frozenset(matches))
 
     def rank(self, query: Query) -> Ranking:
-        """Run the legs and cut the page.
+        """Run the legs, fuse them, and cut the page.
 
         Raises:
-            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and a partial answer is not allowed or
-                none is left.
+            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and partial results are not accepted or
+                no leg is left.
         """
         request = query.request
         legs, failed = self._run_legs(query)
-        span = slice(request.offset, min(request.offset + request.limit, query.depth))
+        end = min(request.offset + request.limit, query.depth)
+        explanations: dict[int, tuple[LegExplanation, ...]] = {}
         if query.mode == "hybrid":
-            # A weight for a leg that this search does not have says nothing here.
-            given = self._settings.fusion_weights or {}
-            weights = {leg.name: given[leg.name] for leg in legs if leg.name in given}
-            page, found = _fused(legs, span, self._settings.rrf_k, weights, explain=request.explain)
+            hits, found, explanations = self._fuse(legs, end, explain=request.explain)
             total, relation = self._hybrid_total(legs, found)
             reachable = min(found, query.depth)
+            hits = hits[request.offset :]
         else:
-            [leg] = legs
-            page = [
-                RankedPaper(
-                    hit.id, hit.score, _of_one(leg.name, rank, hit.score) if request.explain else None
-                )
-                for rank, hit in enumerate(leg.hits[span], request.offset + 1)
-            ]
-            total, relation = leg.total, leg.relation
-            reachable = min(total, MAX_WINDOW) if relation == "eq" else MAX_WINDOW
+            [(name, leg)] = legs.items()
+            hits, total, relation = leg.hits[request.offset : end], leg.total, leg.relation
+            reachable = min(total, MAX_DEPTH) if relation == "eq" else MAX_DEPTH
+            if request.explain:
+                explanations = {
+                    hit.id: (LegExplanation(name, rank, hit.score, hit.score),)
+                    for rank, hit in enumerate(hits, request.offset + 1)
+                }
         if request.explain:
-            page = self._with_terms(query, page)
-        end = request.offset + len(page)
-        return Ranking(page, total, relation, end if page and end < reachable else None, tuple(failed))
+            explanations = self._with_terms(query, explanations, [hit.id for hit in hits])
+        reached = request.offset + len(hits)
+        next_offset = reached if hits and reached < reachable else None
+        return Ranking(hits, total, relation, next_offset, explanations, tuple(failed))
 
-    def _with_terms(self, query: Query, page: Sequence[RankedPaper]) -> list[RankedPaper]:
-        """The page, with the words of the query that its papers hold in what the legs that compare words say."""
-        own = query.engine if query.engine in WORD_LEGS else None
-        ids = [ranked.id for ranked in page if any(leg.leg == own for leg in ranked.explain or ())]
-        if not ids:
-            return list(page)
-        held = self._terms_held(query, ids)
-        return [
-            ranked._replace(
-                explain=tuple(
-                    replace(leg, terms=held[ranked.id]) if leg.leg == own else leg
-                    for leg in ranked.explain or ()
-                )
+    def _fuse(
+        self, legs: Mapping[str, Ranking], end: int, *, explain: bool
+    ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
+        """The first papers of the legs' fusion, how many papers the legs have together, and explanations."""
+        configured = self._settings.fusion_weights or {}
+        # Weights of legs that this search does not have do not apply.
+        weights = {name: configured[name] for name in legs if name in configured}
+        k = self._settings.rrf_k
+        if len(legs) == 2 and not explain:
+            # Computing the shares of two thousand papers takes longer than both legs, and only explanations show them.
+            (first, one), (second, other) = legs.items()
+            depth = max(len(one.hits), len(other.hits))
+            table = FusionTable([hit.id for hit in one.hits], [hit.id for hit in other.hits], depth)
+            both = weights.get(first, 1.0), weights.get(second, 1.0)
+            return table.best_scored(end, k=k, weights=both), len(table.ids), {}
+        fused = fuse({name: leg.hits for name, leg in legs.items()}, k=k, weights=weights)
+        explanations = {
+            paper.id: tuple(
+                LegExplanation(name, share.rank, share.score, share.share)
+                for name, share in paper.shares.items()
             )
-            for ranked in page
-        ]
+            for paper in fused[:end]
+        }
+        return [ScoredId(paper.id, paper.score) for paper in fused[:end]], len(fused), explanations
 
-    def _terms_held(self, query: Query, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    def _with_terms(
+        self, query: Query, explanations: Mapping[int, tuple[LegExplanation, ...]], page: Sequence[int]
+    ) -> dict[int, tuple[LegExplanation, ...]]:
+        """The explanations of a page, with the query's words that its papers contain."""
+        own = query.engine if query.engine in WORD_LEGS else None
+        ids = [paper_id for paper_id in page if any(leg.leg == own for leg in explanations[paper_id])]
+        terms = self._matching_terms(query, ids) if ids else {}
+        return {
+            paper_id: tuple(
+                msgspec.structs.replace(leg, terms=terms[paper_id]) if leg.leg == own else leg
+                for leg in explanations[paper_id]
+            )
+            for paper_id in page
+        }
+
+    def _matching_terms(self, query: Query, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         q = query.request.q
         if query.engine != "fts5" and len(self._bm25.query(q).indices):
             numbers = {
@@ -297,18 +282,17 @@ class Ranker:
                 for paper_id in ids
             }
         terms = query_syntax.terms(q, syntax=query.syntax)
-        with self._catalog.connection() as connection:
-            holding = fulltext.holding(connection, [term.expression for term in terms], ids)
+        holding = self._catalog.holding([term.expression for term in terms], ids)
         return {
             paper_id: tuple(t.word for t, having in zip(terms, holding, strict=True) if paper_id in having)
             for paper_id in ids
         }
 
-    def _run_legs(self, query: Query) -> tuple[list[_Leg], list[FailedLeg]]:
-        """Every leg of the mode; those that fail make the call fail, unless a partial answer is allowed."""
-        plans: list[tuple[str, Callable[[], _Leg]]] = []
+    def _run_legs(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
+        """The legs of the mode, the sparse one first; those that fail raise, unless partial results are accepted."""
+        plans: dict[str, Callable[[], Ranking]] = {}
         if query.mode != "sparse":
-            plans.append((DENSE, partial(self._dense, query)))
+            plans[DENSE] = partial(self._dense, query)
         if query.engine is not None:
             legs_of = {
                 "fts5": self._fts5,
@@ -316,19 +300,19 @@ class Ranker:
                 "feedback": self._feedback_leg,
                 "learned": self._learned,
             }
-            run: Callable[[], _Leg] = partial(legs_of[query.engine], query)
+            run: Callable[[], Ranking] = partial(legs_of[query.engine], query)
             if plans and query.engine != "learned" and _encoded_text(query) not in self._encodings:
-                # While the model works, in another process or outside of Python's lock, a thread searches for the
-                # words. Not the other way round: Qdrant Edge keeps the lock while it searches, and a query that a
-                # thread were to send to the model would not leave before that. Learned words are the model's too.
+                # While the model works, in another process or outside of Python's lock, a thread runs the sparse leg.
+                # Not the other way round: Qdrant Edge keeps the lock while it searches, so that a thread could not
+                # send the query to the model before that. Learned weights come from the model too.
                 run = self._threads.submit(run).result
-            plans.append((query.engine, run))
-        legs: list[_Leg] = []
+            plans[query.engine] = run
+        legs: dict[str, Ranking] = {}
         failed: list[FailedLeg] = []
         last: Exception | None = None
-        for name, leg in plans:
+        for name, leg in plans.items():
             try:
-                legs.append(leg())
+                legs[name] = leg()
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
                 if not query.request.partial:
                     raise
@@ -337,79 +321,71 @@ class Ranker:
                 last = error
         if not legs and last is not None:
             raise last
-        # Answers name the sparse leg first.
-        return legs[::-1], failed[::-1]
+        return dict(reversed(legs.items())), failed[::-1]
 
-    def _fts5(self, query: Query) -> _Leg:
+    def _fts5(self, query: Query) -> Ranking:
         if query.expression is None:
-            return _Leg("fts5", [], 0, "eq")
-        expression = query.expression
-        with self._catalog.connection() as connection:
-            hits = fulltext.search(
-                connection,
-                expression,
-                query.depth,
-                query.filters,
-                title_weight=self._settings.fts5_title_weight,
+            return Ranking([], 0, "eq")
+        expression, filters = query.expression, query.filters
+        hits = self._catalog.search_text(
+            expression, query.depth, filters, title_weight=self._settings.fts5_title_weight
+        )
+        total = len(hits)
+        if total == query.depth:
+            total = self._counted(
+                ("fts5", expression, filters), filters, lambda: self._catalog.count_text(expression, filters)
             )
-            total = len(hits)
-            if total == query.depth:
-                total = self._counted(
-                    ("fts5", expression, query.filters),
-                    query.filters,
-                    lambda: fulltext.count(connection, expression, query.filters),
-                )
-        return _Leg("fts5", hits, total, "eq")
+        return Ranking(hits, total, "eq")
 
-    def _bm25_leg(self, query: Query) -> _Leg:
+    def _bm25_leg(self, query: Query) -> Ranking:
         vector = self._bm25.query(query.request.q)
         if len(vector.indices):
             return self._sparse(query, BM25, vector)
-        # BM25's vectors leave stop words out, FTS5 keeps them: a query of nothing else is FTS5's.
-        expression = _free_text(query.request.q)
-        return replace(self._fts5(replace(query, expression=expression)), name=BM25)
+        # BM25 vectors have no stop words, FTS5 keeps them: a query of nothing else is left to FTS5.
+        return self._fts5(replace(query, expression=_free_text(query.request.q)))
 
-    def _feedback_leg(self, query: Query) -> _Leg:
-        """BM25, asked again with words of its first results. A query that matches no more papers than are looked at
-        gets exactly those: it says well enough what it wants."""
+    def _feedback_leg(self, query: Query) -> Ranking:
+        """BM25, run again with words of its first results. A query that matches no more papers than feedback looks at
+        returns exactly those."""
         vector = self._bm25.query(query.request.q)
         if not len(vector.indices):
-            return replace(self._bm25_leg(query), name=FEEDBACK)
+            return self._bm25_leg(query)
         first = self._find_sparse(BM25, vector, PAPERS + 1, query.filters)
         if len(first) <= PAPERS:
-            return _Leg(FEEDBACK, first, len(first), "eq")
+            return Ranking(first, len(first), "eq")
         expanded = self._feedback.expand(vector, first)
         if expanded is None:
-            return replace(self._sparse(query, BM25, vector), name=FEEDBACK)
+            return self._sparse(query, BM25, vector)
         second = self._sparse(query, BM25, expanded)
         hits = follow(first, second.hits)
-        return _Leg(FEEDBACK, hits[: query.depth], max(second.total, len(hits)), second.relation)
+        return Ranking(hits[: query.depth], max(second.total, len(hits)), second.relation)
 
-    def _learned(self, query: Query) -> _Leg:
+    def _learned(self, query: Query) -> Ranking:
         weights = self._encode(query).sparse
         if weights is None:
-            raise EncoderError("The query encoder gave no learned weights, and engine 'learned' needs them.")
-        return self._sparse(
-            query, LEARNED, SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
-        )
+            raise EncoderError(
+                "The query encoder returned no learned weights, and engine 'learned' needs them."
+            )
+        vector = SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
+        return self._sparse(query, LEARNED, vector)
 
-    def _sparse(self, query: Query, name: str, vector: SparseVector) -> _Leg:
-        # One more than the page can need tells whether there is a next one.
+    def _sparse(self, query: Query, name: str, vector: SparseVector | EngineVector) -> Ranking:
+        # One more than needed tells whether there are more.
         found = self._find_sparse(name, vector, query.depth + 1, query.filters)
         hits = found[: query.depth]
         if len(found) <= query.depth:
-            return _Leg(name, hits, len(found), "eq")
+            return Ranking(hits, len(found), "eq")
         if not query.request.exact:
-            return _Leg(name, hits, len(found), "gte")
+            return Ranking(hits, len(found), "gte")
         points = self._manifest.counts["points"]
         total = self._counted(
-            (name, tuple(vector.indices), query.filters),
+            (name, tuple(sorted(vector.indices)), query.filters),
             query.filters,
             lambda: len(self._vectors.search_sparse(name, vector, points, query.filters)),
         )
-        return _Leg(name, hits, total, "eq")
+        return Ranking(hits, total, "eq")
 
-    def _dense(self, query: Query) -> _Leg:
+    def _dense(self, query: Query) -> Ranking:
         vector = self._encode(query).dense[0]
         exact = query.request.exact
         hits = _without_long_list(
@@ -417,50 +393,51 @@ class Ranker:
             query.depth,
             query.filters,
         )
-        return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
+        return Ranking(hits, self._count_dense(query.filters), "eq")
 
     def _find_sparse(
-        self, name: str, vector: SparseVector, limit: int, filters: ResolvedFilters
+        self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
     ) -> list[ScoredId]:
         return _without_long_list(
             lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
         )
 
     def _count_dense(self, filters: ResolvedFilters) -> int:
-        if filters.is_empty:
+        if filters is NO_FILTERS:
             return self._manifest.counts["dense_vectors"]
         return self._counted((DENSE, filters), filters, lambda: self._vectors.count(filters, vector=DENSE))
 
-    def _counted(self, key: Hashable, filters: ResolvedFilters, ask: Callable[[], int]) -> int:
-        """A count, remembered unless its key is large: lists of ids come once, and would fill the memory."""
+    def _counted(self, key: Hashable, filters: ResolvedFilters, count: Callable[[], int]) -> int:
+        """A count, cached unless its key has long lists of ids, which do not repeat and would fill the memory."""
         if len(filters.within or ()) + len(filters.exclude) > MAX_CACHED_IDS:
-            return ask()
-        return self._counts.get(key, ask)
+            return count()
+        return self._counts.get(key, count)
 
     def _encode(self, query: Query) -> Encodings:
-        """The query's vectors. Queries are encoded alone, never in batches: in company a vector's last bits
-        differ, and the same request must get the same bytes."""
-        if self._encoder is None:  # _check_mode has seen to it
+        """The query's vectors. Queries are encoded one by one: in a batch a vector's last bits differ, and the same
+        request must get the same bytes."""
+        if self._encoder is None:  # _check_mode refuses this
             raise EncoderError("No query encoder is open: start with --encoder.")
         encode, text = self._encoder.encode_queries, _encoded_text(query)
         return self._encodings.get(text, lambda: encode([text]))
 
-    def _hybrid_total(self, legs: Sequence[_Leg], found: int) -> tuple[int, TotalRelation]:
+    def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
         """Every paper with a vector that passes the filters is a match, and so is every sparse match."""
-        dense = next((leg for leg in legs if leg.name == DENSE), None)
+        dense = legs.get(DENSE)
         if dense is None:
-            return legs[0].total, legs[0].relation
+            [sparse] = legs.values()
+            return sparse.total, sparse.relation
         if self._manifest.counts["dense_vectors"] == self._manifest.counts["papers"]:
             return dense.total, "eq"
-        exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs)
-        return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs)), "gte")
+        exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
+        return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs.values())), "gte")
 
 
 def _without_long_list(
     search: Callable[[int, ResolvedFilters], list[ScoredId]], limit: int, filters: ResolvedFilters
 ) -> list[ScoredId]:
-    """The ``limit`` best that pass the filters, where ``exclude`` is long, from more than are needed: an index takes
-    longer to pass over a hundred thousand ids than to find some hundreds of papers more. What is left is the same."""
+    """The ``limit`` best papers; a long ``exclude`` is applied to more results than are needed, since an index takes
+    longer to skip a hundred thousand ids than to find some hundreds of papers more. The result is the same."""
     excluded = filters.exclude
     if len(excluded) <= LONG_EXCLUSION:
         return search(limit, filters)
@@ -476,7 +453,7 @@ def _without_long_list(
 
 
 def _encoded_text(query: Query) -> str:
-    """What the encoder reads: the words of a query, without the marks of its syntax."""
+    """The text that is encoded: a query's words, without the marks of its syntax."""
     return " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
 
 
@@ -488,28 +465,3 @@ def _free_text(q: str) -> str | None:
             "or a shorter text."
         )
     return query_syntax.free_text(q)
-
-
-def _fused(
-    legs: Sequence[_Leg], span: slice, k: int, weights: dict[str, float], *, explain: bool
-) -> tuple[list[RankedPaper], int]:
-    """A page of the legs' fusion, and how many papers they hold together."""
-    if len(legs) == 2 and not explain:
-        # The shares of two thousand papers take longer than both legs do, and only an explanation shows them.
-        first, second = legs
-        depth = max(len(first.hits), len(second.hits))
-        table = FusionTable([hit.id for hit in first.hits], [hit.id for hit in second.hits], depth)
-        best = table.best_scored(
-            span.stop, k=k, weights=(weights.get(first.name, 1.0), weights.get(second.name, 1.0))
-        )
-        return [RankedPaper(paper_id, score, None) for paper_id, score in best[span]], len(table.ids)
-    fused = fuse({leg.name: leg.hits for leg in legs}, k=k, weights=weights)
-    return [RankedPaper(f.id, f.score, _of_fused(f) if explain else None) for f in fused[span]], len(fused)
-
-
-def _of_fused(fused: Fused) -> tuple[LegExplanation, ...]:
-    return tuple(LegExplanation(name, s.rank, s.score, s.share) for name, s in fused.shares.items())
-
-
-def _of_one(leg: str, rank: int, score: float) -> tuple[LegExplanation, ...]:
-    return (LegExplanation(leg, rank, score, score),)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
-from scholarbase.models import MAX_IDS, Filters
+from scholarbase.models import MAX_IDS
+from scholarbase.models.checks import as_of_day
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import Standing
@@ -211,6 +212,4 @@ class Recording:
 
 
 def _last_day(as_of: Any) -> int:
-    day = Filters(as_of=as_of).last_day
-    assert day is not None
-    return day
+    return as_of_day(as_of)

@@ -13,7 +13,7 @@ import orjson
 
 from scholarbase.errors import NothingLeft
 from scholarbase.identifiers import parse
-from scholarbase.models import check_ids
+from scholarbase.models.checks import check_ids
 from scholarbase.models.runs import Call
 from scholarbase.sessions.session import Session
 from scholarbase.trajectories.figures import QueryEfficiency, figures, recall_after_each

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models import Filters, check_text
+from scholarbase.models import check_text
+from scholarbase.models.checks import as_of_day
 from scholarbase.models.runs import CallKind
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)
@@ -124,7 +125,7 @@ class Session:
                 raise InvalidRequest(f"{name} must be a text of 1 to {MAX_TEXT} characters.")
             check_text(value, name)
         if self.as_of is not None:
-            Filters(as_of=self.as_of)
+            as_of_day(self.as_of)
         object.__setattr__(self, "query_id", self.query_id or self.id)
         object.__setattr__(self, "opened", self.opened or now())
 

@@ -10,6 +10,7 @@ import orjson
 from pydantic import BaseModel
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.requests import check_session
 from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
 from scholarbase.responses.text import as_text, compact_authors
 from scholarbase.search.library import Library
@@ -40,12 +41,14 @@ def apply_session(library: Library, request: BaseModel, recording: Recording | N
     Raises:
         InvalidRequest: it asks for what its session does not allow.
     """
-    if recording is None:
-        return request
     searches = getattr(request, "searches", None)
+    if recording is None:
+        for one in searches or [request]:
+            check_session(getattr(one, "exclude_seen", False))
+        return request
     if searches is not None:
         return request.model_copy(
-            update={"searches": [apply_session(library, one, recording) for one in searches]}
+            update={"searches": tuple(apply_session(library, one, recording) for one in searches)}
         )
     arguments = vars(request)
     changes = recording.changes(arguments)
@@ -57,7 +60,7 @@ def apply_session(library: Library, request: BaseModel, recording: Recording | N
         if as_of is not None and as_of != recording.session.as_of:
             there = library.papers(seen, fields=("id",), as_of=as_of)
             seen = [paper_id for paper_id, paper in zip(seen, there, strict=True) if paper is not None]
-        changes["exclude_ids"] = [*own, *seen]
+        changes["exclude_ids"] = (*own, *seen)
     return request.model_copy(update=changes) if changes else request
 
 
@@ -84,7 +87,7 @@ def make_answer(
     if size is not None:
         check_max_tokens(size)
     limited = recording is not None and bool(recording.session.limits)
-    searches = getattr(request, "searches", [])
+    searches: Sequence[Any] = getattr(request, "searches", ())
     offsets: list[int] = [one.offset for one in searches] or [getattr(request, "offset", 0)]
     room = size and _room(size, len(searches), limited=limited)
     cut: list[dict[str, Any]] = []
@@ -156,7 +159,7 @@ def _steps(request: BaseModel, recording: Recording | None) -> list[BaseModel]:
     searches = getattr(request, "searches", None)
     if recording is None or not searches or not any(search.exclude_seen for search in searches):
         return [request]
-    return [request.model_copy(update={"searches": [search]}) for search in searches]
+    return [request.model_copy(update={"searches": (search,)}) for search in searches]
 
 
 def _cut(

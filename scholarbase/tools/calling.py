@@ -124,7 +124,7 @@ def answered(
         if recording is not None and recording.needs_standing(seen):
             recording.standing = heard(recording.begin(seen), BUDGET_SECONDS)
         answer = make_answer(
-            library, request, lambda asked: form(tool.run(library, asked)), recording, compact=True
+            library, request, lambda asked: form(tool.run(library, asked).to_dict()), recording, compact=True
         )
     except Exception as error:
         if recording is not None:

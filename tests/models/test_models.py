@@ -11,23 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models import (
-    MAX_IDS,
-    PAPER_FIELDS,
-    Author,
-    CitationsResponse,
-    ExpandResponse,
-    Filters,
-    Paper,
-    SearchRequest,
-    SearchResponse,
-    TitleMatchResponse,
-    check_fields,
-    check_ids,
-    date_bounds,
-    search_request,
-    search_requests,
-)
+from scholarbase.models import MAX_IDS, PAPER_FIELDS, Author, CitationsResponse, ExpandResponse, Filters, Paper, SearchRequest, SearchResponse, TitleMatchResponse, check_fields, date_bounds, search_request, search_requests
+from scholarbase.models.checks import check_ids
 from scholarbase.search.library import Library
 
 PAPER = Paper(

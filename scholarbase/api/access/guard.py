@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
-from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT
+from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT, BodyLimit
 from scholarbase.api.problems import MEDIA_TYPE, problem
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
@@ -37,10 +37,6 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """What is asked by those who look after the server: it needs no key and is never limited."""
 ADMIN_PATHS: Final = ("/metrics",)
 """How the paths begin that need an admin key. Their beginning, since a route also matches with a line break behind."""
-TOOLS_PATH: Final = "/mcp"
-TOOLS_FACTOR: Final = 4
-"""How much larger a body may be at ``TOOLS_PATH``: there a call is a message of another protocol, which has its own
-answer to what is too large for a tool."""
 EXPOSED: Final = (
     REQUEST_ID,
     SNAPSHOT,
@@ -86,7 +82,9 @@ def check_access(settings: Settings) -> None:
 def install(app: FastAPI, settings: Settings) -> None:
     """Put the guard before the routes of ``app``, and CORS before the guard where the settings open it: a browser
     sends a preflight without a key, and shows a page no refusal that lacks CORS' own headers. Cookies play no part."""
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    if settings.keys is not None:
+        app.add_middleware(Guard, keys=settings.keys, settings=settings)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -98,88 +96,40 @@ def install(app: FastAPI, settings: Settings) -> None:
 
 
 class Guard:
-    """ASGI middleware: refuses what has no key, asks too often or is too large, with a problem document."""
+    """ASGI middleware: refuses requests without a valid key, or beyond its rate limit, with a problem document."""
 
-    def __init__(self, app: ASGIApp, *, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Path, settings: Settings) -> None:
         self._app = app
-        self._keys = None if settings.keys is None else Keys(settings.keys)
+        self._keys = Keys(keys)
         self._rate = settings.rate_limit
         self._rates = Rates(_shared_file(settings))
-        self._max_body = settings.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and self._keys is not None:
-            # Nothing is served so. What may be one day does not stand open until someone thinks of it here.
+        if scope["type"] == "websocket":
+            # No route takes one yet; a later one must not be open by oversight.
             await send({"type": "websocket.close", "code": 1008})
             return
-        if scope["type"] != "http":
+        path = scope.get("path", "")
+        if scope["type"] != "http" or path in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        sent = _read_headers(scope["headers"])
-        path: str = scope["path"]
-        limit = self._max_body * (TOOLS_FACTOR if path.startswith(TOOLS_PATH) else 1)
-        scope[KEY] = None
+        sent = _sent_key(scope["headers"])
         try:
-            if self._keys is not None and path not in OPEN_PATHS:
-                key = scope[KEY] = _known(self._keys, sent.key)
-                if (rate := key.rate or self._rate) is not None:
-                    verdict = self._rates.ask(key.id, rate)
-                    send = _with_rate(send, rate, verdict)
-                    _check_rate(key, rate, verdict)
-                _check_role(key, path)
-            if sent.length is not None and sent.length > limit:
-                raise _too_large(f"{sent.length:,}", limit)
+            key = scope[KEY] = _known(self._keys, sent)
+            if (rate := key.rate or self._rate) is not None:
+                verdict = self._rates.ask(key.id, rate)
+                send = _with_rate(send, rate, verdict)
+                _check_rate(key, rate, verdict)
+            _check_role(key, path)
         except ScholarBaseError as error:
-            await _refusal(error, sent.key)(scope, receive, send)
+            await _refusal(error, sent)(scope, receive, send)
             return
-        if sent.length is None and (sent.chunked or scope["method"] != "GET"):
-            await self._counting(limit, scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    async def _counting(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a body on whose length was not declared, until it is too large. The rest that comes is read and thrown
-        away by the server, so that the connection is good for another request."""
-        taken = 0
-        too_large = started = False
-
-        async def counted() -> Message:
-            nonlocal taken, too_large
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > limit:
-                too_large = True
-                raise _too_large(f"more than {limit:,}", limit)
-            return message
-
-        async def sent(message: Message) -> None:
-            nonlocal started
-            if too_large and not started:
-                return  # what the route makes of a body that broke off
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, counted, sent)
-        except Exception:
-            if not too_large or started:
-                raise
-        if too_large and not started:
-            await _refusal(_too_large(f"more than {limit:,}", limit))(scope, receive, send)
+        await self._app(scope, receive, send)
 
 
-class _Sent(NamedTuple):
-    """What a request's headers say: its key, and how long its body is."""
-
-    key: str | None
-    length: int | None
-    chunked: bool
-
-
-def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> _Sent:
-    """``X-API-Key`` stands where ``Authorization`` is taken: by a proxy's own password, for instance."""
-    bearer = named = length = None
-    chunked = False
+def _sent_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The key of a request. ``X-API-Key`` serves where a proxy's password takes ``Authorization``."""
+    bearer = named = None
     for name, value in headers:
         if name == b"authorization":
             scheme, _, token = value.partition(b" ")
@@ -187,13 +137,8 @@ def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> _Sent:
                 bearer = token.strip()
         elif name == b"x-api-key":
             named = value.strip()
-        elif name == b"content-length":
-            length = int(value) if value.isdigit() else None
-        elif name == b"transfer-encoding":
-            chunked = True
-    given = named if bearer is None else bearer
-    # Of a body with both, the length does not count (RFC 9112, section 6.3).
-    return _Sent(None if given is None else given.decode("latin-1"), None if chunked else length, chunked)
+    key = named if bearer is None else bearer
+    return None if key is None else key.decode("latin-1")
 
 
 def _shared_file(settings: Settings) -> Path | None:
@@ -253,12 +198,6 @@ def _with_rate(send: Send, rate: int, verdict: Verdict) -> Send:
 
 
 # -- refusals -------------------------------------------------------------------------------------------
-
-
-def _too_large(size: str, limit: int) -> BodyTooLarge:
-    return BodyTooLarge(
-        f"The body has {size} bytes, and this server takes {limit:,} at most: send it in several requests."
-    )
 
 
 def _refusal(error: ScholarBaseError, given: str | None = None) -> Response:

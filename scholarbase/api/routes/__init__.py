@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from inspect import Parameter, Signature
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.routing import APIRoute
 
-from scholarbase.api.answers import PROBLEMS
-from scholarbase.api.routing import DirectRoute
-from scholarbase.api.strict import check_parameters
+from scholarbase.api.openapi import PROBLEMS, documented
+from scholarbase.api.responding import Call, NativeRoute
+from scholarbase.models.papers import EXAMPLE_ID
+from scholarbase.models.requests import Request as NativeRequest
+from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 
 
@@ -20,6 +23,14 @@ async def library_of(request: Request) -> Library:
 
 
 OpenLibrary = Annotated[Library, Depends(library_of)]
+PaperId = Annotated[
+    str,
+    Path(
+        description="The paper's id in any form: arXiv (new or old, with version or prefix, or a link), CorpusId:, "
+        "a Semantic Scholar sha, DOI:, ACL:, PMID:, MAG:, URL:.",
+        examples=[EXAMPLE_ID],
+    ),
+]
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -27,12 +38,53 @@ def _operation_id(route: APIRoute) -> str:
 
 
 def resource(prefix: str, tag: str) -> APIRouter:
-    """A router for what lies below ``prefix``, whose calls refuse what they do not know."""
+    """A router for the routes below ``prefix``, which refuse unknown parameters."""
     return APIRouter(
         prefix=prefix,
         tags=[tag],
         responses=PROBLEMS if prefix else None,
-        route_class=DirectRoute,
-        dependencies=[Depends(check_parameters)],
+        route_class=NativeRoute,
         generate_unique_id_function=_operation_id,
+    )
+
+
+def add(
+    router: APIRouter,
+    method: str,
+    path: str,
+    call: Call,
+    *,
+    name: str,
+    response: type[Response],
+    summary: str,
+    description: str,
+    query: type[NativeRequest] | None = None,
+) -> None:
+    """Add a native call as a route.
+
+    Args:
+        name: the operation's id in the OpenAPI document.
+        query: the parameters of the URL of a GET, if the path has some of the request's fields.
+    """
+    parameters = {"paper_id": PaperId} if "{paper_id" in path else {}
+    if method == "GET":
+        parameters["parameters"] = Annotated[query or call.request, Query()]  # type: ignore[assignment]
+    else:
+        parameters["body"] = call.request  # type: ignore[assignment]
+
+    async def endpoint(**_: Any) -> None:
+        """Never called: NativeRoute runs the call."""
+
+    signature = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind) for key, kind in parameters.items()]
+    endpoint.__signature__ = Signature(signature)  # type: ignore[attr-defined]
+    endpoint.call = call  # type: ignore[attr-defined]
+    router.add_api_route(
+        path,
+        endpoint,
+        methods=[method],
+        name=name,
+        response_model=None,
+        responses={200: {"model": documented(response)}},
+        summary=summary,
+        description=description,
     )

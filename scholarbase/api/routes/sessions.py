@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from fastapi import Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from scholarbase.api.answers import answer
+from scholarbase.api.openapi import RecordedCall, ReportResponse, SessionResponse, SessionsResponse
 from scholarbase.api.recording import waited
+from scholarbase.api.responding import json_response
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.session_headers import IDEMPOTENCY_KEY, checked_key, owner_of, store_of
 from scholarbase.identifiers import parse
-from scholarbase.models import check_ids, check_page
-from scholarbase.models.schemas import (
-    OneSessionAnswer,
-    RecordedAnswer,
-    ReportAnswer,
-    ReportBody,
-    SessionAnswerBody,
-    SessionBody,
-    SessionsAnswer,
-    SessionsParameters,
-)
+from scholarbase.models.checks import check_ids
+from scholarbase.models.requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
 from scholarbase.search.library import Library
 from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.rows import SessionFacts
@@ -41,7 +33,7 @@ SessionName = Annotated[str, Path(description="The session's name.", examples=["
     "",
     response_model=None,
     status_code=201,
-    responses={201: {"model": OneSessionAnswer}},
+    responses={201: {"model": SessionResponse}},
     summary="Open a session",
 )
 async def open_session(request: Request, body: SessionBody) -> Response:
@@ -56,21 +48,20 @@ async def open_session(request: Request, body: SessionBody) -> Response:
         owner=owner_of(request.scope),
     )
     opened: Session = await waited(store_of(request.app.state).open(session))
-    made = answer(opened.to_dict())
+    made = json_response(opened.to_dict())
     made.status_code = 201
     return made
 
 
-@router.get("", response_model=None, responses={200: {"model": SessionsAnswer}}, summary="List sessions")
+@router.get("", response_model=None, responses={200: {"model": SessionsResponse}}, summary="List sessions")
 def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Query()]) -> Response:
     """The sessions that your key opened, the last used first; an admin's key sees all."""
-    check_page(parameters.limit, parameters.offset)
     owner = None if _sees_all(request) else owner_of(request.scope)
     total, facts = store_of(request.app.state).sessions(
         owner, limit=parameters.limit, offset=parameters.offset
     )
     end = parameters.offset + len(facts)
-    return answer(
+    return json_response(
         {
             "total": total,
             "next_offset": end if facts and end < total else None,
@@ -101,7 +92,7 @@ def trajectory(request: Request, name: SessionName) -> Response:
 @router.get(
     "/{name}/report",
     response_model=None,
-    responses={200: {"model": ReportAnswer}},
+    responses={200: {"model": ReportResponse}},
     summary="What a session cost",
 )
 def session_report(request: Request, library: OpenLibrary, name: SessionName) -> Response:
@@ -112,7 +103,7 @@ def session_report(request: Request, library: OpenLibrary, name: SessionName) ->
 @router.post(
     "/{name}/report",
     response_model=None,
-    responses={200: {"model": ReportAnswer}},
+    responses={200: {"model": ReportResponse}},
     summary="What a session cost and found",
 )
 def judged_report(request: Request, library: OpenLibrary, name: SessionName, body: ReportBody) -> Response:
@@ -123,7 +114,7 @@ def judged_report(request: Request, library: OpenLibrary, name: SessionName, bod
 @router.post(
     "/{name}/answer",
     response_model=None,
-    responses={200: {"model": RecordedAnswer}},
+    responses={200: {"model": RecordedCall}},
     summary="Record the agent's answer",
 )
 async def record_answer(
@@ -135,7 +126,7 @@ async def record_answer(
     key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
     call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id, key=key)
     number = await waited(store.record(facts.session, call))
-    return answer({"session": name, "call": number})
+    return json_response({"session": name, "call": number})
 
 
 @router.delete("/{name}", response_model=None, status_code=204, summary="Delete a session")
@@ -160,8 +151,8 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
     return store, facts
 
 
-def _reported(request: Request, library: Library, name: str, answers: list[str] | None) -> Response:
+def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
     store, facts = _visible(request, name)
     calls = calls_of(store.lines(name))
     held = None if answers is None else held_answers(library, answers, facts.session.as_of)
-    return answer(report(facts.session, calls, held).to_dict())
+    return json_response(report(facts.session, calls, held).to_dict())

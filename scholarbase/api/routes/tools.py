@@ -8,10 +8,10 @@ from fastapi import Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from scholarbase.api.answers import answer
-from scholarbase.api.responding import respond
+from scholarbase.api.openapi import ToolsResponse
+from scholarbase.api.responding import call_of, json_response, respond
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.models.schemas import EXAMPLE_QUESTION, ToolsAnswer
+from scholarbase.models.requests import EXAMPLE_QUESTION
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
 
 router = resource("/v1/tools", "tools")
@@ -28,13 +28,13 @@ class ToolsParameters(BaseModel):
 
 
 @router.get(
-    "", response_model=None, responses={200: {"model": ToolsAnswer}}, summary="The tools, for a model"
+    "", response_model=None, responses={200: {"model": ToolsResponse}}, summary="The tools, for a model"
 )
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
     """The six tools as function schemas, to be handed to a model as they are."""
-    return answer({"snapshot": library.snapshot_id, "tools": schemas(parameters.format)})
+    return json_response({"snapshot": library.snapshot_id, "tools": schemas(parameters.format)})
 
 
 @router.post("/{name}", response_model=None, summary="Call a tool")
@@ -52,13 +52,4 @@ async def call_tool(
 ) -> Response:
     """What the tool gives: the answer of the native route, with each paper's authors in one line."""
     tool = tool_named(name)
-    asked = tool.parse(arguments)
-    return await respond(
-        request,
-        library,
-        name,
-        asked,
-        lambda request_: tool.run(library, request_),
-        calls=lambda: [arguments],
-        compact=True,
-    )
+    return await respond(request, library, call_of(tool, arguments), tool.parse(arguments))

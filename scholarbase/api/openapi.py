@@ -1,0 +1,180 @@
+"""The OpenAPI document: what FastAPI cannot read from the routes.
+
+Requests are pydantic models, which FastAPI describes itself. Responses are msgspec structs; :func:`documented` makes
+the model that describes one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from fastapi import FastAPI
+from pydantic import BaseModel, Field, create_model
+
+from scholarbase.api.access.guard import describe as describe_access
+from scholarbase.api.problems import MEDIA_TYPE
+from scholarbase.api.session_headers import describe as describe_sessions
+from scholarbase.models.limits import Engine, Mode
+from scholarbase.models.papers import Paper
+from scholarbase.models.responses import PaperResponse, Response
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document: errors are problem documents, and invalid requests are 400, not FastAPI's 422."""
+    if app.openapi_schema is None:
+        content = FastAPI.openapi(app)
+        for operations in content["paths"].values():
+            for operation in operations.values():
+                responses = operation["responses"]
+                responses.pop("422", None)
+                for status, response in responses.items():
+                    if status >= "400" and "application/json" in response.get("content", {}):
+                        response["content"] = {MEDIA_TYPE: response["content"]["application/json"]}
+        for name in ("HTTPValidationError", "ValidationError"):
+            content["components"]["schemas"].pop(name, None)
+        describe_access(content)
+        describe_sessions(content)
+        app.openapi_schema = content
+    return app.openapi_schema
+
+
+# -- responses of a library ----------------------------------------------------------------------------------
+
+
+@lru_cache
+def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
+    """The pydantic model that describes the JSON of a struct."""
+    if struct is PaperResponse:
+        return create_model(
+            struct.__name__, __doc__=struct.__doc__, __base__=documented(Paper), snapshot=(str, SNAPSHOT)
+        )
+    hints = get_type_hints(struct, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name in struct.__struct_fields__:
+        if name == "fields" and issubclass(struct, Response):
+            continue  # not part of the JSON
+        annotation, about = hints[name], {}
+        if get_origin(annotation) is Annotated:
+            annotation, meta = get_args(annotation)
+            about = {"description": meta.description, "examples": meta.examples}
+        kind: Any = _documented_type(annotation)
+        default: Any = ...
+        field = next(f for f in msgspec.structs.fields(struct) if f.name == name)
+        has_default = not (field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT)
+        if has_default and struct.__struct_config__.omit_defaults:
+            kind, default = kind | None, None
+        elif has_default and struct is Paper:  # only the requested fields are present
+            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+            default = [] if default == () else default
+        fields[name] = (kind, Field(default, **about))
+    return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), **fields)
+
+
+def _documented_type(annotation: Any) -> Any:
+    """The type of a field's JSON. Modes and engines are documented as strings, since there may be new ones."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in (Mode, Engine):
+        return str
+    if origin is Annotated:
+        return _documented_type(arguments[0])
+    if origin is tuple:
+        return list[_documented_type(arguments[0])]  # type: ignore[misc]
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_documented_type, arguments))]  # noqa: UP007
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return documented(annotation)
+    return annotation
+
+
+# -- other responses -----------------------------------------------------------------------------------------
+
+SNAPSHOT: Any = Field(
+    description="Identifies the library's content: the same request on it gets the same bytes."
+)
+NEXT_OFFSET: Any = Field(description="Where the next page begins; null after the last.")
+
+
+class RankingSettings(BaseModel):
+    rrf_k: int = Field(description="The k of reciprocal rank fusion.")
+    fusion_depth: int = Field(description="How many results of each leg a hybrid search fuses.")
+    fusion_weights: dict[str, float] = Field(
+        description="What a leg counts in the fusion; 1 where not named."
+    )
+    fts5_title_weight: float = Field(description="What a word in a title counts for FTS5.")
+
+
+class SnapshotResponse(BaseModel):
+    snapshot: str = SNAPSHOT
+    ranking: RankingSettings = Field(description="What decides rankings besides the snapshot: settings.")
+    manifest: dict[str, Any] = Field(description="What the library holds, and from what it was made.")
+
+
+class ToolsResponse(BaseModel):
+    snapshot: str = SNAPSHOT
+    tools: list[dict[str, Any]] = Field(description="A function schema each, in the form asked for.")
+
+
+class SessionResponse(BaseModel):
+    session: str
+    query_id: str = Field(description="The session's name where it was told none.")
+    query: str | None
+    as_of: str | None
+    limits: dict[str, int] = Field(description="The limits that there are.")
+    opened: str = Field(description="RFC 3339.")
+
+
+class ListedSession(SessionResponse):
+    calls: int
+    used: str = Field(description="When it was last called.")
+    lost: int = Field(description="Calls that could not be written down.")
+
+
+class SessionsResponse(BaseModel):
+    total: int
+    next_offset: int | None = NEXT_OFFSET
+    results: list[ListedSession]
+
+
+class RecordedCall(BaseModel):
+    session: str
+    call: int = Field(description="The number of the call.")
+
+
+class ReportResponse(SessionResponse):
+    """What a session cost and found; docs/trajectories.md says what each figure is."""
+
+    calls: int
+    rounds: int
+    search_calls: int
+    expand_calls: int
+    inspect_calls: int
+    failed_calls: int
+    candidates: int
+    recall: float | None = Field(description="Over all answers; null where none were given.")
+    recall_100: float | None
+    recall_100_per_100: float | None
+    seconds: float | None
+    tokens: int | None
+    recall_after: list[float] | None = Field(description="Recall after each call.")
+    answers: int
+    answers_absent: list[str] = Field(description="Responses that the library does not hold.")
+
+
+class Problem(BaseModel):
+    """A failure (RFC 9457)."""
+
+    type: str = Field(description="A link to what this kind of problem is.")
+    title: str
+    status: int
+    detail: str = Field(description="A sentence that names the value and the way out.")
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The request is invalid."},
+    404: {"model": Problem, "description": "The library does not hold a paper that the request names."},
+    503: {"model": Problem, "description": "An index or the encoder failed."},
+}
+"""The errors of most calls."""

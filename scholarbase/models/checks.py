@@ -1,0 +1,193 @@
+"""Checks of single values. Each raises InvalidRequest with a sentence that names the value."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.identifiers import parse
+from scholarbase.models.limits import (
+    MAX_IDS,
+    MAX_LIMIT,
+    MAX_PHRASE_LENGTH,
+    MAX_PHRASES,
+    MAX_TITLE_MATCHES,
+    CitationSort,
+)
+
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
+_GREATEST: Final = 2**63 - 1
+"""SQLite's greatest integer: https://sqlite.org/datatype3.html."""
+
+
+def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
+    """First and last day of a ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD`` as numbers ``yyyymmdd``.
+
+    Raises:
+        InvalidRequest: another form, or no such day.
+    """
+    match = _DATE.fullmatch(text) if isinstance(text, str) else None
+    invalid = InvalidRequest(
+        f"{text!r} is not a valid date for {name}: give YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
+    )
+    if match is None:
+        raise invalid
+    year, month, day = (int(part) if part else None for part in match.groups())
+    assert year is not None
+    if year == 0 or (month is not None and not 1 <= month <= 12):
+        raise invalid
+    if month is None:
+        return year * 10000 + 101, year * 10000 + 1231
+    last = calendar.monthrange(year, month)[1]
+    if day is None:
+        return year * 10000 + month * 100 + 1, year * 10000 + month * 100 + last
+    if not 1 <= day <= last:
+        raise invalid
+    exact = year * 10000 + month * 100 + day
+    return exact, exact
+
+
+def as_of_day(text: str) -> int:
+    """The last day ``yyyymmdd`` of a point in time ``YYYY-MM`` or ``YYYY-MM-DD``.
+
+    Raises:
+        InvalidRequest: another form, a year alone, or no such day.
+    """
+    if isinstance(text, str) and re.fullmatch(r"[0-9]{4}", text):
+        raise InvalidRequest(
+            f"as_of {text!r} is a year, which has no single day: give YYYY-MM or YYYY-MM-DD, such as {text}-12."
+        )
+    try:
+        return date_bounds(text, "as_of")[1]
+    except InvalidRequest as error:
+        raise InvalidRequest(
+            f"{text!r} is not a valid date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06."
+        ) from error
+
+
+def check_whole(value: int, name: str, low: int, high: int = _GREATEST) -> int:
+    """The value, a whole number from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        open_ended = high == _GREATEST and not (isinstance(value, int) and value > high)
+        span = f"of {low} or more" if open_ended else f"from {low} to {high}"
+        raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
+    return value
+
+
+def check_page(limit: int, offset: int) -> None:
+    check_whole(limit, "limit", 1, MAX_LIMIT)
+    check_whole(offset, "offset", 0)
+
+
+def check_text(text: str, name: str) -> None:
+    """Refuse half of a surrogate pair, which UTF-8 cannot encode."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                f"{name} contains {text[error.start]!r} at character {error.start + 1}, half of a surrogate pair: "
+                "send whole characters."
+            ) from error
+
+
+def check_title(title: str) -> str:
+    """The title: not empty."""
+    if not isinstance(title, str) or not title.strip():
+        raise InvalidRequest("title is empty: give the title of a paper.")
+    check_text(title, "title")
+    return title
+
+
+def check_title_match(limit: int, min_score: float) -> None:
+    """Refuse a ``limit`` outside 1..100, or a ``min_score`` that is not above 0 and at most 1."""
+    check_whole(limit, "limit", 1, MAX_TITLE_MATCHES)
+    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 < min_score <= 1:
+        raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
+
+
+def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationSort:
+    """The order of citations: by default the most cited first, or with ``as_of`` the newest first.
+
+    Raises:
+        InvalidRequest: ``sort`` is a citation count at a point in time.
+    """
+    if sort is None:
+        return "-citation_count" if as_of is None else "-date"
+    if as_of is not None and sort.endswith("citation_count"):
+        raise InvalidRequest(
+            f"sort {sort!r} cannot be combined with as_of {as_of!r}: citation counts are those of the snapshot, which "
+            "is later. Sort by '-date' or 'date'."
+        )
+    return sort
+
+
+def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
+    """Categories or venues; a string is one of them."""
+    values = (names,) if isinstance(names, str) else tuple(names)
+    for value in values:
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidRequest(f"{name} contains an empty value: leave it out, or give a name.")
+        check_text(value, name)
+    return values
+
+
+def check_ids(ids: Sequence[str], name: str) -> tuple[str, ...]:
+    """Paper ids of any form, at most ``MAX_IDS``; their forms are checked when they are looked up."""
+    if isinstance(ids, str) or not all(isinstance(i, str) for i in ids):
+        raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
+    if len(ids) > MAX_IDS:
+        raise InvalidRequest(f"{name} has {len(ids)} ids: the maximum in one request is {MAX_IDS}.")
+    for paper_id in ids:
+        check_text(paper_id, name)
+    return tuple(ids)
+
+
+def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
+    """Phrases to exclude; a string is one of them. Ids of papers are refused."""
+    values = (phrases,) if isinstance(phrases, str) else tuple(phrases)
+    if not all(isinstance(phrase, str) for phrase in values):
+        raise InvalidRequest(f"{name} must be a list of phrases, such as ['local replication'].")
+    if len(values) > MAX_PHRASES:
+        raise InvalidRequest(
+            f"{name} has {len(values)} phrases: the maximum in one request is {MAX_PHRASES}."
+        )
+    for phrase in values:
+        check_text(phrase, name)
+        if len(phrase) > MAX_PHRASE_LENGTH:
+            raise InvalidRequest(
+                f"A phrase of {name} has {len(phrase)} characters: the maximum is {MAX_PHRASE_LENGTH}."
+            )
+        if not any(map(str.isalnum, phrase)):
+            raise InvalidRequest(
+                f"{name} contains {phrase!r}, which has no word: leave it out, or give a phrase."
+            )
+        if _is_id(phrase):
+            raise InvalidRequest(
+                f"{name} contains {phrase!r}, the id of a paper: give phrases here, and the ids of papers in "
+                f"{name}_ids."
+            )
+    return values
+
+
+def _is_id(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidRequest:
+        return False
+    return True
+
+
+@contextmanager
+def in_batch(kind: str, value: object) -> Iterator[None]:
+    """Name the search or title of a batch in errors raised inside the block."""
+    try:
+        yield
+    except ScholarBaseError as error:
+        shown = repr(value)
+        shown = shown if len(shown) <= 80 else shown[:80] + "..."
+        raise type(error)(f"In the {kind} {shown}: {error}") from error

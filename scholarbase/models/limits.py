@@ -1,0 +1,37 @@
+"""The values that requests may have: modes, engines, sorts, and how large each list, text and page may be."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+Mode = Literal["hybrid", "sparse", "dense"]
+Engine = Literal["bm25", "feedback", "fts5", "learned"]
+Direction = Literal["citations", "references", "both"]
+CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
+TotalRelation = Literal["eq", "gte"]
+
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
+CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
+
+MAX_LIMIT: Final = 1000
+"""Results on one page."""
+MAX_DEPTH: Final = 10_000
+"""The last result that paging through a sparse or dense search reaches: ``offset + limit``."""
+MAX_QUERY_LENGTH: Final = 10_000
+"""Characters of a query. Longer than any title or question; a whole abstract still fits."""
+MAX_IDS: Final = 10_000
+"""Ids in one list: of a batch, of ``within``, of ``exclude_ids``, of the seeds of an expansion."""
+MAX_PHRASES: Final = 20
+"""Phrases in one ``exclude``."""
+MAX_PHRASE_LENGTH: Final = 500
+"""Characters of a phrase to exclude."""
+MAX_BATCH: Final = 100
+"""Searches in one HTTP request."""
+MAX_TITLES: Final = 1000
+"""Titles in one HTTP request."""
+MAX_TITLE_MATCHES: Final = 100
+"""Matches of one title: later ones are hardly similar."""
+MIN_TITLE_SCORE: Final = 0.7
+"""The default similarity of titles; :mod:`scholarbase.indexes.titles` says what was measured."""

@@ -1,0 +1,86 @@
+"""Papers and their authors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from scholarbase.errors import InvalidRequest
+
+EXAMPLE_ID: Final = "arXiv:hep-th/9301068"
+
+
+class Author(msgspec.Struct, frozen=True):
+    name: str
+    author_id: str | None = None
+
+
+class Paper(msgspec.Struct, frozen=True):
+    """A paper. Fields that are unknown or were not requested are None or empty.
+
+    ``citation_count`` and ``reference_count`` are the source's own, worldwide figures, and None as of a point in time;
+    the number of edges in this library is the ``total`` of a citations or references response.
+    """
+
+    id: Annotated[str, Meta(description="The canonical id.", examples=[EXAMPLE_ID])]
+    corpus_id: Annotated[int | None, Meta(description="Semantic Scholar's corpus id.")] = None
+    external_ids: Annotated[
+        dict[str, str],
+        Meta(description="Scheme to value; `scheme:value` is an id that every request accepts."),
+    ] = {}
+    title: str | None = None
+    abstract: str | None = None
+    tldr: Annotated[
+        str | None, Meta(description="A one-sentence summary of the paper, by Semantic Scholar.")
+    ] = None
+    authors: tuple[Author, ...] = ()
+    year: int | None = None
+    publication_date: Annotated[str | None, Meta(description="YYYY-MM-DD.")] = None
+    venue: str | None = None
+    categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
+    citation_count: Annotated[
+        int | None, Meta(description="Worldwide, by the source; null when it is unknown, and with `as_of`.")
+    ] = None
+    reference_count: Annotated[int | None, Meta(description="As the source counts; null with `as_of`.")] = (
+        None
+    )
+    url: str | None = None
+
+    def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
+        """The paper's JSON, with all fields or only these."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content if fields is None else {name: content[name] for name in fields}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Paper:
+        """Read a paper's JSON; unknown keys, which a newer server may send, are ignored.
+
+        Raises:
+            ValueError: a key is missing or has a value of another type.
+        """
+        return msgspec.convert(data, cls)
+
+
+PAPER_FIELDS: Final = Paper.__struct_fields__
+
+
+def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The requested fields in the paper's own order, ``id`` always among them; all if None.
+
+    Raises:
+        InvalidRequest: a name is not a field of a paper.
+    """
+    if names is None:
+        return PAPER_FIELDS
+    if isinstance(names, str):
+        raise InvalidRequest(f"fields is {names!r}: give a list of names, such as ['title', 'year'].")
+    unknown = [name for name in names if name not in PAPER_FIELDS]
+    if unknown:
+        raise InvalidRequest(
+            f"Unknown field {unknown[0]!r} in fields: a paper has {', '.join(PAPER_FIELDS)}."
+        )
+    wanted = {"id", *names}
+    return tuple(name for name in PAPER_FIELDS if name in wanted)

@@ -1,0 +1,137 @@
+"""Looking up what requests name: papers by their ids, filters, and points in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
+from scholarbase.identifiers import parse
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
+from scholarbase.models.checks import as_of_day, date_bounds
+from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest
+from scholarbase.search.cache import Cache
+
+MAX_SYNTAX_MATCHES: Final = 200_000
+"""Papers that one expression of phrases or query syntax may match, if their ids are needed."""
+CACHED_IDS: Final = 4096
+"""Paper ids of requests whose catalogue ids are cached: looking them up is a quarter of a short request's SQL."""
+CACHED_EXCLUSIONS: Final = 4
+"""Sets of papers that ``exclude`` removes, each up to 13 MB."""
+_LAST_DAY: Final = 9999_12_31
+
+
+class Lookup:
+    """Looks up ids, filters and days in one catalogue. Thread-safe."""
+
+    def __init__(self, papers: Catalog, snapshot: str) -> None:
+        self._catalog = papers
+        self._snapshot = snapshot
+        self._numbers: Cache[int] = Cache(CACHED_IDS)
+        self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
+        self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
+        """The last day of some paper, and whether it is the earliest of all."""
+
+    def filters(self, request: SearchRequest | ExpandBody | EdgeBody) -> ResolvedFilters:
+        """The filters of a request, with days and catalogue ids.
+
+        Raises:
+            InvalidRequest: an id is invalid, or a phrase matches too many papers.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold a paper that is named.
+        """
+        day = self.day(request.as_of)
+        to = None if request.to is None else date_bounds(request.to, "to")[1]
+        days = [limit for limit in (to, day) if limit is not None]
+        first = None if request.from_ is None else date_bounds(request.from_, "from")[0]
+        if isinstance(request, EdgeBody):
+            filters = ResolvedFilters(first_day=first, last_day=min(days, default=None))
+        else:
+            within, as_of = request.within, request.as_of
+            filters = ResolvedFilters(
+                first_day=first,
+                last_day=min(days, default=None),
+                categories=tuple(sorted(set[str]().union(*map(category_forms, request.category)))),
+                venues=self._catalog.venue_keys(request.venue) if request.venue else (),
+                min_citations=request.min_citations,
+                within=None if within is None else frozenset(self.ids(within, as_of)),
+                exclude=frozenset(self.ids(request.exclude_ids, as_of))
+                | self._matching_phrases(request.exclude, day),
+            )
+        return NO_FILTERS if filters == NO_FILTERS else filters
+
+    def _matching_phrases(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
+        """The papers, as of a day, whose title or abstract contains one of the phrases."""
+        if not phrases:
+            return frozenset()
+
+        def find() -> frozenset[int]:
+            expression = query_syntax.any_phrase(phrases)
+            filters = ResolvedFilters(last_day=day)
+            found = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
+            if len(found) > MAX_SYNTAX_MATCHES:
+                raise InvalidRequest(
+                    f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: give longer phrases."
+                )
+            return frozenset(found)
+
+        # Agents repeat the same phrases from search to search.
+        return self._excluded.get((tuple(phrases), day), find)
+
+    def day(self, as_of: str | None) -> int | None:
+        """The day after which no paper exists; raises NothingLeft if none exists on that day."""
+        if as_of is None:
+            return None
+        day = as_of_day(as_of)
+        earliest, is_first = self._earliest
+        if day < earliest and not is_first:
+            # The day of one paper is mostly enough: finding the earliest takes a second in a large library.
+            some = self._catalog.any_by(day)
+            first = self._catalog.first_day() if some is None else None
+            earliest = first or _LAST_DAY + 1 if some is None else some
+            self._earliest = earliest, some is None
+        if day < earliest:
+            raise NothingLeft(
+                f"as_of {as_of!r} is before every paper of this library, so nothing can match: give a later date."
+            )
+        return day
+
+    def id(self, paper_id: str, as_of: str | None = None) -> int:
+        """The catalogue id of a paper. Raises as ``paper``."""
+        day = self.day(as_of)
+        # Agents look up a paper, then its references, then its citations.
+        number = self._numbers.get(paper_id, lambda: self.ids([paper_id])[0])
+        if day is not None:
+            self._check_existing([paper_id], [number], as_of, day)
+        return number
+
+    def ids(self, ids: Sequence[str], as_of: str | None = None) -> list[int]:
+        found = self._catalog.resolve([parse(i) for i in ids])
+        missing = [paper_id for paper_id, number in zip(ids, found, strict=True) if number is None]
+        if missing:
+            raise PaperNotFound(
+                f"No paper {_shown(missing)} in this library (snapshot {self._snapshot}): "
+                "try a title match or another id of the paper."
+            )
+        numbers = [number for number in found if number is not None]
+        if as_of is not None and (day := self.day(as_of)) is not None:
+            self._check_existing(ids, numbers, as_of, day)
+        return numbers
+
+    def _check_existing(
+        self, ids: Sequence[str], numbers: Sequence[int], as_of: str | None, day: int
+    ) -> None:
+        existing = self._catalog.existing(numbers, day)
+        later = [paper_id for paper_id, number in zip(ids, numbers, strict=True) if number not in existing]
+        if later:
+            which = "Paper {} does" if len(later) == 1 else "Papers {} do"
+            raise PaperNotFound(
+                f"{which.format(_shown(later))} not exist as of {as_of}: published later, or on an unknown day. "
+                "Give a later as_of, or none."
+            )
+
+
+def _shown(ids: Sequence[str]) -> str:
+    return ", ".join(map(repr, ids[:5])) + (" ..." if len(ids) > 5 else "")

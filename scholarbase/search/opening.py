@@ -1,0 +1,73 @@
+"""Opening the parts of a library: its vectors and its query encoder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from scholarbase.encoders import Encoder, open_encoder
+from scholarbase.encoders.probe import check_probe, check_spec
+from scholarbase.indexes.vectors.base import VectorIndex
+from scholarbase.indexes.vectors.contents import check_contents
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.manifest import Manifest
+from scholarbase.settings import Settings
+
+
+def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
+    if settings.qdrant_url is None:
+        check_contents(path / "vectors", snapshot)
+        return EdgeIndex.open(
+            path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
+        )
+    from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
+
+    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+    return ServerIndex.open(connect(settings.qdrant_url, api_key=key), settings.qdrant_alias, snapshot)
+
+
+def _search_threads(workers: int) -> int | None:
+    """Search threads of each of several worker processes, so that together they use every core once; None leaves it
+    to the index."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return None if workers == 1 else max(1, cores // workers)
+
+
+def open_query_encoder(
+    path: Path, manifest: Manifest, encoder: str | Encoder | None, settings: Settings
+) -> Encoder | None:
+    """The query encoder, checked to be the one that the library was built with."""
+    if manifest.encoder is None:
+        return None
+    stored = _stored_encoder(path)
+    wanted = encoder or encoder_location(path, manifest, settings)
+    if wanted is None or wanted == "none":
+        return None
+    if isinstance(wanted, str):
+        key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
+        wanted = open_encoder(wanted, device=settings.device, api_key=key)
+    try:
+        check_spec(manifest.encoder, wanted.spec)
+        if "probe" in stored:
+            check_probe(wanted, stored["probe"])
+    except BaseException:
+        wanted.close()
+        raise
+    return wanted
+
+
+def _stored_encoder(path: Path) -> dict[str, Any]:
+    """The location of the encoder when the library was built, and its vector of a known text."""
+    about = path / "encoder.json"
+    stored: dict[str, Any] = orjson.loads(about.read_bytes()) if about.is_file() else {}
+    return stored
+
+
+def encoder_location(path: Path, manifest: Manifest, settings: Settings) -> str | None:
+    """The name, path or URL of the library's query encoder; None if it needs none."""
+    if manifest.encoder is None or settings.encoder == "none":
+        return None
+    return settings.encoder or _stored_encoder(path).get("location") or manifest.encoder.name
