@@ -77,7 +77,7 @@ async def execute(short: bool, work: Callable[[], T]) -> T:
 
 def _json(response: Response) -> bytes:
     """The JSON of a response. With all fields of its papers, which is the default, it is encoded as it is."""
-    return _encode(response if getattr(response, "fields", ()) == PAPER_FIELDS else response.selected())
+    return _encode(response if getattr(response, "fields", ()) is PAPER_FIELDS else response.selected())
 
 
 def json_response(content: Any) -> HttpResponse:

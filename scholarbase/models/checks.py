@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -138,7 +138,7 @@ def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
 
 def check_ids(ids: Sequence[str], name: str) -> tuple[str, ...]:
     """Paper ids of any form, at most ``MAX_IDS``; their forms are checked when they are looked up."""
-    if isinstance(ids, str) or not all(isinstance(i, str) for i in ids):
+    if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(i, str) for i in ids):
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
     if len(ids) > MAX_IDS:
         raise InvalidRequest(f"{name} has {len(ids)} ids: the maximum in one request is {MAX_IDS}.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
+import orjson
 from msgspec import Meta
 
 from scholarbase.errors import InvalidRequest
@@ -51,7 +52,7 @@ class Paper(msgspec.Struct, frozen=True):
 
     def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
         """The paper's JSON, with all fields or only these."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
+        content: dict[str, Any] = orjson.loads(msgspec.json.encode(self))
         return content if fields is None else {name: content[name] for name in fields}
 
     @classmethod
@@ -83,4 +84,5 @@ def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
             f"Unknown field {unknown[0]!r} in fields: a paper has {', '.join(PAPER_FIELDS)}."
         )
     wanted = {"id", *names}
-    return tuple(name for name in PAPER_FIELDS if name in wanted)
+    found = tuple(name for name in PAPER_FIELDS if name in wanted)
+    return PAPER_FIELDS if found == PAPER_FIELDS else found

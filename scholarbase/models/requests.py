@@ -74,8 +74,8 @@ def _titled(title: str) -> str:
         return check_title(title)
 
 
-def _ids_of(name: str) -> AfterValidator:
-    return AfterValidator(lambda ids: ids if ids is None else check_ids(ids, name))
+def _ids_of(name: str) -> BeforeValidator:
+    return BeforeValidator(lambda ids: ids if ids is None else check_ids(ids, name))
 
 
 def _date_of(name: str) -> AfterValidator:
@@ -230,7 +230,7 @@ class Request(BaseModel):
         try:
             return validate(data)
         except ValidationError as error:
-            raise InvalidRequest(sentence(error.errors()[0], info.context or "key")) from error
+            raise InvalidRequest(sentence(error.errors()[0], info.context)) from error
 
     @classmethod
     def of(cls, **values: Any) -> Self:
@@ -250,19 +250,24 @@ class Request(BaseModel):
         return cls.model_validate(values, strict=strict, context=kind, by_alias=True, by_name=False)
 
 
-def sentence(error: Any, kind: str) -> str:
-    """An error of pydantic as a sentence that names the value; ``kind`` is parameter, key or argument."""
+def sentence(error: Any, kind: str | None = None) -> str:
+    """An error of pydantic as a sentence that names the value; ``kind`` is parameter or key, None for Python."""
     name = ".".join(str(part) for part in error["loc"])
     what, value = error["type"], error.get("input")
     if not name and what in ("model_attributes_type", "model_type", "dict_type"):
         return "The body is not a JSON object: send one, with the header Content-Type: application/json."
     if what == "extra_forbidden":
-        return f"Unknown {kind} {name!r}: see /docs for the valid ones."
+        return f"Unknown {kind or 'argument'} {name!r}: see the documentation for the valid ones."
     if what == "missing":
-        return f"The {kind} {name!r} is missing."
-    shown = {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
+        return f"The {kind or 'argument'} {name!r} is missing."
+    if what == "too_short":
+        return f"{name} is empty: give at least one."
+    shown = repr(value)
+    if kind is not None:
+        shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown)
     shown = shown if len(shown) <= 200 else shown[:200] + "..."
-    return f"{name} is {shown}: {error['msg'][:1].lower()}{error['msg'][1:]}."
+    message = error["msg"].replace("tuple", "list").replace("Tuple", "List")
+    return f"{name} is {shown}: {message[:1].lower()}{message[1:]}."
 
 
 def check_session(exclude_seen: bool) -> None:

@@ -16,7 +16,7 @@ import orjson
 from msgspec import Meta
 
 from scholarbase.models.limits import Engine, Mode, TotalRelation
-from scholarbase.models.papers import PAPER_FIELDS, Paper
+from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
 
 Snapshot = Annotated[
     str, Meta(description="Identifies the library's content: the same request on it gets the same bytes.")
@@ -62,7 +62,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
     def selected(self) -> Any:
         """This response with the requested fields of its papers, to be encoded as JSON."""
         fields: Sequence[str] = getattr(self, "fields", PAPER_FIELDS)
-        if fields == PAPER_FIELDS:  # the default, which msgspec leaves out
+        if fields is PAPER_FIELDS:  # the default, which msgspec leaves out
             return self
         content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "fields"}
         content["results"] = [_selected(item, fields) for item in content["results"]]
@@ -78,7 +78,8 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
         if fields is None:
             first = next(iter(data["results"]), None)
             fields = PAPER_FIELDS if first is None else [n for n in PAPER_FIELDS if n in first["paper"]]
-        return msgspec.convert({**data, "fields": tuple(fields)}, cls)
+        response = msgspec.convert(data, cls)
+        return msgspec.structs.replace(response, fields=check_fields(fields))
 
 
 def _selected(item: Any, fields: Sequence[str]) -> Any:

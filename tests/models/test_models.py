@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import calendar
 import datetime
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import orjson
@@ -11,7 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models import MAX_IDS, PAPER_FIELDS, Author, CitationsResponse, ExpandResponse, Filters, Paper, SearchRequest, SearchResponse, TitleMatchResponse, check_fields, date_bounds, search_request, search_requests
+from scholarbase.models import (
+    MAX_IDS,
+    PAPER_FIELDS,
+    Author,
+    CitationsResponse,
+    ExpandResponse,
+    Filters,
+    Paper,
+    SearchRequest,
+    SearchResponse,
+    TitleMatchResponse,
+    check_fields,
+    date_bounds,
+    search_request,
+    search_requests,
+)
 from scholarbase.models.checks import check_ids
 from scholarbase.search.library import Library
 
@@ -32,7 +46,7 @@ def test_a_paper_survives_json() -> None:
     assert PAPER.to_dict(["id", "year"]) == {"id": "arXiv:1706.03762", "year": 2017}
     # Keys of a newer server are passed over.
     assert Paper.from_dict(PAPER.to_dict() | {"influence": 9}) == PAPER
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError, match="immutable"):
         PAPER.year = 2018  # type: ignore[misc]
 
 
@@ -67,7 +81,7 @@ def test_the_bounds_of_dates_are_the_calendars(day: datetime.date) -> None:
      "0000", "٢٠٢٣", "2023-01-01T00:00", " 2023", "2023\n", 2023, None, -2023],
 )  # fmt: skip
 def test_other_forms_are_no_dates(text: Any) -> None:
-    with pytest.raises(InvalidRequest, match="no date for from: give YYYY"):
+    with pytest.raises(InvalidRequest, match="not a valid date for from: give YYYY"):
         date_bounds(text, "from")
 
 
@@ -88,7 +102,6 @@ def test_fields_come_in_the_papers_order_with_its_id() -> None:
 
 
 def test_lists_of_ids() -> None:
-    assert check_ids(None, "within") is None
     assert check_ids([], "within") == ()
     assert check_ids(["a"] * MAX_IDS, "within") == ("a",) * MAX_IDS
     for wrong in ("arXiv:1706.03762", [1706], ["a"] * (MAX_IDS + 1), ["\udc80"]):
@@ -100,8 +113,6 @@ def test_filters_take_one_value_or_several_and_refuse_empty_ones() -> None:
     assert Filters(category="cs.CL", venue=["ACL", "EMNLP"]) == Filters(
         category=("cs.CL",), venue=("ACL", "EMNLP")
     )  # type: ignore[arg-type]
-    assert (Filters(from_="2023-02").first_day, Filters(to="2023-02").last_day) == (20230201, 20230228)
-    assert Filters(from_="2023", to="2023").first_day == 20230101
     for wrong in ({"category": ("",)}, {"venue": (" ",)}, {"min_citations": -1}, {"min_citations": 1.5}):
         with pytest.raises(InvalidRequest, match=next(iter(wrong))):
             Filters(**wrong)  # type: ignore[arg-type]
@@ -109,9 +120,9 @@ def test_filters_take_one_value_or_several_and_refuse_empty_ones() -> None:
 
 def test_a_request_is_made_from_the_arguments_of_a_search() -> None:
     made = search_request("x", limit=5, from_="2023", fields=["title"], exclude_ids=["arXiv:1706.03762"])
-    filters = Filters(from_="2023", exclude_ids=("arXiv:1706.03762",))
-    assert made == SearchRequest("x", limit=5, fields=("id", "title"), filters=filters)
-    assert search_requests([made, {"q": "y"}]) == [made, SearchRequest("y")]
+    filters = {"from_": "2023", "exclude_ids": ("arXiv:1706.03762",)}
+    assert made == SearchRequest(q="x", limit=5, fields=("id", "title"), **filters)
+    assert search_requests([made, {"q": "y"}]) == [made, SearchRequest(q="y")]
     with pytest.raises(InvalidRequest, match="Unknown argument 'sort'"):
         search_request("x", sort="date")
     with pytest.raises(InvalidRequest, match=r"^In the search 'y': limit is 0"):
@@ -120,7 +131,7 @@ def test_a_request_is_made_from_the_arguments_of_a_search() -> None:
         search_requests([{"q": "x" * 500, "limit": 0}])
     with pytest.raises(InvalidRequest, match="In the search None: q is"):
         search_requests([{"limit": 3}])
-    with pytest.raises(InvalidRequest, match="A batch holds 'string theory'"):
+    with pytest.raises(InvalidRequest, match="A batch contains 'string theory'"):
         search_requests(["string theory"])  # type: ignore[list-item]
 
 
@@ -132,4 +143,4 @@ def test_a_request_cannot_hold_what_cannot_be_right() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidRequest, match=next(iter(wrong))):
             SearchRequest(**{"q": "x", **wrong})  # type: ignore[arg-type]
-    assert SearchRequest("x" * 10_000, limit=1000, offset=0)
+    assert SearchRequest(q="x" * 10_000, limit=1000, offset=0)

@@ -32,7 +32,7 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.ingest.job import ingest
-from scholarbase.models import PAPER_FIELDS, Filters, SearchRequest, SearchResponse
+from scholarbase.models import PAPER_FIELDS, SearchRequest, SearchResponse
 from scholarbase.search import ranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
@@ -153,7 +153,7 @@ def test_following_next_offset_ends_without_an_error(
     sample: Library, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
 ) -> None:
     """Also where the length of a page does not divide the depth of paging."""
-    monkeypatch.setattr(ranking, "MAX_WINDOW", 50)
+    monkeypatch.setattr(ranking, "MAX_DEPTH", 50)
     monkeypatch.setattr(ranking, "TIERS", (20, 50))
     found, offset = [], 0
     while offset is not None:
@@ -476,7 +476,7 @@ def test_an_empty_query_is_refused(sample: Library, q: Any) -> None:
         ({"offset": -1}, "offset is -1"),
         ({"offset": 2**63}, str(2**63)),
         ({"from_": "2020-13"}, "'2020-13'"),
-        ({"from_": 2020}, "2020 is no date"),
+        ({"from_": 2020}, "2020 is not a valid date"),
         ({"to": "2023-02-29"}, "'2023-02-29'"),
         ({"from_": "2020", "to": "2019-12"}, "'2020' is later than to '2019-12'"),
         ({"min_citations": -1}, "min_citations is -1"),
@@ -537,7 +537,7 @@ def test_odd_queries_are_answered(dense: Library, q: str, way: dict[str, Any]) -
 def test_a_batch_answers_as_its_searches_do(dense: Library) -> None:
     questions = ["string theory", "black holes", '"quantum gravity"', "the of", "string theory"]
     requests = [
-        SearchRequest(q, mode=mode, limit=20, filters=Filters(from_="1993-03"))  # type: ignore[arg-type]
+        SearchRequest(q=q, mode=mode, limit=20, from_="1993-03")  # type: ignore[arg-type]
         for q in questions
         for mode in ("sparse", "dense", "hybrid")
     ]

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
-from scholarbase.models.requests import EdgeBody, ExpandBody, OneSearch, PaperBatchBody, SearchBody, TitleBatchBody
+from scholarbase.models.requests import (
+    EdgeBody,
+    ExpandBody,
+    OneSearch,
+    PaperBatchBody,
+    SearchBody,
+    TitleBatchBody,
+)
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import given as papers_of
