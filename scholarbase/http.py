@@ -1,19 +1,88 @@
-"""What every HTTP client of ours does alike: how long it waits, and when it goes round a proxy."""
+"""Retries, ``Retry-After`` and loopback addresses, the same for every HTTP client of the package.
+
+httpx and tenacity are imported on first use: the server only needs :func:`is_loopback`.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import random
 import time
+from collections.abc import Container
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import httpx
+    from tenacity import RetryCallState
+
+RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
+"""Retryable status codes."""
+MAX_RETRY_AFTER: Final = 60.0
+"""Seconds. A response with a longer ``Retry-After`` is not retried."""
+MAX_BACKOFF: Final = 10.0
+"""Seconds between two attempts, unless the response has a ``Retry-After``."""
+
+
+def retry_options(
+    url: str, retries: int, backoff: float, log: logging.Logger, statuses: Container[int] = RETRYABLE_STATUSES
+) -> dict[str, Any]:
+    """The arguments of tenacity's ``Retrying`` or ``AsyncRetrying`` for one request that is safe to repeat.
+
+    Transport errors and ``statuses`` are retried up to ``retries`` times, and each retry is logged. After the last
+    attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
+
+    The wait is at most ``backoff`` seconds before the first retry and doubles up to ``MAX_BACKOFF``. At least half of
+    it is waited and the rest is random. A ``Retry-After`` replaces it.
+    """
+    import httpx
+    from tenacity import stop_after_attempt, wait_exponential
+
+    longest_wait = wait_exponential(multiplier=backoff, max=MAX_BACKOFF)
+
+    def is_retryable(state: RetryCallState) -> bool:
+        outcome = _outcome(state)
+        if isinstance(outcome, httpx.Response):
+            return outcome.status_code in statuses and (retry_after(outcome) or 0) <= MAX_RETRY_AFTER
+        unsendable = isinstance(outcome, (httpx.LocalProtocolError, httpx.UnsupportedProtocol))
+        return isinstance(outcome, httpx.TransportError) and not unsendable
+
+    def wait(state: RetryCallState) -> float:
+        outcome = _outcome(state)
+        if isinstance(outcome, httpx.Response) and (seconds := retry_after(outcome)) is not None:
+            return seconds + random.uniform(
+                0, backoff
+            )  # so that clients with the same Retry-After spread out
+        longest = longest_wait(state)
+        return random.uniform(longest / 2, longest)
+
+    def log_retry(state: RetryCallState) -> None:
+        outcome = _outcome(state)
+        reason = outcome.status_code if isinstance(outcome, httpx.Response) else type(outcome).__name__
+        log.warning("%s: %s; retrying in %.1f s", url, reason, state.upcoming_sleep)
+
+    return {
+        "retry": is_retryable,
+        "wait": wait,
+        "stop": stop_after_attempt(retries + 1),
+        "before_sleep": log_retry,
+        "retry_error_callback": lambda state: state.outcome.result(),
+    }
+
+
+def _outcome(state: RetryCallState) -> object:
+    assert state.outcome is not None
+    return state.outcome.exception() or state.outcome.result()
+
+
+def attempts_text(attempts: int) -> str:
+    """``1 attempt``, ``2 attempts``."""
+    return f"{attempts} attempt{'' if attempts == 1 else 's'}"
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """Seconds that a server asks to wait: a number, or until a date (RFC 9110, section 10.2.3). None where it does
-    not say, or in neither form: the caller's own back-off stands."""
+    """The seconds of a ``Retry-After`` header, a number or a date (RFC 9110, section 10.2.3). None if it is neither."""
     value = response.headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
@@ -24,7 +93,7 @@ def retry_after(response: httpx.Response) -> float | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself, which a proxy for the world outside cannot reach."""
+    """Whether a host is this machine. Proxies of the environment are not used for it."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

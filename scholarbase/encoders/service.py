@@ -1,12 +1,10 @@
-"""One process that holds the model, for all the processes that serve.
+"""The encoder service: one process that loads the model for several serving processes.
 
-A server that scales by processes would otherwise load one copy of the model in each of them. Here one process
-loads it and answers ``POST /v1/embeddings`` in OpenAI's form on a Unix socket or a loopback port; the others
-open it as ``unix:/path/to.sock`` or ``http://127.0.0.1:port/v1``.
+It serves OpenAI's ``POST /v1/embeddings`` on a Unix socket or a loopback port. The serving processes open it as
+``unix:/path/to.sock`` or ``http://127.0.0.1:port/v1``.
 
-Requests are answered one at a time and each is a batch of its own. Gathering queries of several callers into
-one batch would change the last bits of their vectors with the company they are in, and the same search would
-no longer give the same bytes.
+Each request is encoded as its own batch. Batching the queries of several requests would change the last bits of their
+vectors, and the same search would not always return the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ MAX_TEXTS: Final = 2048
 
 
 class EmbeddingsRequest(BaseModel):
-    """OpenAI's request, and ``input_type``. What is not known is refused."""
+    """OpenAI's request, and ``input_type``. Unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,22 +46,22 @@ class EmbeddingsRequest(BaseModel):
     dimensions: int | None = None
     user: str | None = None
     input_type: Literal["query", "document"] | None = None
-    """Which side the texts are on. Without it they are documents."""
+    """What the texts are; documents by default."""
 
 
 def create_service(encoder: Encoder) -> FastAPI:
-    """The ASGI application that serves ``encoder``. Closing ``encoder`` stays the caller's task."""
+    """The ASGI application that serves ``encoder``. The caller closes ``encoder``."""
     app = FastAPI(title="ScholarBase encoder", docs_url=None, redoc_url=None)
     spec = encoder.spec
 
     @app.exception_handler(RequestValidationError)
-    async def refuse(request: Request, error: RequestValidationError) -> Response:
+    async def invalid_request(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
-        return _problem(400, "invalid_request_error", f"{place} is not as expected: {first['msg']}.", place)
+        return _problem(400, "invalid_request_error", f"{place} is not valid: {first['msg']}.", place)
 
     @app.exception_handler(ScholarBaseError)
-    async def fail(request: Request, error: ScholarBaseError) -> Response:
+    async def failure(request: Request, error: ScholarBaseError) -> Response:
         kind = "invalid_request_error" if error.status < 500 else "server_error"
         return _problem(error.status, kind, str(error), None)
 
@@ -74,7 +72,7 @@ def create_service(encoder: Encoder) -> FastAPI:
     @app.post("/v1/embeddings")
     def embeddings(request: EmbeddingsRequest) -> Response:
         if request.model not in (None, spec.name):
-            raise InvalidRequest(f"The model {request.model!r} is not here: this service has {spec.name!r}.")
+            raise InvalidRequest(f"Unknown model {request.model!r}: this service has {spec.name!r}.")
         if request.dimensions not in (None, spec.dimensions):
             raise InvalidRequest(
                 f"dimensions is {request.dimensions}: the vectors of {spec.name} have {spec.dimensions}."
@@ -104,21 +102,21 @@ def serve_encoder(
     device: str | None = None,
     api_key: str | None = None,
 ) -> None:
-    """Open the encoder ``name`` and serve it until the process is told to stop.
+    """Serve the encoder ``name`` until SIGTERM or SIGINT.
 
-    On ``uds``, a Unix socket that only this user may connect to, or else on ``host`` and ``port``. The
-    service asks no one for a key: leave ``host`` on loopback, or keep the port inside a private network.
+    ``uds`` is a Unix socket that only this user may connect to; without it the service listens on ``host`` and
+    ``port``. The service does not check keys: use a loopback ``host`` or a private network.
 
     Raises:
-        AddressError: the socket or port is taken, or not ours to use.
+        AddressError: the socket or port is in use, or cannot be used.
         EncoderError: as :func:`scholarbase.encoders.open_encoder`.
     """
-    # The address first: whether it is free shows at once, and loading a model takes long.
+    # Bind before loading the model, which takes long.
     listener = _bind_port(host, port) if uds is None else None
     if uds is not None:
         _claim_socket(Path(uds))
     if threading.current_thread() is threading.main_thread():
-        # uvicorn raises the signal that stopped it once more: by default that kills before anything is tidied.
+        # uvicorn re-raises the signal that stopped it; the default handler would skip the cleanup below.
         signal.signal(signal.SIGTERM, _exit)
     try:
         encoder = open_encoder(name, device=device, api_key=api_key)
@@ -148,16 +146,16 @@ def _bind_port(host: str, port: int) -> socket.socket:
         listener.close()
         raise AddressError(
             f"The encoder service cannot listen on {host} port {port} ({error.strerror}): "
-            "choose another port, or stop what holds this one."
+            "choose another port, or stop the process that uses this one."
         ) from error
     return listener
 
 
 def _claim_socket(path: Path) -> None:
-    """Leave a socket file that no one answers, for this user alone. uvicorn replaces it and keeps its mode.
+    """Create an unused socket file with mode 0600. uvicorn replaces it and keeps the mode.
 
     Raises:
-        AddressError: a service answers there, a file that is no socket is in the way, or the folder refuses.
+        AddressError: a service listens there, the path is not a socket, or it cannot be created.
     """
     with socket.socket(socket.AF_UNIX) as probe:
         try:
@@ -165,23 +163,23 @@ def _claim_socket(path: Path) -> None:
                 try:
                     probe.connect(str(path))
                 except ConnectionRefusedError:
-                    path.unlink()  # what a service that was killed left behind
+                    path.unlink()  # left by a killed service
                 else:
                     raise AddressError(
-                        f"A service already answers on {path}: stop it, or name another socket."
+                        f"A service already listens on {path}: stop it, or choose another socket."
                     )
         except OSError as error:
             raise AddressError(f"The socket {path} cannot be used ({error.strerror}).") from error
     if path.exists():
-        raise AddressError(f"{path} is a file, not a socket, and is left alone: name another path.")
+        raise AddressError(f"{path} is not a socket and is not replaced: choose another path.")
     with socket.socket(socket.AF_UNIX) as claim:
         try:
             claim.bind(str(path))
             path.chmod(0o600)
         except OSError as error:
             raise AddressError(
-                f"The encoder service cannot make the socket {path} ({error}): name a short path (at most "
-                "about 100 characters) in a folder that exists and that you may write to."
+                f"The encoder service cannot create the socket {path} ({error}): choose a short path (at most "
+                "about 100 characters) in a folder that exists and is writable."
             ) from error
 
 
@@ -203,7 +201,7 @@ def _items(encodings: Encodings, encoding_format: str) -> list[dict[str, Any]]:
 
 
 def _problem(status: int, kind: str, message: str, param: str | None) -> Response:
-    """An error in OpenAI's form, which this route's callers can read."""
+    """An error in OpenAI's format."""
     return _json(status, {"error": {"message": message, "type": kind, "param": param, "code": None}})
 
 

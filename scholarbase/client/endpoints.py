@@ -1,0 +1,280 @@
+"""The server's endpoints: one function for each, from checked arguments to a :class:`Request`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
+from urllib.parse import quote, urlencode
+from uuid import uuid4
+
+import orjson
+
+from scholarbase.errors import InvalidRequest, PaperNotFound
+from scholarbase.identifiers import parse
+from scholarbase.models.checks import check_ids
+from scholarbase.models.limits import MAX_BATCH, MAX_TITLES
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import (
+    EdgeBody,
+    ExpandBody,
+    PaperBatchBody,
+    PaperParameters,
+    SearchRequest,
+    TitleBatchBody,
+    TitleParameters,
+)
+from scholarbase.models.requests import Request as Model
+from scholarbase.models.responses import (
+    CitationsResponse,
+    ExpandResponse,
+    SearchResponse,
+    TitleMatchResponse,
+)
+
+MAX_QUERY_STRING: Final = 2000
+"""Characters. Longer requests use a body: proxies commonly limit a URL to 8 kB, logs to less."""
+MAX_BODY: Final = 2**22
+"""Bytes. Longer batches are split, well below the server's limit (``SCHOLARBASE_MAX_BODY_BYTES``)."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """An HTTP request, and how its response is read. ``path`` and ``query`` are percent-encoded."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    read: Callable[[Any], T]
+    query: str = ""
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def arguments(self, base_url: str) -> dict[str, Any]:
+        """The arguments of httpx's ``request``."""
+        url = f"{base_url}{self.path}?{self.query}" if self.query else base_url + self.path
+        headers = {**self.headers, **({} if self.body is None else {"Content-Type": "application/json"})}
+        return {"method": self.method, "url": url, "content": self.body, "headers": headers or None}
+
+
+def search(request: SearchRequest) -> Request[SearchResponse]:
+    """``GET /v1/search``, or ``POST`` for what a URL cannot hold."""
+
+    def read(data: Any) -> SearchResponse:
+        return SearchResponse.from_dict(data, request.fields)
+
+    content = _content(request)
+    query = _query_string(content)
+    # A query string has no empty list, and the server splits its categories at commas.
+    fits_url = request.within != () and all(c == c.strip() and "," not in c for c in request.category)
+    if fits_url and len(query) <= MAX_QUERY_STRING:
+        return Request("GET", "/v1/search", read, query)
+    return Request("POST", "/v1/search", read, body=_json(content))
+
+
+def search_batch(requests: Sequence[SearchRequest]) -> list[Request[list[SearchResponse]]]:
+    """``POST /v1/search/batch``, split at the server's limits."""
+    batches: list[list[tuple[SearchRequest, bytes]]] = []
+    size = 0
+    for request in requests:
+        body = _json(_content(request))
+        if not batches or len(batches[-1]) == MAX_BATCH or size + len(body) > MAX_BODY:
+            batches.append([])
+            size = 0
+        batches[-1].append((request, body))
+        size += len(body)
+    return [_one_search_batch(*zip(*batch, strict=True)) for batch in batches]
+
+
+def _one_search_batch(
+    requests: Sequence[SearchRequest], bodies: Sequence[bytes]
+) -> Request[list[SearchResponse]]:
+    def read(data: Any) -> list[SearchResponse]:
+        return [SearchResponse.from_dict(d, r.fields) for d, r in zip(data["results"], requests, strict=True)]
+
+    return Request("POST", "/v1/search/batch", read, body=b'{"searches":[' + b",".join(bodies) + b"]}")
+
+
+def match_title(**arguments: Any) -> Request[TitleMatchResponse]:
+    """``GET /v1/title-match``, or a batch of one for a long title."""
+    request = TitleParameters.of(**arguments)
+    content = _content(request)
+    query = _query_string(content)
+    if len(query) <= MAX_QUERY_STRING:
+        return Request(
+            "GET", "/v1/title-match", lambda data: TitleMatchResponse.from_dict(data, request.fields), query
+        )
+    title, limit = content.pop("title"), request.limit
+    (batch,) = match_titles([title], **content | {"limit": limit})
+    return Request("POST", batch.path, lambda data: batch.read(data)[0], body=batch.body)
+
+
+def match_titles(titles: Sequence[str], **options: Any) -> list[Request[list[TitleMatchResponse]]]:
+    """``POST /v1/title-match/batch``, split at the server's limit."""
+    starts = range(0, len(titles), MAX_TITLES)
+    return [_one_title_batch(titles[start : start + MAX_TITLES], options) for start in starts]
+
+
+def _one_title_batch(titles: Sequence[str], options: Mapping[str, Any]) -> Request[list[TitleMatchResponse]]:
+    request = TitleBatchBody.of(titles=titles, **options)
+
+    def read(data: Any) -> list[TitleMatchResponse]:
+        return [
+            TitleMatchResponse.from_dict({"snapshot": data["snapshot"], "results": matches}, request.fields)
+            for _, matches in zip(titles, data["results"], strict=True)
+        ]
+
+    return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request)))
+
+
+def paper(paper_id: str, **options: Any) -> Request[Paper]:
+    """``GET /v1/papers/{id}``, or a batch of one for an id that a URL cannot hold."""
+    request = PaperParameters.of(**options)
+    path = _paper_path(paper_id)
+    # The server routes ids with these endings to citations and references.
+    if paper_id.strip().endswith(("/citations", "/references")) or len(path) > MAX_QUERY_STRING:
+        (batch,) = papers([paper_id], **options)
+
+        def read(data: Any) -> Paper:
+            (found,) = batch.read(data)
+            if found is None:
+                date = "" if request.as_of is None else f" as of {request.as_of}"
+                raise PaperNotFound(
+                    f"No paper {paper_id!r} in this library (snapshot {data['snapshot']}){date}: "
+                    "try a title match or another id of the paper."
+                )
+            return found
+
+        return Request("POST", batch.path, read, body=batch.body)
+    return Request("GET", path, Paper.from_dict, _query_string(_content(request)))
+
+
+def papers(ids: Sequence[str], **options: Any) -> list[Request[list[Paper | None]]]:
+    """``POST /v1/papers/batch``; no request for no ids."""
+    if not check_ids(ids, "ids"):
+        return []
+    request = PaperBatchBody.of(ids=ids, **options)
+
+    def read(data: Any) -> list[Paper | None]:
+        pairs = zip(request.ids, data["results"], strict=True)
+        return [None if found is None else Paper.from_dict(found) for _, found in pairs]
+
+    return [Request("POST", "/v1/papers/batch", read, body=_json(_content(request)))]
+
+
+def citations(direction: Literal["citations", "references"], **arguments: Any) -> Request[CitationsResponse]:
+    """``GET /v1/papers/{id}/citations`` or ``/references``."""
+    request = EdgeBody.of(**arguments)
+    content = _content(request)
+    path = f"{_paper_path(content.pop('paper_id'))}/{direction}"
+    return Request(
+        "GET", path, lambda data: CitationsResponse.from_dict(data, request.fields), _query_string(content)
+    )
+
+
+def expand(**arguments: Any) -> Request[ExpandResponse]:
+    """``POST /v1/expand``."""
+    request = ExpandBody.of(**arguments)
+    body = _json(_content(request))
+    return Request(
+        "POST", "/v1/expand", lambda data: ExpandResponse.from_dict(data, request.fields), body=body
+    )
+
+
+def tools(form: str) -> Request[list[dict[str, Any]]]:
+    """``GET /v1/tools``."""
+    return Request("GET", "/v1/tools", lambda data: list(data["tools"]), _query_string({"format": form}))
+
+
+def call_tool(
+    name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
+) -> Request[dict[str, Any] | str]:
+    """``POST /v1/tools/{name}``. A session records a retried call once, by its ``Idempotency-Key``."""
+    headers = {} if session is None else {"X-ScholarBase-Session": session, "Idempotency-Key": uuid4().hex}
+    for header, value in (("X-ScholarBase-Parent", parent), ("X-ScholarBase-Round", round)):
+        if value is not None:
+            headers[header] = str(value)
+
+    def read(data: Any) -> dict[str, Any] | str:
+        return data if isinstance(data, str) else dict(data)
+
+    path = f"/v1/tools/{quote(name, safe='')}"
+    return Request("POST", path, read, body=_json(dict(arguments)), headers=headers)
+
+
+def open_session(**content: Any) -> Request[dict[str, Any]]:
+    """``POST /v1/sessions``."""
+    body = _json({name: value for name, value in content.items() if value is not None})
+    return Request("POST", "/v1/sessions", dict, body=body)
+
+
+def trajectory(session: str) -> Request[list[dict[str, Any]]]:
+    """``GET /v1/sessions/{session}``."""
+
+    def read(lines: Any) -> list[dict[str, Any]]:
+        return [orjson.loads(line) for line in lines.splitlines()]
+
+    return Request("GET", _session_path(session), read)
+
+
+def session_report(session: str, answers: Sequence[str] | None) -> Request[dict[str, Any]]:
+    """``GET /v1/sessions/{session}/report``, or ``POST`` with answers."""
+    path = f"{_session_path(session)}/report"
+    if answers is None:
+        return Request("GET", path, dict)
+    return Request("POST", path, dict, body=_json({"answers": list(check_ids(answers, "answers"))}))
+
+
+def record_answer(session: str, ids: Sequence[str]) -> Request[int]:
+    """``POST /v1/sessions/{session}/answer``."""
+    body = _json({"ids": list(check_ids(ids, "ids"))})
+    headers = {"Idempotency-Key": uuid4().hex}
+    path = f"{_session_path(session)}/answer"
+    return Request("POST", path, lambda data: int(data["call"]), body=body, headers=headers)
+
+
+def delete_session(session: str) -> Request[None]:
+    """``DELETE /v1/sessions/{session}``."""
+    return Request("DELETE", _session_path(session), lambda data: None)
+
+
+def snapshot() -> Request[dict[str, Any]]:
+    """``GET /v1/snapshot``."""
+    names = ("snapshot", "ranking", "manifest")
+    return Request("GET", "/v1/snapshot", lambda data: {name: data[name] for name in names})
+
+
+def _session_path(session: str) -> str:
+    return f"/v1/sessions/{quote(session, safe='')}"
+
+
+def _paper_path(paper_id: str) -> str:
+    parse(paper_id)  # raises what the server would
+    return f"/v1/papers/{quote(paper_id.strip(), safe='')}"
+
+
+def _content(request: Model) -> dict[str, Any]:
+    """A request's JSON, without values that are the defaults."""
+    return request.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(content)
+    except orjson.JSONEncodeError as error:
+        raise InvalidRequest(
+            f"The request cannot be written as JSON ({error}): use strings and numbers."
+        ) from error
+
+
+def _query_string(content: Mapping[str, Any]) -> str:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in content.items():
+        if name == "fields":
+            pairs.append((name, ",".join(value)))
+        elif isinstance(value, list):
+            pairs.extend((name, item) for item in value)
+        else:
+            pairs.append((name, "true" if value is True else value))
+    return urlencode(pairs)

@@ -1,0 +1,49 @@
+"""The pages of the ``iter_`` methods."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from scholarbase.errors import ServerFailure
+
+PAGE_SIZE: Final = 100
+
+
+class Paging:
+    """The position of an iterator over pages. Each paper is returned once."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._returned = 0
+        self._offset: int | None = 0
+        self._snapshot: str | None = None
+        self._seen: set[str] = set()
+
+    def next_page(self) -> tuple[int, int] | None:
+        """``limit`` and ``offset`` of the next page, None after the last."""
+        if self._offset is None or (self._limit is not None and self._returned >= self._limit):
+            return None
+        size = PAGE_SIZE if self._limit is None else min(PAGE_SIZE, self._limit - self._returned)
+        return size, self._offset
+
+    def add(self, response: Any) -> tuple[Any, ...]:
+        """The new results of a page.
+
+        Raises:
+            ServerFailure: the snapshot changed, or ``next_offset`` does not increase.
+        """
+        if self._snapshot not in (None, response.snapshot):
+            raise ServerFailure(
+                f"The snapshot changed from {self._snapshot} to {response.snapshot} between two pages: start again."
+            )
+        if response.next_offset is not None and response.next_offset <= (self._offset or 0):
+            raise ServerFailure(
+                f"The page at offset {self._offset} has next_offset {response.next_offset}, which must be larger: "
+                "check that the server is a ScholarBase server of this version."
+            )
+        self._snapshot, self._offset = response.snapshot, response.next_offset
+        # Approximate vector search can return a paper on two pages.
+        results = tuple(result for result in response.results if result.paper.id not in self._seen)
+        self._seen.update(result.paper.id for result in results)
+        self._returned += len(results)
+        return results
