@@ -28,9 +28,10 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, citations, fulltext, query_syntax, titles
 from scholarbase.indexes.catalog import Catalog, Selection, paper_json_of, paper_of, selection_of
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
-from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models import (
     PAPER_FIELDS,

@@ -24,9 +24,10 @@ from scholarbase.errors import (
 from scholarbase.indexes import fulltext, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models import (
     MAX_LIMIT,
@@ -393,7 +394,7 @@ class Ranker:
             query, LEARNED, SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
         )
 
-    def _sparse(self, query: Query, name: str, vector: SparseVector) -> _Leg:
+    def _sparse(self, query: Query, name: str, vector: SparseVector | EngineVector) -> _Leg:
         # One more than the page can need tells whether there is a next one.
         found = self._find_sparse(name, vector, query.depth + 1, query.filters)
         hits = found[: query.depth]
@@ -403,7 +404,7 @@ class Ranker:
             return _Leg(name, hits, len(found), "gte")
         points = self._manifest.counts["points"]
         total = self._counted(
-            (name, tuple(vector.indices), query.filters),
+            (name, frozenset(vector.indices), query.filters),
             query.filters,
             lambda: len(self._vectors.search_sparse(name, vector, points, query.filters)),
         )
@@ -420,7 +421,7 @@ class Ranker:
         return _Leg(DENSE, hits, self._count_dense(query.filters), "eq")
 
     def _find_sparse(
-        self, name: str, vector: SparseVector, limit: int, filters: ResolvedFilters
+        self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
     ) -> list[ScoredId]:
         return _without_long_list(
             lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
