@@ -19,9 +19,10 @@ from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 
@@ -60,7 +61,7 @@ def run(setting: Setting) -> list[Row]:
     return rows
 
 
-def _ask(index: VectorIndex, filters: ResolvedFilters, vector: SparseVector) -> list[ScoredId]:
+def _ask(index: VectorIndex, filters: ResolvedFilters, vector: EngineVector) -> list[ScoredId]:
     return index.search_sparse(BM25, vector, LIMIT, filters)
 
 
@@ -100,7 +101,7 @@ def passing_ids(papers: Catalog, filters: ResolvedFilters) -> frozenset[int]:
 
 def check(
     index: VectorIndex,
-    vectors: list[SparseVector],
+    vectors: list[EngineVector],
     chosen: dict[str, ResolvedFilters],
     passing: dict[str, frozenset[int]],
 ) -> int:

@@ -31,7 +31,6 @@ from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, engine_model
-from scholarbase.indexes.vectors.payload import payload_dict
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import Manifest, read_manifest
 
@@ -290,7 +289,7 @@ def document(row: Sequence[Any], title_weight: int) -> tuple[int, str, dict[str,
     paper_id, title, abstract, first_day, last_day, categories, venue, citation_count = row
     text = "\n".join([*[title] * title_weight, *([abstract] if abstract else [])])
     payload = Payload(first_day, last_day, category_keys((categories or "").split()), venue, citation_count)
-    return paper_id, unicodedata.normalize("NFC", text), payload_dict(payload)
+    return paper_id, unicodedata.normalize("NFC", text), payload.to_dict()
 
 
 def batches(fetch: Callable[[int], list[T]], size: int) -> Iterator[list[T]]:

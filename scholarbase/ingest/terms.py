@@ -89,7 +89,7 @@ def _made(db: sqlite3.Connection, after: int, parameters: Bm25Parameters) -> Ite
         ).fetchall()
         if not rows:
             return
-        yield [(paper, text.engine_document(title, abstract)) for paper, title, abstract in rows]
+        yield [(paper, text.document(title, abstract)) for paper, title, abstract in rows]
         after = rows[-1][0]
 
 

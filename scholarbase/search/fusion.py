@@ -1,9 +1,9 @@
-"""Reciprocal rank fusion: several ranked lists to one.
+"""Reciprocal rank fusion of ranked lists.
 
-Each list gives a paper ``weight / (k + rank)``, ranks counted from one, and a paper's score is the sum over
-the lists that hold it (Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and
-individual rank learning methods", SIGIR 2009, https://doi.org/10.1145/1571941.1572114). Qdrant's own fusion
-counts ranks from zero, so its ``k = 61`` is the ``k = 60`` of the paper and of this module.
+A paper's score is the sum of ``weight / (k + rank)``, ranks counted from one, over the lists that contain it (Cormack,
+Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009,
+https://doi.org/10.1145/1571941.1572114). Qdrant's own fusion counts ranks from zero: its
+``k = 61`` is ``k = 60`` in the paper and in this module.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.vectors.base import ScoredId
 
 K: Final = 60
-"""The constant of the paper, which found little difference around it."""
+"""The constant of the paper, which found similar results with other values near it."""
 
 
 class Share(NamedTuple):
-    """What one leg gave to a paper: its rank (from one) and score there, its part of the fused score."""
+    """One leg's contribution: the paper's rank (from one) and score in it, and its part of the fused score."""
 
     rank: int
     score: float
@@ -31,7 +31,7 @@ class Share(NamedTuple):
 
 
 class Fused(NamedTuple):
-    """A paper, its fused score, and where that comes from: the leg's name to its share."""
+    """A paper, its fused score, and the shares of the legs by their names."""
 
     id: int
     score: float
@@ -41,12 +41,12 @@ class Fused(NamedTuple):
 def fuse(
     legs: Mapping[str, Sequence[ScoredId]], *, k: float = K, weights: Mapping[str, float] | None = None
 ) -> list[Fused]:
-    """Fuse ranked lists, each best first. Every paper of every list is in the answer; ties break by id.
+    """Fuse ranked lists, each best first, into one with every paper of every list. Ties break by id.
 
-    ``weights`` names some or all of the legs; the others count 1.
+    Legs without an entry in ``weights`` have weight 1.
 
     Raises:
-        InvalidRequest: ``k`` or a weight is not a number of zero or more, or a weight names no leg.
+        InvalidRequest: ``k`` or a weight is not a number of zero or more, or a weight is for an unknown leg.
         ValueError: a leg ranks a paper twice.
     """
     weights = weights or {}
@@ -61,7 +61,7 @@ def fuse(
                     f"Leg {name!r} ranks paper {paper_id} twice, {of_paper[name].rank} and {rank}."
                 )
             of_paper[name] = Share(rank, score, weight / (k + rank))
-    # fsum rounds once, so that a score does not depend on the order in which the legs are named.
+    # fsum rounds once, so that a score does not depend on the order of the legs.
     fused = [
         Fused(paper_id, math.fsum(share.share for share in of_paper.values()), of_paper)
         for paper_id, of_paper in shares.items()
@@ -70,11 +70,13 @@ def fuse(
 
 
 class FusionTable:
-    """The papers of two legs with their ranks side by side: for fusing the same two lists many times over, with
-    other constants. What :meth:`best` gives is, paper for paper, the beginning of what :func:`fuse` gives."""
+    """The ranks of two legs' papers in arrays, for fast fusion with many constants.
+
+    Results are the first of :func:`fuse`, with the same scores to the last bit.
+    """
 
     def __init__(self, first: Sequence[int], second: Sequence[int], depth: int) -> None:
-        """``first`` and ``second`` are the papers of each leg, best first, of which ``depth`` are fused.
+        """``first`` and ``second`` are the papers of each leg, best first; the first ``depth`` of each are fused.
 
         Raises:
             ValueError: a leg ranks a paper twice.
@@ -94,24 +96,24 @@ class FusionTable:
         return self.ids[self._order(self._scores(k, weights), limit)]
 
     def best_scored(self, limit: int, *, k: float, weights: tuple[float, float]) -> list[ScoredId]:
-        """The same with their scores, which are those of :func:`fuse` to the last bit."""
+        """The ``limit`` best papers with their scores, best first, ties by id."""
         scores = self._scores(k, weights)
         order = self._order(scores, limit)
         return list(map(ScoredId, self.ids[order].tolist(), scores[order].tolist()))
 
     def _scores(self, k: float, weights: tuple[float, float]) -> NDArray[np.float64]:
-        # The sum of two numbers is rounded once, as fsum does; a paper that a leg lacks gets weight / inf from it.
+        # Like fsum, the sum of two numbers is rounded once. A paper missing in a leg has rank inf, and so share 0.
         return weights[0] / (k + self._ranks[0]) + weights[1] / (k + self._ranks[1])
 
     @staticmethod
     def _order(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-        """The places of the ``limit`` best scores, best first, ties by place: the ids ascend with them."""
-        places = np.arange(len(scores))
+        """The positions of the ``limit`` best scores, best first. Ties break by position, and so by id."""
+        positions = np.arange(len(scores))
         if len(scores) > limit:
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-            places = np.flatnonzero(scores >= least)
-        order = np.argsort(-scores[places], kind="stable")[:limit]
-        return places[order]
+            positions = np.flatnonzero(scores >= least)
+        order = np.argsort(-scores[positions], kind="stable")[:limit]
+        return positions[order]
 
 
 def _check(legs: Mapping[str, Sequence[ScoredId]], k: float, weights: Mapping[str, float]) -> None:
@@ -122,7 +124,9 @@ def _check(legs: Mapping[str, Sequence[ScoredId]], k: float, weights: Mapping[st
     for name, weight in weights.items():
         if name not in legs:
             raise InvalidRequest(
-                f"A weight names the leg {name!r}: this search has {', '.join(legs) or 'none'}."
+                f"There is no leg {name!r} to weight: this search has {', '.join(legs) or 'none'}."
             )
         if not math.isfinite(weight) or weight < 0:
-            raise InvalidRequest(f"The weight of leg {name!r} is {weight!r}: give a number of zero or more.")
+            raise InvalidRequest(
+                f"The weight of leg {name!r} is {weight!r}: it must be a number of zero or more."
+            )

@@ -27,7 +27,8 @@ from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.stop_words import STOP_WORDS
-from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.base import BM25, SparseVector
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.checks import as_of_day, check_sort, in_batch
 from scholarbase.models.limits import (

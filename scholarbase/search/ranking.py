@@ -26,17 +26,10 @@ from scholarbase.errors import (
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.vectors.base import (
-    BM25,
-    DENSE,
-    LEARNED,
-    EngineVector,
-    ScoredId,
-    SparseVector,
-    VectorIndex,
-)
+from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.limits import MAX_DEPTH, Engine, Mode, TotalRelation
 from scholarbase.models.requests import SearchRequest
@@ -379,7 +372,7 @@ class Ranker:
             return Ranking(hits, len(found), "gte")
         points = self._manifest.counts["points"]
         total = self._counted(
-            (name, tuple(sorted(vector.indices)), query.filters),
+            (name, frozenset(vector.indices), query.filters),
             query.filters,
             lambda: len(self._vectors.search_sparse(name, vector, points, query.filters)),
         )

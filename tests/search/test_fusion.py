@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion, against hand-computed values and against Qdrant's own."""
+"""Reciprocal rank fusion, compared with values computed by hand and with Qdrant's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_shares_explain_the_score() -> None:
     assert set(only_dense.shares) == {"dense"}
 
 
-def test_qdrant_counts_ranks_from_zero_so_its_61_is_our_60() -> None:
+def test_qdrant_counts_ranks_from_zero_so_that_its_61_is_our_60() -> None:
     def points(leg: list[ScoredId]) -> list[ScoredPoint]:
         return [ScoredPoint(id=i, version=0, score=s) for i, s in leg]
 
@@ -61,12 +61,12 @@ def test_ties_break_by_id_and_not_by_the_order_of_legs() -> None:
     assert [f.id for f in fuse({"b": two, "a": one})] == [2, 8]
 
 
-def test_no_legs_and_empty_legs_give_nothing() -> None:
+def test_no_legs_and_empty_legs_fuse_to_an_empty_list() -> None:
     assert fuse({}) == []
     assert fuse({"sparse": [], "dense": []}) == []
 
 
-def test_a_paper_twice_in_a_leg_is_refused() -> None:
+def test_a_paper_twice_in_a_leg_is_an_error() -> None:
     with pytest.raises(ValueError, match="'sparse' ranks paper 7 twice"):
         fuse({"sparse": [ScoredId(7, 2.0), ScoredId(7, 1.0)]})
 
@@ -81,7 +81,7 @@ def test_a_paper_twice_in_a_leg_is_refused() -> None:
         (60, {"title": 1.0}),
     ],
 )
-def test_impossible_constants_are_refused(k: float, weights: dict[str, float] | None) -> None:
+def test_invalid_constants_are_rejected(k: float, weights: dict[str, float] | None) -> None:
     with pytest.raises(InvalidRequest):
         fuse({"dense": DENSE}, k=k, weights=weights)
 
@@ -97,7 +97,7 @@ LEG = st.lists(st.integers(1, 40), unique=True, max_size=30)
     st.sampled_from([0, 1, 20, 60]),
     st.sampled_from([(1.0, 1.0), (0.5, 2.0), (0.0, 1.0), (3.0, 0.0), (0.0, 0.0), (1.0, 0.1)]),
 )
-def test_a_table_gives_what_fuse_gives(
+def test_a_table_ranks_as_fuse_does(
     first: list[int], second: list[int], depth: int, limit: int, k: int, weights: tuple[float, float]
 ) -> None:
     legs = {"a": first[:depth], "b": second[:depth]}
@@ -110,7 +110,7 @@ def test_a_table_gives_what_fuse_gives(
     assert best.tolist() == [paper.id for paper in fused[:limit]]
 
 
-def test_a_table_refuses_a_leg_with_a_paper_twice() -> None:
+def test_a_paper_twice_in_a_leg_of_a_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="twice"):
         FusionTable([1, 2, 1], [3], 10)
 
@@ -122,7 +122,7 @@ def test_a_table_refuses_a_leg_with_a_paper_twice() -> None:
     st.sampled_from([(1.0, 1.0), (1.5, 1.0), (0.0, 1.0)]),
     st.integers(1, 40),
 )
-def test_a_tables_best_are_the_first_of_the_fusion_to_the_last_bit(
+def test_a_tables_scores_equal_those_of_fuse_to_the_last_bit(
     first: list[int], second: list[int], k: int, weights: tuple[float, float], limit: int
 ) -> None:
     legs = {"a": [ScoredId(i, 1.0) for i in first], "b": [ScoredId(i, 1.0) for i in second]}

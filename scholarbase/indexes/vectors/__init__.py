@@ -1,1 +1,1 @@
-"""Vector indexes behind one protocol: Qdrant Edge in the process, a Qdrant server over the network."""
+"""Vector indexes with one interface: an embedded Qdrant Edge shard, or a Qdrant server."""

@@ -1,15 +1,15 @@
-"""Text to BM25 sparse vectors: Qdrant's own tokenizer and weights, with this library's parameters.
+"""BM25 sparse vectors of texts, made with Qdrant's tokenizer and weights.
 
 A document's weight for a term is BM25's saturated, length-normalised term frequency (Robertson and Zaragoza,
 *The Probabilistic Relevance Framework: BM25 and Beyond*, 2009)::
 
     tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average_length))
 
-A query's weight for each of its terms is 1. The index multiplies by ``ln(1 + (N - n + 0.5) / (n + 0.5))``,
-counted over its own N points, so that the dot product is BM25.
+A query's weight for each of its terms is 1. The index multiplies by ``ln(1 + (N - n + 0.5) / (n + 0.5))`` over its
+own N points, so that the dot product is BM25.
 
-Words are lower-cased, folded to ASCII where they are Latin letters with marks (*naïve* is *naive*; Greek,
-Cyrillic and the rest stay as they are), looked up in the stop words, then stemmed (Snowball English).
+Words are lower-cased, Latin letters are folded to ASCII (*naïve* to *naive*; other scripts are unchanged), stop words
+are removed, and the remaining words are stemmed (Snowball English).
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes.stop_words import STOP_WORDS
-from scholarbase.indexes.vectors.base import EngineVector, SparseVector
+from scholarbase.indexes.vectors.base import EngineVector
 
 DEFAULT_AVERAGE_LENGTH: Final = 128.0
-"""Terms of a title, counted twice, and an abstract. Their mean is 104 in arXiv and 154 in SciFact: an ingest job
-counts its own library's."""
+"""Terms of an abstract and of a title counted twice: 104 on average in arXiv, 154 in SciFact. Ingest measures the
+library's own average."""
 
 STOP_WORDS_FINGERPRINT: Final = hashlib.sha256(" ".join(sorted(STOP_WORDS)).encode()).hexdigest()[:16]
-"""Names the stop words in the manifest, so that libraries built with other words have other snapshot ids."""
+"""Part of the manifest, so that libraries built with different stop words have different snapshot ids."""
 
 _COUNTING_K1: Final = 1e9
-"""With so great a k1 and no length normalisation, BM25's weight of a term is its frequency."""
+"""With this k1 and no length normalisation, BM25's weight of a term is its frequency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bm25Parameters:
-    """How texts become vectors. It stands in the manifest: queries are made with what documents were.
+    """The parameters of documents' and queries' vectors, as recorded in the manifest.
 
     ``average_length`` is the mean of :meth:`Bm25Text.count_tokens` over the library's documents.
-    ``title_weight`` is how many times a title counts: 2 is what measured best (``docs/vectors.md``).
+    ``title_weight`` is how many times a title counts: 2 measured best (``docs/vectors.md``).
 
     Raises:
-        LibraryCorrupt: a value that BM25 is not defined for.
+        LibraryCorrupt: a value outside BM25's domain.
     """
 
     k1: float = 1.0
@@ -69,10 +69,10 @@ class Bm25Parameters:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bm25Parameters:
-        """Read what ``to_dict`` wrote.
+        """Read the result of ``to_dict``.
 
         Raises:
-            LibraryCorrupt: a key that this version does not know, or a value BM25 is not defined for.
+            LibraryCorrupt: an unknown key, or a value outside BM25's domain.
         """
         try:
             return cls(**data)
@@ -83,32 +83,27 @@ class Bm25Parameters:
 
 
 class Bm25Text:
-    """Makes BM25 vectors of documents and queries. Safe to share between threads: it holds no state."""
+    """Makes BM25 vectors of documents and queries. Safe to share between threads: it has no state."""
 
     def __init__(self, parameters: Bm25Parameters | None = None) -> None:
         self.parameters = parameters = parameters or Bm25Parameters()
         self._model = engine_model(parameters.k1, parameters.b, parameters.average_length)
         self._counter = engine_model(_COUNTING_K1, 0.0, 1.0)
 
-    def document(self, title: str, abstract: str | None) -> SparseVector:
-        """The vector of a paper. Empty when it holds nothing but stop words."""
-        return _sorted(self.engine_document(title, abstract))
-
-    def engine_document(self, title: str, abstract: str | None) -> EngineVector:
-        """The same vector, as the engine has it."""
+    def document(self, title: str, abstract: str | None) -> EngineVector:
+        """The vector of a paper. Empty if its text has only stop words."""
         return self._model.embed_document(self._text(title, abstract))
 
-    def query(self, text: str) -> SparseVector:
+    def query(self, text: str) -> EngineVector:
         """The vector of a query: weight 1 for each of its terms.
 
-        Empty when the query is nothing but stop words (*Which studies show this?*): documents hold none of
-        them here, so such a query can only be answered by an index that keeps every word (FTS5 does).
+        Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
+        keeps all words.
         """
-        return _sorted(self._model.embed_query(_composed(text)))
+        return self._model.embed_query(_composed(text))
 
     def count_tokens(self, title: str, abstract: str | None) -> int:
-        """The paper's length as BM25 counts it: terms, stop words left out, the title counted
-        ``title_weight`` times. The mean of it over all papers is ``average_length``."""
+        """The paper's length in terms, without stop words, the title counted ``title_weight`` times."""
         frequencies = self._counter.embed_document(self._text(title, abstract)).values
         return sum(round(frequency) for frequency in frequencies)
 
@@ -120,13 +115,12 @@ class Bm25Text:
 
 
 def _composed(text: str) -> str:
-    """Letters and their marks as single characters: the tokenizer takes a mark that stands by itself for a gap
-    between words, and a text copied from macOS or a PDF is full of such marks."""
+    """NFC: Qdrant's tokenizer splits words at combining marks, which texts from macOS and PDFs have."""
     return unicodedata.normalize("NFC", text)
 
 
 def engine_model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25:
-    """Qdrant's own tokenizer and weights, as this library sets them."""
+    """Qdrant's tokenizer and weights with this library's language settings."""
     return qdrant_edge.Bm25(
         qdrant_edge.Bm25Config(
             k=k1,
@@ -140,8 +134,3 @@ def engine_model(k1: float, b: float, average_length: float) -> qdrant_edge.Bm25
             stemmer=qdrant_edge.SnowballParams(qdrant_edge.SnowballLanguage.English),
         )
     )
-
-
-def _sorted(vector: qdrant_edge.SparseVector) -> SparseVector:
-    pairs = sorted(zip(vector.indices, vector.values, strict=True))
-    return SparseVector([index for index, _ in pairs], [value for _, value in pairs])

@@ -1,8 +1,7 @@
-"""What a finished vectors folder holds: the snapshot, and every file's size and hash.
+"""The list of files of a finished vectors folder: its snapshot, and every file's size and hash.
 
-Qdrant takes a file that was cut short, or has a flipped bit, for what it is and answers wrongly from it. So the
-folder carries ``contents.json``: opening a library compares the sizes, which finds a copy that broke off, and
-verifying it compares the hashes.
+Qdrant does not detect truncated or damaged files and returns wrong results from them. Opening a library compares the
+files' sizes with ``contents.json``, which finds incomplete copies; verifying it compares the hashes too.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FILE_NAME: Final = "contents.json"
 
 
 def write_contents(folder: Path, snapshot: str) -> None:
-    """List the files of a finished folder, as those of ``snapshot``."""
+    """Write ``contents.json`` for a finished folder with the vectors of ``snapshot``."""
     files = {name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for name, path in _files(folder)}
     temporary = folder / f"{FILE_NAME}.tmp"
     with temporary.open("wb") as file:
@@ -32,25 +31,27 @@ def write_contents(folder: Path, snapshot: str) -> None:
 
 
 def check_contents(folder: Path, snapshot: str, *, hashes: bool = False) -> None:
-    """See that a folder holds the vectors of ``snapshot``, whole: by the files' sizes, or by their ``hashes`` too.
+    """Check that a folder has the complete vectors of ``snapshot``, by the files' sizes and optionally ``hashes``.
 
     Raises:
-        LibraryCorrupt: they are another build's, or a file is missing, of another size or of another content.
+        LibraryCorrupt: the vectors are of another build, or a file is missing or has another size or content.
     """
     listed = _read(folder)
     if listed["snapshot"] != snapshot:
         raise LibraryCorrupt(
-            f"The vectors at {folder} are of snapshot {listed['snapshot']}, and the library is {snapshot}: they are "
-            "another build's. Restore the copy, or ingest again."
+            f"The vectors at {folder} are another build's: they are of snapshot {listed['snapshot']}, and the "
+            f"library is {snapshot}. Restore the copy, or ingest again."
         )
     for name, facts in listed["files"].items():
         path = folder / name
-        held = path.stat().st_size if path.is_file() else None
-        if held != facts["bytes"]:
-            what = "is missing" if held is None else f"has {held:,} bytes and not {facts['bytes']:,}"
-            raise LibraryCorrupt(f"{path} {what}: the copy broke off. Restore it, or ingest again.")
+        size = path.stat().st_size if path.is_file() else None
+        if size != facts["bytes"]:
+            what = "is missing" if size is None else f"has {size:,} bytes instead of {facts['bytes']:,}"
+            raise LibraryCorrupt(f"{path} {what}: the copy is incomplete. Restore it, or ingest again.")
         if hashes and _sha256(path) != facts["sha256"]:
-            raise LibraryCorrupt(f"{path} does not hold what it held: restore the copy, or ingest again.")
+            raise LibraryCorrupt(
+                f"{path} has changed since it was written: restore the copy, or ingest again."
+            )
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -60,8 +61,8 @@ def _read(folder: Path) -> dict[str, Any]:
         content["snapshot"], content["files"]
     except FileNotFoundError as error:
         raise LibraryCorrupt(
-            f"No vector index at {folder}, or not a whole one ({FILE_NAME} is missing): "
-            "restore the copy, or ingest again."
+            f"No vector index at {folder}, or an incomplete one ({FILE_NAME} is missing): restore the copy, or "
+            "ingest again."
         ) from error
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error

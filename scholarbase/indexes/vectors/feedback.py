@@ -1,12 +1,12 @@
-"""Pseudo-relevance feedback: a query is asked a second time, with words of the papers that it found first.
+"""Pseudo-relevance feedback: expand a query with terms of the first papers it finds, and search again.
 
-A question names its topic in a few words, and the papers that answer it use others. The papers that BM25 ranks first
-are mostly about the topic: terms that several of them share, and that few other papers have, are added to the query
-with a small weight. This is the idea of Rocchio (1971) and of relevance models (Lavrenko and Croft, SIGIR 2001); the
-weights are of our own choice, tuned on one half of AutoScholarQuery (docs/vectors.md has what it gives on the other).
+A question names its topic in a few words, and relevant papers may use others. Most of BM25's first papers are about the
+topic: terms that several of them share and few other papers have are added to the query with a small weight. This is
+the idea of Rocchio (1971) and of relevance models (Lavrenko and Croft, SIGIR 2001); the weights are tuned on one half
+of AutoScholarQuery (docs/vectors.md has the results on the other).
 
-What the query itself ranks first stays first: added words drift, and where a query has one right answer they only push
-it down. So the feedback decides what follows after :data:`KEPT`.
+The first :data:`KEPT` papers of the original query keep their ranks: added terms drift off the topic, and lower the
+rank of a single right result.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Final
 
-from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId, SparseVector
+from scholarbase.indexes.vectors.index import VectorIndex
 
 PAPERS: Final = 20
-"""First papers whose terms are looked at."""
+"""First papers whose terms are considered."""
 SHARED_BY: Final = 3
-"""How many of them must have a term: one paper's own words are chance."""
+"""The least number of these papers that must share a term."""
 TERMS: Final = 40
-"""Terms that are added at most."""
+"""The greatest number of added terms."""
 WEIGHT: Final = 0.5
-"""The weight of the best of them, where each of the query's own has 1."""
+"""The weight of the best added term; the query's own terms have 1."""
 KEPT: Final = 10
-"""First papers of the query alone that stay where they are."""
+"""First papers of the original query that keep their ranks."""
 SAMPLE: Final = 8192
-"""Papers in which it is counted how common a term is: enough to tell words of the trade from words of a topic."""
+"""Papers in which document frequencies are counted: enough to tell general academic words from a topic's."""
 
 
 class Feedback:
@@ -43,23 +44,23 @@ class Feedback:
         self._lock = Lock()
         self._sampled: tuple[Counter[int], int] | None = None
 
-    def expand(self, query: SparseVector, first: Sequence[ScoredId]) -> SparseVector | None:
-        """The query with terms of its ``first`` results added, None where they share none.
+    def expand(self, query: EngineVector, first: Sequence[ScoredId]) -> SparseVector | None:
+        """Add terms of the query's ``first`` results to it; None if they share none.
 
-        A term's weight is the sum of its BM25 weights in those papers times its inverse document frequency,
-        relative to the greatest such product. Ties break by the term's number.
+        A term's rating is the sum of its BM25 weights in those papers times its inverse document frequency. Its weight
+        is :data:`WEIGHT` times its rating relative to the greatest. Ties break by the term's id.
 
         Raises:
             VectorIndexError: the index fails or cannot be reached.
         """
         frequencies, papers = self._sample()
         summed: Counter[int] = Counter()
-        having: Counter[int] = Counter()
+        sharing: Counter[int] = Counter()
         found = self._index.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
         for hit in first[:PAPERS]:
             if hit.id in found:
                 vector = found[hit.id]
-                having.update(vector.indices)
+                sharing.update(vector.indices)
                 for term, weight in zip(vector.indices, vector.values, strict=True):
                     summed[term] += weight  # type: ignore[assignment]  # a counter of weights
         own = set(query.indices)
@@ -67,7 +68,7 @@ class Feedback:
             (
                 (-weight * _idf(frequencies[term], papers), term)
                 for term, weight in summed.items()
-                if having[term] >= SHARED_BY and term not in own
+                if sharing[term] >= SHARED_BY and term not in own
             )
         )[:TERMS]
         if not rated:
@@ -79,8 +80,7 @@ class Feedback:
         return SparseVector(indices, [terms[term] for term in indices])
 
     def _sample(self) -> tuple[Counter[int], int]:
-        """In how many papers of the sample each term is, and how many papers that are. The sample is spread evenly
-        over the library's ids, so that it is the same at every opening."""
+        """Document frequencies in the sample and its size. The sample is every n-th id, so it is always the same."""
         with self._lock:
             if self._sampled is None:
                 step = max(1, self._last_id // SAMPLE)
@@ -93,15 +93,14 @@ class Feedback:
 
 
 def _idf(frequency: int, papers: int) -> float:
-    """BM25's inverse document frequency, as the index has it."""
+    """BM25's inverse document frequency, by the index's formula."""
     return math.log(1 + (papers - frequency + 0.5) / (frequency + 0.5))
 
 
 def follow(first: Sequence[ScoredId], second: Sequence[ScoredId]) -> list[ScoredId]:
-    """The first :data:`KEPT` of the query alone, then what the expanded query ranks, each paper once.
+    """The first :data:`KEPT` results of the original query, then those of the expanded one, without duplicates.
 
-    The two have scores of different scale. Those of the second are scaled so that none is above the last that was
-    kept.
+    The scores of the expanded query are scaled so that none is above the last kept score.
     """
     kept = list(first[:KEPT])
     ids = {hit.id for hit in kept}

@@ -1,14 +1,13 @@
-"""A private view of a shard for one process: the shard's large files, shared, and small ones of its own.
+"""A private view of a shard for one process: links to the shard's large files and copies of the small ones.
 
-Qdrant Edge rewrites a shard's small files when it opens one (its layout, segment descriptions, flags,
-trackers), so processes that open one folder write over each other, and a library that is read-only cannot be
-opened at all. A view is a folder in which the large files, which a search only reads, are hard links to the
-shard's, and all others are copies. Where the library's own folder cannot be written to, the view lies in the
-folder for temporary files: there the large files are symbolic links, except the pages that Qdrant opens for
-writing or does not find behind a link.
+Qdrant Edge rewrites a shard's small files (layout, segment descriptions, flags, trackers) when it opens it, so
+processes that open the same folder overwrite each other's files, and a read-only library cannot be opened at all.
+A view is a folder in which the large files, which a search only reads, are hard links, and all others are copies.
+Where the library's folder is not writable, the view is in the temporary folder: there the large files are symbolic
+links, and pages, which Qdrant opens for writing and does not find through symbolic links, are copies.
 
-A view is locked (``flock``) by the process it belongs to and removed when that closes it or ends. What a
-killed process leaves has no lock any more, and goes when the next view of the same shard is opened.
+A view is locked (``flock``) by its process and removed when it is closed or the process exits. Views of killed
+processes, which are not locked any more, are removed when the next view of the same shard is opened.
 """
 
 from __future__ import annotations
@@ -39,58 +38,57 @@ READ_ONLY: Final = re.compile(
 """Files of an immutable segment that Qdrant opens for reading only."""
 
 PAGES: Final = re.compile(r"page_\d+\.dat|chunk_\d+\.mmap")
-"""Files that it opens for writing too, but changes only when points are written."""
+"""Files that Qdrant opens for writing too, but changes only when points are written."""
 
 _ATTEMPTS: Final = 100
-"""Times that the folder of a shard's views may vanish while a view is put into it."""
+"""Attempts to create a view while closing views remove the folder of all views."""
 _BLOCK: Final = 1 << 16
 _ZEROS: Final = bytes(_BLOCK)
 
 
 class ShardView:
-    """A view that exists until it is closed. Made by :meth:`open`."""
+    """A view, removed by :meth:`close`. Use :meth:`open`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
         self.path = folder / "shard"
-        # Also runs when the process ends without closing.
+        # Also runs when the process exits without closing the view.
         self._finalizer = weakref.finalize(self, _remove, folder, lock, os.getpid())
 
     @classmethod
     def open(cls, shard: Path, temporary: Path | None = None) -> ShardView:
-        """Make a view of the shard, beside it where that is possible, else under ``temporary`` (by default
-        the system's folder for temporary files).
+        """Create a view of the shard beside it, or else under ``temporary``, by default the system's temporary folder.
 
         Raises:
-            StorageError: neither place has room for it.
+            StorageError: neither folder is writable and has space for it.
             VectorIndexError: the shard cannot be read.
         """
         shard = shard.resolve()
         if not shard.is_dir():
-            raise VectorIndexError(f"No vector index at {shard}: the library is not whole.")
+            raise VectorIndexError(f"No vector index at {shard}: the library is incomplete.")
         beside = shard.with_name(f".{shard.name}-views")
         try:
-            return cls._make(shard, beside)
+            return cls._create(shard, beside)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT):
                 raise VectorIndexError(f"The vector index at {shard} cannot be read: {error}.") from error
             reason = error
         name = hashlib.sha256(os.fsencode(shard)).hexdigest()[:16]
-        # The user's id: a folder of another user's could not be written to.
+        # One folder per user: another user's is not writable.
         elsewhere = Path(temporary or tempfile.gettempdir()) / f"scholarbase-views-{os.getuid()}" / name
         logger.info(
-            "No view can be made beside %s (%s): it is made in %s.", shard, reason.strerror, elsewhere
+            "Cannot create a view beside %s (%s): creating it in %s.", shard, reason.strerror, elsewhere
         )
         try:
-            return cls._make(shard, elsewhere)
+            return cls._create(shard, elsewhere)
         except OSError as error:
             raise StorageError(
-                f"No view of the vector index can be made in {elsewhere}: {error}. Make {shard.parent} "
-                f"writable, or point TMPDIR at a folder with room."
+                f"Cannot create a view of the vector index in {elsewhere}: {error}. Make {shard.parent} "
+                f"writable, or set TMPDIR to a folder with free space."
             ) from error
 
     @classmethod
-    def _make(cls, shard: Path, views: Path) -> ShardView:
+    def _create(cls, shard: Path, views: Path) -> ShardView:
         views.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if views.parent != shard.parent and views.parent.lstat().st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "It belongs to another user", str(views.parent))
@@ -116,16 +114,16 @@ class ShardView:
 
 
 def _new_folder(views: Path) -> Path:
-    """An empty folder for a view, when the shard is locked.
+    """Create an empty folder for a view. The shard must be locked.
 
-    A view that closes removes ``views`` if it leaves it empty, and waits for no lock: its finalizer may run
-    anywhere, inside this function too. So ``views`` may vanish between any two steps. While the shard is locked
-    no view is begun elsewhere, so only those closing now can do this, each once.
+    Closing the last view removes ``views`` without taking the lock, since finalizers may run anywhere, including in
+    this function. So ``views`` may be removed between any two steps. While the shard is locked no other view is
+    created, so that each open view can do this only once.
     """
     for attempt in range(_ATTEMPTS):
         try:
             views.mkdir(mode=0o700, exist_ok=True)
-            remove_stale(views)
+            _remove_stale(views)
             folder = views / f"{os.getpid()}-{secrets.token_hex(4)}"
             folder.mkdir(mode=0o700)
             return folder
@@ -138,8 +136,8 @@ def _new_folder(views: Path) -> Path:
     raise AssertionError("unreachable")
 
 
-def remove_stale(views: Path) -> None:
-    """Remove the views whose processes are gone: nobody holds their locks."""
+def _remove_stale(views: Path) -> None:
+    """Remove the views of processes that have exited, which are not locked."""
     for folder in views.iterdir():
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -168,7 +166,7 @@ def _mirror(source: Path, target: Path) -> None:
 def _place(source: Path, target: Path) -> None:
     read_only = READ_ONLY.fullmatch(source.name) is not None
     page = PAGES.fullmatch(source.name) is not None
-    # A link shares the file's permissions: pages are linked only where this process may write to them.
+    # A hard link shares the file's permissions: pages are linked only if this process may write to them.
     if read_only or (page and os.access(source, os.R_OK | os.W_OK)):
         with suppress(OSError):
             os.link(source, target)
@@ -180,7 +178,7 @@ def _place(source: Path, target: Path) -> None:
 
 
 def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a file without its holes and zeros: Qdrant lays out files of 32 MiB for a few kilobytes."""
+    """Copy a file without its holes and zeros: Qdrant allocates 32 MiB for a few kilobytes."""
     with source.open("rb") as reader, target.open("xb") as writer:
         size = os.fstat(reader.fileno()).st_size
         end = 0
@@ -188,7 +186,7 @@ def copy_sparse(source: Path, target: Path) -> None:
             try:
                 start = os.lseek(reader.fileno(), end, os.SEEK_DATA)
             except OSError as error:
-                if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                if error.errno == errno.ENXIO:  # only a hole up to the end
                     break
                 raise
             end = os.lseek(reader.fileno(), start, os.SEEK_HOLE)
@@ -211,7 +209,7 @@ def _copy_range(reader: BinaryIO, writer: BinaryIO, start: int, end: int) -> Non
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time makes views of a shard or removes stale ones: a new one has no lock at first."""
+    """Lock the shard while creating a view and removing stale ones: a new view is not locked yet."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

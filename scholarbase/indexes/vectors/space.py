@@ -1,7 +1,7 @@
-"""Room on disk for a vector index, asked for beforehand.
+"""Checks of the free disk space for a vector index.
 
-Qdrant writes through memory-mapped files. On a full disk such a write is no error that could be caught: the
-process dies of SIGBUS. So room is asked for before a build, and again before each batch.
+Qdrant writes to memory-mapped files. On a full disk such a write kills the process with SIGBUS and cannot be caught, so
+that space is checked before a build and before each batch.
 """
 
 from __future__ import annotations
@@ -14,33 +14,29 @@ from scholarbase.errors import StorageError
 from scholarbase.indexes.vectors.base import VectorConfig
 
 RESERVE_BYTES: Final = 64 << 20
-"""What an index may allocate at any moment besides its points: files grow in pieces of up to 32 MiB."""
+"""Allocated besides the points: files grow in steps of up to 32 MiB."""
 
 POINT_BYTES: Final = 3500
-"""Of a paper's payload, BM25 vector and ids at the height of a build, when the finished segment stands beside the
-one it is made of. Measured: 2,320 for arXiv papers, of 61 terms on average; longer abstracts take more."""
+"""Peak size of a paper's payload, BM25 vector and ids during a build, when the old and the new segment are on disk.
+Measured: 2,320 for arXiv papers, with 61 terms on average; longer abstracts take more."""
 LEARNED_BYTES: Final = 4000
-"""Of learned sparse weights, which are about twice as many as BM25's terms."""
+"""Peak size of learned sparse weights, which are about twice as many as BM25's terms."""
 
 
 def required_bytes(config: VectorConfig, points: int) -> int:
-    """Bytes that building an index of so many points takes at its height: an estimate on the safe side."""
+    """An upper estimate of the peak bytes on disk while building an index of this many points."""
     each = POINT_BYTES
     if config.learned:
         each += LEARNED_BYTES
     if config.dimensions is not None:
-        # float16 in both segments, codes of a quarter of a byte, and the links of the graph.
+        # float16 in both segments, 2-bit codes, and the links of the graph.
         codes = config.dimensions // 4 if config.quantization else 0
         each += 4 * config.dimensions + codes + 12 * config.m
     return RESERVE_BYTES + points * each
 
 
 def check_space(path: Path, needed: int) -> None:
-    """Make sure that the disk under ``path``, which need not exist yet, has ``needed`` bytes free.
-
-    Raises:
-        StorageError: it has not.
-    """
+    """Raises StorageError: the disk of ``path``, which need not exist yet, has fewer than ``needed`` bytes free."""
     folder = path.absolute()
     while not folder.exists():
         folder = folder.parent

@@ -1,4 +1,4 @@
-"""A shard's points into a collection of a Qdrant server."""
+"""Copying a shard's points to a Qdrant server."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ def load_into_server(
     *,
     keep_old: bool = False,
 ) -> ServerIndex:
-    """Copy every point into the snapshot's collection, then swap ``alias`` to it.
+    """Copy all points to the snapshot's collection, then switch ``alias`` to it.
 
-    A load that was broken off goes on where it stopped: points go in by ascending id, so everything below the
-    first one missing is there. ``progress`` is told how many points are there, of how many. Closing the index
-    that is returned closes ``client``.
+    An interrupted load is resumed at the first missing id, since points are loaded by ascending id. ``progress`` is
+    called with the number of loaded points and of all points. Closing the returned index closes ``client``.
 
     Raises:
-        VectorIndexError: the server fails, or holds another number of points at the end; then the alias is not
-            swapped.
+        VectorIndexError: the server fails, or has another number of points at the end; then the alias is not
+            switched.
     """
     writer = ServerWriter.open(client, alias, snapshot, config, keep_old=keep_old)
     total = edge.count(NO_FILTERS)
@@ -47,10 +46,10 @@ def load_into_server(
             done += len(points)
             if progress:
                 progress(done, total)
-    held = writer.count()
-    if held != total:
+    loaded = writer.count()
+    if loaded != total:
         raise VectorIndexError(
-            f"{writer.collection!r} at {writer.address} holds {held} points, but the library has {total}: remove the "
+            f"{writer.collection!r} at {writer.address} has {loaded} points, but the library has {total}: delete the "
             f"collection and load it again."
         )
     writer.finish()
@@ -58,7 +57,7 @@ def load_into_server(
 
 
 def _resume_at(edge: EdgeIndex, writer: ServerWriter) -> tuple[int | None, int]:
-    """The first id that the server lacks (None: it has all), and how many points come before it."""
+    """The first id missing on the server (None: no id is), and the number of points before it."""
     done = 0
     if writer.count() == 0:
         return 0, 0

@@ -1,4 +1,4 @@
-"""300 real arXiv papers (and copies of a few, for ties) in both kinds of vector index."""
+"""300 real arXiv papers, and copies of 40 for ties, in both kinds of vector index."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ import pytest
 from qdrant_client import QdrantClient
 
 from scholarbase.indexes.filters import category_keys
-from scholarbase.indexes.vectors.base import BM25, Payload, VectorConfig, VectorIndex, VectorPoint
+from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.server import ServerIndex, ServerWriter
 
 PAPERS = Path(__file__).parents[2] / "data" / "papers.jsonl.gz"
@@ -36,7 +37,7 @@ def words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Points by ascending id, their texts, and what turns a query into vectors."""
+    """Points by ascending id, their texts, and the encoders of queries."""
 
     texts: list[tuple[str, str]]
     points: list[VectorPoint]
@@ -45,7 +46,7 @@ class Corpus:
 
 
 def projection(texts: list[str]) -> Callable[[str], npt.NDArray[np.float32]]:
-    """Tf-idf, each word a direction drawn from its checksum: like texts have like vectors, on every machine."""
+    """Tf-idf, each word a random direction seeded by its checksum: similar texts have similar vectors."""
     counts = Counter(word for text in texts for word in set(words(text)))
     directions: dict[str, npt.NDArray[np.float64]] = {}
 
@@ -64,8 +65,8 @@ def projection(texts: list[str]) -> Callable[[str], npt.NDArray[np.float32]]:
 
 
 def payload(number: int, paper: dict) -> Payload:
-    """Dates and categories are the paper's own; some dates are cut to the year, or left out. arXiv's snapshot
-    has neither venues nor citations: the archive stands in for the one, the abstract's length for the other."""
+    """The paper's own date and categories; some dates have only the year, or are missing. arXiv's snapshot has neither
+    venues nor citations: the archive and the abstract's length are used instead."""
     year, month, day = (int(part) for part in paper["date"].split("-"))
     first = last = year * 10000 + month * 100 + day
     if number % 7 == 0:
@@ -94,7 +95,7 @@ def corpus() -> Corpus:
             payload=payload(number, paper),
             # One paper in 17 has no dense vector.
             dense=None if number % 17 == 0 else project(f"{paper['title']}\n{paper['abstract']}"),
-            sparse={BM25: bm25.document(paper["title"], paper["abstract"])},
+            sparse={BM25: SparseVector.ascending(bm25.document(paper["title"], paper["abstract"]))},
         )
         for number, paper in enumerate(papers, start=1)
     ]

@@ -12,7 +12,8 @@ def text() -> Bm25Text:
 
 
 def weights(text: Bm25Text, title: str, abstract: str | None = None) -> dict[int, float]:
-    return dict(zip(*text.document(title, abstract), strict=True))
+    vector = text.document(title, abstract)
+    return dict(zip(vector.indices, vector.values, strict=True))
 
 
 def term(text: Bm25Text, word: str) -> int:
@@ -20,7 +21,7 @@ def term(text: Bm25Text, word: str) -> int:
     return index
 
 
-def test_a_document_weighs_as_the_formula_says(text: Bm25Text) -> None:
+def test_a_documents_weights_follow_the_formula(text: Bm25Text) -> None:
     # The title counts twice: neural 2, graph 2; the abstract adds neural 1, kernel 1. Six terms of ten:
     # k1 * (1 - b + b * 6 / 10) = 1 * 0.7 = 0.7, and a term's weight is tf * 2 / (tf + 0.7).
     found = weights(text, "Neural graph", "The neural kernel.")
@@ -33,17 +34,16 @@ def test_a_document_weighs_as_the_formula_says(text: Bm25Text) -> None:
     )
 
 
-def test_a_query_weighs_each_of_its_terms_once(text: Bm25Text) -> None:
+def test_each_term_of_a_query_has_weight_1(text: Bm25Text) -> None:
     assert text.query("neural Neural graph NEURAL").values == [1.0, 1.0]
 
 
-def test_indices_ascend(text: Bm25Text) -> None:
+def test_terms_are_distinct(text: Bm25Text) -> None:
     for vector in (
         text.document("Attention is all you need", "We propose a new architecture"),
-        text.query("b c d e"),
+        text.query("b c d e e"),
     ):
-        assert list(vector.indices) == sorted(set(vector.indices))
-        assert len(vector.indices) > 2
+        assert len(vector.indices) == len(set(vector.indices)) > 2
 
 
 def test_count_tokens_counts_the_title_twice_and_no_stop_words(text: Bm25Text) -> None:
@@ -67,7 +67,7 @@ def test_count_tokens_counts_the_title_twice_and_no_stop_words(text: Bm25Text) -
     ],
 )
 def test_the_same_word_however_it_is_written(text: Bm25Text, written: str, other: str) -> None:
-    assert text.query(written).indices == text.query(other).indices
+    assert sorted(text.query(written).indices) == sorted(text.query(other).indices)
     assert text.query(written).indices
 
 
@@ -78,16 +78,18 @@ def test_letters_beyond_ascii_survive(text: Bm25Text, word: str) -> None:
     assert text.query(f"{word} deep").indices != text.query("deep").indices
 
 
-def test_what_every_question_has_is_left_out(text: Bm25Text) -> None:
-    asked = text.query("Could you list some papers and studies which show how attention is used in research?")
-    assert asked == text.query("attention")
-    # Words of content are kept, however often they are asked for.
+def test_words_of_every_question_are_left_out(text: Bm25Text) -> None:
+    question = text.query(
+        "Could you list some papers and studies which show how attention is used in research?"
+    )
+    assert (question.indices, question.values) == (text.query("attention").indices, [1.0])
+    # Words of content are kept, however frequent they are in questions.
     assert len(text.query("survey review benchmark dataset method").indices) == 5
 
 
 def test_a_question_of_stop_words_alone_is_empty(text: Bm25Text) -> None:
-    assert text.query("Which studies show this?") == ([], [])
-    assert text.query("  ?! ") == ([], [])
+    for question in ("Which studies show this?", "  ?! "):
+        assert (text.query(question).indices, text.query(question).values) == ([], [])
 
 
 def test_parameters_survive_the_manifest() -> None:
@@ -98,6 +100,6 @@ def test_parameters_survive_the_manifest() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"k1": -1.0}, {"b": 1.5}, {"average_length": 0.0}, {"title_weight": 0}, {"k2": 1.0}]
 )
-def test_parameters_that_bm25_is_not_defined_for_are_refused(wrong: dict[str, float]) -> None:
+def test_parameters_outside_of_bm25s_domain_are_rejected(wrong: dict[str, float]) -> None:
     with pytest.raises(LibraryCorrupt, match=next(iter(wrong))):
         Bm25Parameters.from_dict(wrong)

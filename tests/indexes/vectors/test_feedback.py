@@ -1,4 +1,4 @@
-"""Pseudo-relevance feedback, against its formula worked out from the papers' own texts."""
+"""Pseudo-relevance feedback, compared with its formula computed from the papers' vectors."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from itertools import pairwise
 import pytest
 
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25, ScoredId, SparseVector, VectorIndex
+from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
 from scholarbase.indexes.vectors.feedback import KEPT, PAPERS, TERMS, Feedback, follow
+from scholarbase.indexes.vectors.index import VectorIndex
 from tests.indexes.vectors.conftest import Corpus
 
 QUESTION = "deep neural networks for image classification"
 
 
-def by_hand(corpus: Corpus, query: SparseVector, first: list[ScoredId]) -> dict[int, float]:
+def by_hand(corpus: Corpus, query: EngineVector, first: list[ScoredId]) -> dict[int, float]:
     """The weights of the added terms. Every paper of the small corpus is in the sample."""
-    papers = [dict(zip(*corpus.bm25.document(*text), strict=True)) for text in corpus.texts]
-    having = Counter(term for paper in papers for term in paper)
-    looked_at = [papers[hit.id - 1] for hit in first[:20]]
+    papers = [dict(zip(*point.sparse[BM25], strict=True)) for point in corpus.points]
+    frequencies = Counter(term for paper in papers for term in paper)
+    considered = [papers[hit.id - 1] for hit in first[:20]]
     rated = {}
-    for term in {term for paper in looked_at for term in paper} - set(query.indices):
-        weights = [paper[term] for paper in looked_at if term in paper]
+    for term in {term for paper in considered for term in paper} - set(query.indices):
+        weights = [paper[term] for paper in considered if term in paper]
         if len(weights) >= 3:
-            n = having[term]
+            n = frequencies[term]
             rated[term] = sum(weights) * math.log(1 + (len(papers) - n + 0.5) / (n + 0.5))
     best = sorted(rated, key=lambda term: (-rated[term], term))[:40]
     return {term: 0.5 * rated[term] / rated[best[0]] for term in best}
@@ -49,13 +50,13 @@ def test_papers_that_share_no_term_add_none(index: VectorIndex, corpus: Corpus) 
     assert Feedback(index, len(corpus.points)).expand(query, first) is None
 
 
-def test_what_the_query_ranks_first_stays_first_and_scores_fall() -> None:
+def test_the_first_results_of_the_query_stay_first_and_scores_descend() -> None:
     first = [ScoredId(number, 30.0 - number) for number in range(1, 21)]
     second = [ScoredId(50, 160.0), ScoredId(3, 150.0), ScoredId(12, 120.0), ScoredId(60, 80.0)]
     merged = follow(first, second)
     assert [hit.id for hit in merged] == [*range(1, KEPT + 1), 50, 12, 60]
     assert all(one.score >= other.score for one, other in pairwise(merged))
-    # The tenth of the query alone has 20: the expanded query's 160, 120 and 80 are an eighth of what they were.
+    # The tenth score of the original query is 20, so the expanded query's 160, 120 and 80 are divided by eight.
     assert [hit.score for hit in merged[KEPT:]] == [20.0, 15.0, 10.0]
 
 

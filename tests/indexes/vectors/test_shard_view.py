@@ -76,7 +76,7 @@ def serve(shard: Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def answer(process: subprocess.Popen[str]) -> list:
+def results(process: subprocess.Popen[str]) -> list:
     assert process.stdout is not None
     return json.loads(process.stdout.readline())
 
@@ -86,7 +86,7 @@ def end(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def test_a_library_is_untouched_by_being_served(library: Path, corpus: Corpus) -> None:
+def test_serving_does_not_change_a_library(library: Path, corpus: Corpus) -> None:
     before = fingerprint(library)
     index = EdgeIndex.open(library / "vectors")
     assert index.search_sparse(BM25, corpus.bm25.query("neural networks"), 10, NO_FILTERS)
@@ -98,15 +98,15 @@ def test_a_library_is_untouched_by_being_served(library: Path, corpus: Corpus) -
     assert [path.name for path in library.iterdir()] == ["vectors"]
 
 
-def test_a_library_is_untouched_by_the_death_of_its_server(library: Path, corpus: Corpus) -> None:
+def test_killing_the_server_does_not_change_a_library(library: Path, corpus: Corpus) -> None:
     before = fingerprint(library / "vectors")
     process = serve(library / "vectors")
-    answer(process)
+    results(process)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
     assert len(list((library / ".vectors-views").iterdir())) == 1
     assert fingerprint(library / "vectors") == before
-    # What it left is removed by whoever comes next.
+    # The next process removes its view.
     index = EdgeIndex.open(library / "vectors")
     (view,) = (library / ".vectors-views").iterdir()
     assert view.name.startswith(f"{os.getpid()}-")
@@ -115,33 +115,33 @@ def test_a_library_is_untouched_by_the_death_of_its_server(library: Path, corpus
     assert [path.name for path in library.iterdir()] == ["vectors"]
 
 
-def test_three_processes_at_once_give_the_same_answers(library: Path, corpus: Corpus) -> None:
+def test_three_processes_at_once_return_the_same_results(library: Path, corpus: Corpus) -> None:
     processes = [serve(library / "vectors") for _ in range(3)]
-    answers = [answer(process) for process in processes]
+    found = [results(process) for process in processes]
     assert len(list((library / ".vectors-views").iterdir())) == 3
-    assert answers[0][0] == len(corpus.points)
-    assert len(answers[0][1]) == 20
-    assert answers[1] == answers[0]
-    assert answers[2] == answers[0]
+    assert found[0][0] == len(corpus.points)
+    assert len(found[0][1]) == 20
+    assert found[1] == found[0]
+    assert found[2] == found[0]
     for process in processes:
         end(process)
     assert [path.name for path in library.iterdir()] == ["vectors"]
 
 
 def test_views_opened_while_others_close_find_their_folder(tmp_path: Path) -> None:
-    """A view that closed removed the folder of all views under the hands of one being made."""
+    """Closing a view removed the folder of all views while another view was created in it."""
     shard = tmp_path / "vectors"
     shard.mkdir()
     (shard / "matrix.dat").write_bytes(b"a tiny one")
     command = [sys.executable, "-c", OPEN_AND_CLOSE, str(shard)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    said = [process.communicate(timeout=60)[1] for process in processes]
-    assert said == [""] * 4
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    assert errors == [""] * 4
     assert [process.returncode for process in processes] == [0] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
 
 
-def test_a_view_takes_little_room(library: Path) -> None:
+def test_a_view_takes_little_space(library: Path) -> None:
     view = ShardView.open(library / "vectors")
     own = sum(
         path.stat().st_blocks * 512
@@ -156,7 +156,7 @@ def test_a_view_takes_little_room(library: Path) -> None:
 
 @pytest.fixture
 def read_only(library: Path) -> Iterator[Path]:
-    """The library on a mount that nobody can write to."""
+    """The library on a read-only mount."""
     if os.geteuid() != 0 or not shutil.which("mount"):
         pytest.skip("mounting needs root")
     mounted = subprocess.run(
@@ -179,7 +179,7 @@ def test_a_read_only_library_is_served(read_only: Path, tmp_path: Path, corpus: 
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     processes = [serve(read_only / "vectors", TMPDIR=str(temporary)) for _ in range(2)]
-    first, second = [answer(process) for process in processes]
+    first, second = [results(process) for process in processes]
     assert first == second
     assert first[0] == len(corpus.points)
     assert len(first[1]) == 20
@@ -190,12 +190,12 @@ def test_a_read_only_library_is_served(read_only: Path, tmp_path: Path, corpus: 
     assert list(temporary.glob("scholarbase-views-*/*")) == []
 
 
-def test_no_room_anywhere_is_an_error(read_only: Path) -> None:
+def test_no_writable_folder_is_an_error(read_only: Path) -> None:
     with pytest.raises(StorageError, match="TMPDIR"):
         ShardView.open(read_only / "vectors", temporary=read_only / "temporary")
 
 
-def test_a_folder_that_another_user_laid_out_is_not_used(read_only: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_not_used(read_only: Path, tmp_path: Path) -> None:
     planted = tmp_path / f"scholarbase-views-{os.getuid()}"
     planted.mkdir()
     os.chown(planted, 12345, 12345)
@@ -203,7 +203,7 @@ def test_a_folder_that_another_user_laid_out_is_not_used(read_only: Path, tmp_pa
         ShardView.open(read_only / "vectors", temporary=tmp_path)
 
 
-def test_an_index_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_index_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VectorIndexError, match="No vector index at"):
         EdgeIndex.open(tmp_path / "vectors")
     with pytest.raises(VectorIndexError, match="No vector index at"):

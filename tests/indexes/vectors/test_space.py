@@ -20,21 +20,21 @@ def blocks(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_lack_of_room_is_a_sentence_with_both_sizes(tmp_path: Path) -> None:
+def test_too_little_space_is_an_error_with_both_sizes(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     with pytest.raises(StorageError, match=r"needs about [\d,]+ MB, but the disk has [\d,]+ MB free"):
         check_space(tmp_path / "not" / "yet" / "vectors", free * 2)
     check_space(tmp_path / "vectors", 1)
 
 
-def test_the_estimate_is_on_the_safe_side(corpus: Corpus, tmp_path: Path) -> None:
+def test_the_estimate_is_an_upper_bound(corpus: Corpus, tmp_path: Path) -> None:
     writer = EdgeWriter.open(tmp_path / "vectors", CONFIG)
     writer.upsert(corpus.points)
     writer.flush()
-    growing = blocks(tmp_path)
+    unfinished = blocks(tmp_path)
     writer.finish()
     writer.close()
-    assert growing + blocks(tmp_path) < required_bytes(CONFIG, len(corpus.points))
+    assert unfinished + blocks(tmp_path) < required_bytes(CONFIG, len(corpus.points))
 
 
 def test_more_needs_more() -> None:
@@ -47,7 +47,7 @@ def test_more_needs_more() -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of 120 MB."""
+    """A separate file system of 120 MB."""
     if os.geteuid() != 0 or not shutil.which("mount"):
         pytest.skip("mounting needs root")
     folder = tmp_path / "disk"
@@ -84,8 +84,8 @@ except StorageError as error:
 """
 
 
-def test_a_full_disk_is_an_error_and_not_the_death_of_the_process(small_disk: Path) -> None:
-    """Qdrant writes through memory maps: without room the kernel kills the process with SIGBUS."""
+def test_a_full_disk_is_an_error_and_does_not_kill_the_process(small_disk: Path) -> None:
+    """Qdrant writes to memory maps: without space the kernel kills the process with SIGBUS."""
     done = subprocess.run(
         [sys.executable, "-c", FILL, str(small_disk / "vectors")],
         capture_output=True,

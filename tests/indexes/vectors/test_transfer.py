@@ -27,13 +27,13 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "BATCH", 7)
 
 
-def test_a_loaded_server_answers_as_the_shard_does(
+def test_a_loaded_server_returns_the_results_of_the_shard(
     edge: EdgeIndex, client: QdrantClient, corpus: Corpus
 ) -> None:
-    told: list[tuple[int, int]] = []
-    index = load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, lambda *now: told.append(now))
-    assert told[0] == (0, 340)
-    assert told[-1] == (340, 340)
+    reported: list[tuple[int, int]] = []
+    index = load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert reported[0] == (0, 340)
+    assert reported[-1] == (340, 340)
     vector = corpus.bm25.query("deep learning of speech")
     ours = edge.search_sparse(BM25, vector, 30, NO_FILTERS)
     theirs = index.search_sparse(BM25, vector, 30, NO_FILTERS)
@@ -42,7 +42,7 @@ def test_a_loaded_server_answers_as_the_shard_does(
         assert [(p.id, p.payload) for p in mine] == [(p.id, p.payload) for p in other]
 
 
-def test_a_load_that_was_broken_off_goes_on(edge: EdgeIndex, client: QdrantClient) -> None:
+def test_an_interrupted_load_is_resumed(edge: EdgeIndex, client: QdrantClient) -> None:
     class Stop(Exception):
         pass
 
@@ -54,20 +54,20 @@ def test_a_load_that_was_broken_off_goes_on(edge: EdgeIndex, client: QdrantClien
         load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, stop_at_100)
     with pytest.raises(VectorIndexError, match="no collection 'papers'"):
         ServerIndex.open(client, "papers", SNAPSHOT)
-    told: list[tuple[int, int]] = []
-    index = load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, lambda *now: told.append(now))
-    assert told[0] == (105, 340)
+    reported: list[tuple[int, int]] = []
+    index = load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert reported[0] == (105, 340)
     assert list(index.ids()) == list(range(1, 341))
-    # Again, with nothing left to do.
-    told.clear()
-    load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, lambda *now: told.append(now))
-    assert told == [(340, 340)]
+    # Again, with nothing left to load.
+    reported.clear()
+    load_into_server(edge, client, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert reported == [(340, 340)]
 
 
-def test_a_server_with_points_of_its_own_is_not_served(edge: EdgeIndex, client: QdrantClient) -> None:
+def test_a_collection_with_additional_points_is_not_served(edge: EdgeIndex, client: QdrantClient) -> None:
     writer = ServerWriter.open(client, "papers", SNAPSHOT, CONFIG)
     writer.upsert([VectorPoint(99_999, Payload())])
-    with pytest.raises(VectorIndexError, match="holds 341 points, but the library has 340"):
+    with pytest.raises(VectorIndexError, match="has 341 points, but the library has 340"):
         load_into_server(edge, client, "papers", SNAPSHOT, CONFIG)
     with pytest.raises(VectorIndexError, match="no collection 'papers'"):
         ServerIndex.open(client, "papers", SNAPSHOT)
