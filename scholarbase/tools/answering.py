@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.requests import check_session
-from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
+from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, compact_authors
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import Given, Recording, given
@@ -169,7 +169,7 @@ def _cut(
         # What is given here is left out of the next answer, whose first results stand where these did.
         content = {**content, "next_offset": offset}
     if size is not None:
-        return fit(content, size, offset=offset, text=is_text, again=again)
+        return fit_response(content, size, offset=offset, text=is_text, same_offset=again)
     return _compact(content) if compact else content
 
 
