@@ -63,7 +63,7 @@ def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> No
             tools.call("search_papers", {"query": QUESTION})
         with pytest.raises(PaperNotFound):
             tools.call("get_citations", {"paper_id": "arXiv:2001.00001"})
-        with pytest.raises(InvalidRequest, match="no JSON object"):
+        with pytest.raises(InvalidRequest, match="not a JSON object"):
             tools.call("search_papers", "a question")  # type: ignore[arg-type]
         with pytest.raises(BudgetExhausted, match="3 calls, and 0 are left"):
             tools.call("search_papers", {"q": QUESTION})
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> No
     assert [line["error"].split(":")[0] for line in lines] == [
         "Unknown argument 'query'",
         lines[1]["error"].split(":")[0],
-        "The arguments of search_papers are no JSON object",
+        "The arguments of search_papers are not a JSON object",
         "The session 's' may have 3 calls, and 0 are left",
     ]
 
