@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scholarbase.cli.options import F, library_option, open_source, where_options
+from scholarbase.cli.options import F, library_option, open_source, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.models import ENGINES, MODES, Engine, Mode
 from scholarbase.settings import Settings
@@ -144,7 +144,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 @click.option("--report", type=A_PATH, help="Write a report of the runs into this folder.")
 @measure_option
 @queries_options
-@where_options
+@source_options
 @click.pass_obj
 def run(
     settings: Settings,
@@ -272,7 +272,7 @@ def _outside(
 @name_option("The run's name; the file's")
 @measure_option
 @queries_options
-@where_options
+@source_options
 @click.pass_obj
 def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
     """Read an agent's tool CALLS as a run over QUERIES. docs/trajectories.md has the form of the file."""
@@ -289,7 +289,7 @@ def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, 
 @name_option("The run's name; the file's")
 @measure_option
 @queries_options
-@where_options
+@source_options
 @click.pass_obj
 def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any) -> None:
     """Read a TREC RUN of another system over QUERIES."""
@@ -390,7 +390,7 @@ def report(
 @click.option(
     "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Citation hops from them."
 )
-@where_options
+@source_options
 @click.pass_obj
 def oracle(
     settings: Settings, /, runs: Sequence[Path], n: int, hops: int, as_json: bool, **place: Any

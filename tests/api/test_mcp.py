@@ -164,7 +164,7 @@ def test_a_tool_that_is_not_there_is_the_protocols_error(
 ) -> None:
     async def asked(client: Client) -> None:
         with pytest.raises(
-            MCPError, match="There is no tool 'find_papers': there are search_papers, match_titles"
+            MCPError, match="There is no tool 'find_papers': the tools are search_papers, match_titles"
         ):
             await call(client, "find_papers", {})
 
@@ -252,7 +252,7 @@ def test_stdio_records_where_it_is_told_to(sample_library: Path, tmp_path: Path)
     assert row["arguments"] == {"q": "strings", "limit": 3, "as_of": "1993-06"}
     replayed = run_cli("session", "replay", "mine", "--library", sample_library, "--sessions", tmp_path)
     assert replayed.returncode == 0
-    assert "none differs" in replayed.stdout
+    assert "No differences" in replayed.stdout
 
 
 def test_stdio_before_a_server(server: str) -> None:
