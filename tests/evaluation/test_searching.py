@@ -627,7 +627,7 @@ def test_the_best_mode_is_named(dense: Library) -> None:
         ({"mode": "best"}, "Unknown mode 'best'"),
         ({"engine": "lucene"}, "Unknown engine 'lucene'"),
         ({"mode": "dense", "engine": "bm25"}, "names a sparse leg"),
-        ({"to": "yesterday"}, "'yesterday' is no date"),
+        ({"to": "yesterday"}, "'yesterday' is not a valid date"),
         ({"exact": 1}, "exact is 1"),
         ({"pool": "yes"}, "pool is 'yes'"),
     ],

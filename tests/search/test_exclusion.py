@@ -136,11 +136,11 @@ def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -
 @pytest.mark.parametrize(
     ("exclude", "said"),
     [
-        ([""], "holds '', which has no word"),
+        ([""], "contains '', which has no word"),
         (["fine", " ?! "], "which has no word"),
         (["__"], "has no word"),
-        (["x"] * 21, "holds 21 phrases: 20 is the most"),
-        (["x" * 501], "has 501 characters: 500 is the most"),
+        (["x"] * 21, "has 21 phrases: the maximum in one request is 20"),
+        (["x" * 501], "has 501 characters: the maximum is 500"),
         ([5], "must be a list of phrases"),
         (["\ud800"], "half of a surrogate pair"),
         (["arXiv:1706.03762"], "the id of a paper: .*exclude_ids"),
