@@ -166,7 +166,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(release: Path, tmp_path:
     (folder / "thesis.tex").write_text("mine")
     done = run_cli("ingest", release, "--library", folder)
     assert done.returncode == 3
-    assert "'thesis.tex' is in it" in done.stderr
+    assert "it contains 'thesis.tex'" in done.stderr
     assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
     file = run_cli("ingest", release, "--library", folder / "thesis.tex")
     assert file.returncode == 3
@@ -178,7 +178,7 @@ def test_sources_that_are_missing_or_something_else(tmp_path: Path) -> None:
     assert (missing.returncode, "No file or folder at" in missing.stderr) == (5, True)
     (tmp_path / "notes.jsonl").write_text('{"text": "not a paper"}\n')
     other = run_cli("ingest", tmp_path / "notes.jsonl", "--library", tmp_path / "library")
-    assert (other.returncode, "is no snapshot file" in other.stderr) == (5, True)
+    assert (other.returncode, "is not a snapshot file" in other.stderr) == (5, True)
     assert not (tmp_path / "library").exists()
 
 
@@ -198,7 +198,7 @@ def test_sources_that_changed_since_the_job_began(release: Path, tmp_path: Path)
     shard.write_bytes(whole)
     changed = run_cli("ingest", release, "--library", library)
     assert changed.returncode == 5
-    assert "was begun with other sources" in changed.stderr
+    assert "was started with other sources" in changed.stderr
     assert "--restart" in changed.stderr
     assert run_cli("ingest", release, "--library", library, "--restart").returncode == 0
     assert list(verify(library))
@@ -214,7 +214,7 @@ def test_a_finished_library_is_not_built_again(release: Path, tmp_path: Path) ->
     assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
     other = run_cli("ingest", release, "--library", library, "--keep", "title")
     assert other.returncode == 3
-    assert "already holds a library" in other.stderr
+    assert "already has a library" in other.stderr
     assert run_cli("ingest", release, "--library", library, "--keep", "title", "--restart").returncode == 0
     assert read_manifest(library)[0].rules["keep"] == "title"
 

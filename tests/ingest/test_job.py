@@ -88,7 +88,7 @@ def test_every_dataset_of_the_publishers_sample(shared_data: Path, tmp_path: Pat
     library = tmp_path / "library"
     done = run_cli("ingest", shared_data / "s2ag-samples", "--library", library, "--keep", "title")
     assert done.returncode == 0, done.stderr
-    assert "embeddings, which is not used" in done.stderr
+    assert "the dataset embeddings is not used" in done.stderr
     counts = read_manifest(library)[0].counts
     # Each sample has 100 records, and they were not drawn together: hardly any refers to another.
     assert counts["papers"] == counts["lines_papers"] == 100
@@ -236,7 +236,7 @@ def test_vectors_of_another_encoder_are_refused(
 ) -> None:
     ids = [str(row["externalids"]["ArXiv"]) for row in sample_rows("papers")][:50]
     rng = np.random.default_rng(0)
-    for dimensions, what in ((384, "are not those of"), (256, "have 256 dimensions")):
+    for dimensions, what in ((384, "are not from"), (256, "have 256 dimensions")):
         np.save(tmp_path / "vectors.npy", rng.normal(size=(50, dimensions)).astype(np.float32))
         (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
         with pytest.raises(EncoderMismatch, match=what):
