@@ -27,7 +27,7 @@ def test_unit_rows_scales_a_3_4_5_triangle() -> None:
 
 @pytest.mark.parametrize("bad", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
 def test_unit_rows_refuses_a_vector_without_direction(bad: list[float]) -> None:
-    with pytest.raises(EncoderError, match=r"The model x gave a vector .* for text 2 of 2"):
+    with pytest.raises(EncoderError, match=r"The model x returned a vector .* for text 2 of 2"):
         unit_rows([[1.0, 0.0], bad], "The model x")
 
 

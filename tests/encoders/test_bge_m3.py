@@ -106,7 +106,7 @@ def test_other_term_weights_are_another_model(
 
 def test_another_architecture_is_refused(minilm_folder: Path) -> None:
     assert not is_bge_m3(minilm_folder)
-    with pytest.raises(EncoderError, match="is no BGE-M3 model"):
+    with pytest.raises(EncoderError, match="is not a BGE-M3 model"):
         BgeM3Encoder(minilm_folder, device="cpu")
 
 

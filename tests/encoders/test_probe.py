@@ -65,12 +65,15 @@ def test_specs_that_agree(actual: EncoderSpec) -> None:
 @pytest.mark.parametrize(
     ("actual", "difference"),
     [
-        (replace(SPEC, kind="http"), "kind 'sentence-transformers' there and 'http' here"),
-        (replace(SPEC, dimensions=768), "dimensions 384 there and 768 here"),
-        (replace(SPEC, max_tokens=512), "max_tokens 256 there and 512 here"),
-        (replace(SPEC, fingerprint="bb"), "fingerprint 'aa' there and 'bb' here"),
-        (replace(SPEC, learned_sparse=True), "learned_sparse False there and True here"),
-        (replace(SPEC, name="other", fingerprint=None), "name 'all-MiniLM-L6-v2' there and 'other' here"),
+        (replace(SPEC, kind="http"), "kind 'sentence-transformers' in the library and 'http' in the encoder"),
+        (replace(SPEC, dimensions=768), "dimensions 384 in the library and 768 in the encoder"),
+        (replace(SPEC, max_tokens=512), "max_tokens 256 in the library and 512 in the encoder"),
+        (replace(SPEC, fingerprint="bb"), "fingerprint 'aa' in the library and 'bb' in the encoder"),
+        (replace(SPEC, learned_sparse=True), "learned_sparse False in the library and True in the encoder"),
+        (
+            replace(SPEC, name="other", fingerprint=None),
+            "name 'all-MiniLM-L6-v2' in the library and 'other' in the encoder",
+        ),
     ],
 )
 def test_specs_that_differ(actual: EncoderSpec, difference: str) -> None:

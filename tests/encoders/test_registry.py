@@ -42,12 +42,12 @@ def test_a_url(minilm_service: str) -> None:
 
 @pytest.mark.parametrize("name", ["none", "", " "])
 def test_no_name_is_no_encoder(name: str) -> None:
-    with pytest.raises(EncoderError, match="is no encoder: name a model's folder"):
+    with pytest.raises(EncoderError, match="is not an encoder: give a model's folder"):
         open_encoder(name)
 
 
 def test_a_device_for_a_service_is_refused() -> None:
-    with pytest.raises(EncoderError, match="names a service: leave it out"):
+    with pytest.raises(EncoderError, match="is a service, which has no device: leave it out"):
         open_encoder("https://host/v1#m", device="cuda")
 
 
@@ -65,7 +65,9 @@ def test_a_hub_that_cannot_be_reached(name: str, tmp_path: Path) -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     said = _python(code, name, HF_HOME=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9", NO_PROXY="127.0.0.1")
-    assert said.startswith(f"EncoderError The model '{name}' is not on this machine and could not be fetched")
+    assert said.startswith(
+        f"EncoderError The model '{name}' is not on this machine and could not be downloaded"
+    )
 
 
 @pytest.mark.parametrize("module", ["scholarbase.encoders", "scholarbase.encoders.service"])

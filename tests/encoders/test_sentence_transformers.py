@@ -127,7 +127,7 @@ def test_pooling_decides_and_so_changes_the_fingerprint(
 def test_a_folder_that_does_not_say_how_to_pool_is_refused(minilm_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(minilm_folder, tmp_path / "plain")
     (folder / "modules.json").unlink()
-    with pytest.raises(EncoderError, match=r"has no modules\.json, so it does not say how"):
+    with pytest.raises(EncoderError, match=r"has no modules\.json, so the pooling of its vectors is unknown"):
         SentenceTransformersEncoder(folder, device="cpu")
 
 
@@ -145,7 +145,7 @@ def test_an_unknown_device_is_refused(minilm_folder: Path) -> None:
 
 
 def test_a_device_that_is_not_here_is_refused(minilm_folder: Path) -> None:
-    with pytest.raises(EncoderError, match="'cuda:99' is not here"):
+    with pytest.raises(EncoderError, match="No device 'cuda:99'"):
         SentenceTransformersEncoder(minilm_folder, device="cuda:99")
 
 
