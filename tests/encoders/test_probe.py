@@ -43,9 +43,7 @@ def test_other_dimensions_do_not_pass(minilm: SentenceTransformersEncoder, tiny_
 
 
 @pytest.mark.parametrize("number", [0.0, float("nan")])
-def test_a_stored_vector_that_says_nothing_does_not_pass(
-    minilm: SentenceTransformersEncoder, number: float
-) -> None:
+def test_an_invalid_stored_vector_does_not_pass(minilm: SentenceTransformersEncoder, number: float) -> None:
     with pytest.raises(EncoderMismatch):
         check_probe(minilm, [number] * 384)
 
@@ -55,10 +53,10 @@ def test_a_stored_vector_that_says_nothing_does_not_pass(
     [
         SPEC,
         replace(SPEC, name="a-copy"),  # the same files under another name
-        replace(SPEC, fingerprint=None),  # files out of reach
+        replace(SPEC, fingerprint=None),  # unknown files
     ],
 )
-def test_specs_that_agree(actual: EncoderSpec) -> None:
+def test_equal_specs(actual: EncoderSpec) -> None:
     check_spec(SPEC, actual)
 
 
@@ -76,7 +74,7 @@ def test_specs_that_agree(actual: EncoderSpec) -> None:
         ),
     ],
 )
-def test_specs_that_differ(actual: EncoderSpec, difference: str) -> None:
+def test_different_specs(actual: EncoderSpec, difference: str) -> None:
     with pytest.raises(EncoderMismatch) as caught:
         check_spec(SPEC, actual)
     message = str(caught.value)

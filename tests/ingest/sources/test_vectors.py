@@ -1,4 +1,4 @@
-"""Vectors computed elsewhere: the same ones in every layout, and each fault named."""
+"""Vectors computed elsewhere: all layouts give the same vectors, and faults are errors."""
 
 from pathlib import Path
 from typing import Any
