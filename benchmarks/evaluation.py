@@ -32,6 +32,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.searching import SearchSettings, run_searches
+from scholarbase.files import atomic_write
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 from scholarbase.ingest.job import ingest
 from scholarbase.models import Engine, Mode
@@ -68,14 +69,12 @@ def canonical(name: str) -> str | None:
 def cut(data: Path, out: Path) -> None:
     """Write the arXiv records that have a vector, each once."""
     left = {canonical(name) for name in (data / VECTORS / "ids.txt").read_text().split()} - {None}
-    unfinished = out.with_suffix(".new")
-    with lzma.open(data / ARXIV) as lines, unfinished.open("wb") as kept:
+    with lzma.open(data / ARXIV) as lines, atomic_write(out) as kept:
         for line in lines:
             name = canonical(orjson.loads(line)["id"])
             if name in left:
                 left.remove(name)
                 kept.write(line)
-    unfinished.rename(out)
 
 
 def build(data: Path, work: Path, model: str) -> Path:

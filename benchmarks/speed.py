@@ -32,6 +32,7 @@ from rich.table import Table
 from benchmarks import corpus, machine
 from benchmarks.parts import PARTS
 from benchmarks.rows import Setting
+from scholarbase.files import atomic_write
 
 FULL_SIZE: Final = 1_500_000
 HERE: Final = Path(__file__).resolve().parent
@@ -65,9 +66,8 @@ def write(result: Result, folder: Path) -> None:
         indent=2,
         ensure_ascii=False,
     )
-    unfinished = folder / f"{result.part}.json.new"
-    unfinished.write_text(f"{text}\n", encoding="utf-8")
-    unfinished.rename(folder / f"{result.part}.json")
+    with atomic_write(folder / f"{result.part}.json") as file:
+        file.write(f"{text}\n".encode())
 
 
 def read(folder: Path, part: str) -> Result | None:

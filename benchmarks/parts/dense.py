@@ -29,6 +29,7 @@ from sklearn.utils.extmath import randomized_svd
 from benchmarks.asking import BLOCK, spread
 from benchmarks.rows import Bound, Row, Setting
 from scholarbase.evaluation.formats import read_queries
+from scholarbase.files import atomic_write
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
@@ -209,8 +210,8 @@ def project(matrix: sparse.csr_matrix, queries: Mapping[str, sparse.csr_matrix],
     out.flush()
     unfinished.rename(folder / "vectors.npy")
     for name, asked in queries.items():
-        np.save(folder / f"{name}.new.npy", lifted(asked))
-        (folder / f"{name}.new.npy").rename(folder / f"{name}.npy")
+        with atomic_write(folder / f"{name}.npy") as file:
+            np.save(file, lifted(asked))
 
 
 def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

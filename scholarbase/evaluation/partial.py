@@ -20,7 +20,7 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists
 from scholarbase.evaluation.runs import MANIFEST
-from scholarbase.files import storage_errors
+from scholarbase.files import atomic_write, storage_errors, temporary_files
 from scholarbase.models.queries import sha256_of
 from scholarbase.models.runs import JudgedQuery, RankedId, RunManifest
 
@@ -131,13 +131,9 @@ class Partial:
         else:
             self.clear()
             with storage_errors(about):
-                unfinished = about.with_suffix(".new")
-                unfinished.write_bytes(
-                    orjson.dumps(
-                        _facts(manifest, queries) | {"replace": restart, "manifest": asdict(manifest)}
-                    )
-                )
-                unfinished.rename(about)
+                facts = _facts(manifest, queries) | {"replace": restart, "manifest": asdict(manifest)}
+                with atomic_write(about) as file:
+                    file.write(orjson.dumps(facts))
         with storage_errors(self.path / RESULTS):
             self._results = os.open(
                 self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
@@ -232,7 +228,8 @@ class Partial:
     def clear(self) -> None:
         """Throw away what is done."""
         self.done = {}
+        about = self.path / MANIFEST
         with storage_errors(self.path):
             # The manifest goes last: results without one are thrown away, whatever they are.
-            for name in (RESULTS, "manifest.new", MANIFEST):
-                (self.path / name).unlink(missing_ok=True)
+            for path in (self.path / RESULTS, *temporary_files(about), about):
+                path.unlink(missing_ok=True)

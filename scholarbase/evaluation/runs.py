@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -32,6 +31,7 @@ import orjson
 
 from scholarbase.errors import RunDamaged, RunExists, RunNotFound
 from scholarbase.evaluation import folders
+from scholarbase.files import atomic_write, gzip_writer
 from scholarbase.models.runs import (
     FORMAT,
     Call,
@@ -140,19 +140,14 @@ def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
 
 def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
     """Write a gzip file without a time or a name in it, and give its SHA-256."""
-    with path.open("wb") as file:
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=file, mtime=0) as packed:
-            packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
-        file.flush()
-        os.fsync(file.fileno())
+    with atomic_write(path) as file, gzip_writer(file, LEVEL) as packed:
+        packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    with atomic_write(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:

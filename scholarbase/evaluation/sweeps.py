@@ -37,6 +37,7 @@ from scholarbase.evaluation.grids import AXES, Point, Sweep, read_sweep, shortes
 from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
+from scholarbase.files import atomic_write
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
@@ -494,12 +495,8 @@ def _write(result: SweepResult, folder: Path, identity: str) -> None:
     rows.writerow([*AXES, *(f"weight_{leg}" for leg in legs), tune])
     for point, value in zip(result.sweep.points, result.tune, strict=True):
         rows.writerow([*(getattr(point, axis) for axis in AXES), *map(point.weight, legs), f"{value:.6f}"])
-    _replace(folder / GRID, text.getvalue().encode())
+    with atomic_write(folder / GRID) as file:
+        file.write(text.getvalue().encode())
     content = result.to_dict() | {"identity": identity}
-    _replace(folder / RESULT, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    building = path.with_name(f".{path.name}.writing")
-    building.write_bytes(content)
-    building.replace(path)
+    with atomic_write(folder / RESULT) as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -185,7 +185,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(QueryFileError, match="breaks off"):
         read_trajectory(tmp_path / "cut.jsonl.gz")
     (tmp_path / "latin.jsonl").write_bytes('{"query_id": "é"}'.encode("latin-1"))
-    with pytest.raises(QueryFileError, match=r"line 1 is no UTF-8 text"):
+    with pytest.raises(QueryFileError, match=r"line 1 is not valid UTF-8"):
         read_trajectory(tmp_path / "latin.jsonl")
 
 

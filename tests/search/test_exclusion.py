@@ -17,7 +17,7 @@ from scholarbase.search import library as library_module
 from scholarbase.search import ranking
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, snapshot_of
-from tests.test_library import WAYS, ids
+from tests.search.test_library import WAYS, ids
 
 TEXTS = [
     ("Replication of databases", "Local replication and remote replication are compared."),
@@ -141,7 +141,7 @@ def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -
         (["__"], "has no word"),
         (["x"] * 21, "has 21 phrases: the maximum in one request is 20"),
         (["x" * 501], "has 501 characters: the maximum is 500"),
-        ([5], "must be a list of phrases"),
+        ([5], "exclude.0 is 5"),
         (["\ud800"], "half of a surrogate pair"),
         (["arXiv:1706.03762"], "the id of a paper: .*exclude_ids"),
         (["CorpusId:1"], "'CorpusId:1', the id of a paper: .*exclude_ids"),
@@ -171,7 +171,7 @@ def test_an_exclusion_that_leaves_nothing_says_so(small: Library, engine: Any) -
     with pytest.raises(NothingLeft) as raised:
         small.search("databases", engine=engine, exclude=["database", "erdos"], limit=1, offset=2)
     assert str(raised.value) == (
-        "Every one of the 9 papers that match 'databases' has a phrase of exclude ['database', 'erdos']: leave one out."
+        "Every one of the 9 papers that match 'databases' contains a phrase of exclude ['database', 'erdos']: leave one out."
     )
     with pytest.raises(NothingLeft, match="Every one of the 4 papers"):
         small.search("databases", engine=engine, exclude=["database"], as_of="2004-12")

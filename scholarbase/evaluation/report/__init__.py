@@ -12,7 +12,6 @@ The same runs give the same bytes. ``contents`` says what is in a report, ``agen
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
 from scholarbase.evaluation.report.tables import to_csv, to_latex
+from scholarbase.files import atomic_write
 from scholarbase.models.runs import Run
 
 __all__ = ["write_report"]
@@ -109,7 +109,5 @@ def _write(report: Report, folder: Path) -> None:
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        with path.open("wb") as file:
+        with atomic_write(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
