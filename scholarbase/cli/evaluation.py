@@ -200,7 +200,7 @@ def run(
         for search, used_mode in zip(searches, modes, strict=True):
             run_name = name if name and len(modes) == 1 else f"{name}-{used_mode}" if name else None
             run_name = run_name or default_name(query_set, used_mode, search.engine)
-            made = run_searches(
+            completed = run_searches(
                 source,
                 query_set,
                 judged.queries,
@@ -213,11 +213,11 @@ def run(
                 restart=restart,
                 reporter=reporter(settings.progress_seconds),
             )
-            runs.append(made)
+            runs.append(completed)
     _show(runs, measures, as_json)
     click.echo(
         f"{'The run is' if len(runs) == 1 else 'The runs are'} in {out}: "
-        f"{', '.join(made.name for made in runs)}.",
+        f"{', '.join(run.name for run in runs)}.",
         err=True,
     )
     _report(runs, report, measures)
@@ -243,7 +243,7 @@ def _import_run(
     place = {key: options[key] for key in ("library", "url", "encoder")}
     with open_source(settings, **place, default_encoder="none") as source:
         judged = judge(source, query_set)
-        made = make(
+        run = make(
             source,
             queries=query_set,
             judged=judged.queries,
@@ -253,7 +253,7 @@ def _import_run(
             command=_command(),
             restart=options["restart"],
         )
-    _show([made], options["measures"], options["as_json"])
+    _show([run], options["measures"], options["as_json"])
     click.echo(f"The run is at {options['out'] / name}.", err=True)
 
 
@@ -314,9 +314,9 @@ def show(runs: Sequence[Path], by: Sequence[str], as_json: bool, measures: Seque
     if by and as_json:
         raise InvalidRequest("--by cannot be used with --json: eval report writes every table as CSV.")
     read = [read_run(path) for path in runs]
-    for made, evaluated in zip(read, _show(read, measures, as_json), strict=True):
+    for run, evaluated in zip(read, _show(read, measures, as_json), strict=True):
         for dimension in by:
-            show_groups(made, evaluated, dimension)
+            show_groups(run, evaluated, dimension)
 
 
 @evaluation.command()
@@ -339,7 +339,7 @@ def compare(
     across_snapshots: bool,
 ) -> None:
     """Show what run B gains and loses against run A, query by query."""
-    from scholarbase.evaluation.comparison import compare as compared
+    from scholarbase.evaluation.comparison import compare as compare_runs
     from scholarbase.evaluation.comparison import side_by_side
     from scholarbase.evaluation.display import show_comparison, show_side_by_side
     from scholarbase.evaluation.measures import default_measures
@@ -349,9 +349,9 @@ def compare(
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
     first, second = read_run(a), read_run(b)
     common = [name for name in default_measures(first) if name in default_measures(second)]
-    made = compared(first, second, list(measures) or common, across_snapshots=across_snapshots)
+    comparison = compare_runs(first, second, list(measures) or common, across_snapshots=across_snapshots)
     rankings = {query: side_by_side(first, second, query, depth) for query in queries}
-    show_comparison(made, top)
+    show_comparison(comparison, top)
     for query, rows in rankings.items():
         show_side_by_side(first, second, query, rows)
 

@@ -117,13 +117,13 @@ def union_ceiling(runs: Sequence[Run], n: int) -> OracleTable:
 
 
 def _check_comparable(one: Run, other: Run) -> None:
-    for what, a, b in (
+    for name, a, b in (
         ("query sets", one.manifest.queries["sha256"], other.manifest.queries["sha256"]),
         ("snapshots", one.manifest.snapshot, other.manifest.snapshot),
     ):
         if a != b:
             raise RunMismatch(
-                f"The runs {one.name!r} and {other.name!r} are of different {what}, {a} and {b}, and cannot be "
+                f"The runs {one.name!r} and {other.name!r} are of different {name}, {a} and {b}, and cannot be "
                 "combined: give runs of the same query set and snapshot."
             )
     # Answers of one query set may have been resolved differently.

@@ -88,7 +88,7 @@ def _read_file(path: Path, reading: Reading, metadata: Path | None) -> str:
     if shape == "markup" or (shape == "table" and _is_topics(path, start)):
         if trec.kind_of(path) != "topics":
             raise QueryFileError(f"{path} is markup without TREC topics. {_FORMAT_HINT}")
-        trec.read(path, trec.qrels_beside(path), reading)
+        trec.read(path, trec.qrels_file(path), reading)
         return "TREC"
     if shape == "table" and trec.kind_of(path) == "qrels":
         raise QueryFileError(f"{path} contains TREC qrels: give the topics file, or the folder of both.")

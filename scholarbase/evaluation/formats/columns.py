@@ -113,8 +113,8 @@ def _answers(record: Record, reading: Reading) -> tuple[Answer, ...]:
 def _pool(values: Sequence[Any]) -> tuple[str, ...]:
     ids = tuple(fields.paper_id(value, "pool") for value in values)
     if not ids or None in ids:
-        what = "has an empty id" if ids else "is empty"
-        raise Broken(f"pool {what}: list the candidates, or leave pool out to search the whole library.")
+        problem = "has an empty id" if ids else "is empty"
+        raise Broken(f"pool {problem}: list the candidates, or leave pool out to search the whole library.")
     return tuple(paper_id for paper_id in ids if paper_id is not None)
 
 

@@ -15,7 +15,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
@@ -61,21 +61,21 @@ def pair_in(folder: Path) -> tuple[Path, Path] | None:
     Raises:
         QueryFileError: one of the two is missing, or there are several.
     """
-    found: dict[Kind, list[Path]] = {"topics": [], "qrels": []}
-    for path in sorted(folder.iterdir()):
-        kind = kind_of(path) if path.is_file() and not path.name.startswith(".") else None
-        if kind is not None:
-            found[kind].append(path)
-    if not found["topics"] and not found["qrels"]:
+    kinds = {path: kind_of(path) for path in _files(folder)}
+    if not any(kinds.values()):
         return None
-    return _only(found["topics"], "topics", folder), _only(found["qrels"], "qrels", folder)
+    topics, qrels = ([path for path in kinds if kinds[path] == kind] for kind in get_args(Kind))
+    return _only(topics, "topics", folder), _only(qrels, "qrels", folder)
 
 
-def qrels_beside(topics: Path) -> Path:
+def qrels_file(topics: Path) -> Path:
     """The qrels in the folder of a topics file. Raises QueryFileError: none, or several."""
-    others = sorted(path for path in topics.parent.iterdir() if path != topics and path.is_file())
-    found = [path for path in others if not path.name.startswith(".") and kind_of(path) == "qrels"]
+    found = [path for path in _files(topics.parent) if path != topics and kind_of(path) == "qrels"]
     return _only(found, "qrels", topics.parent)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
 def _only(found: list[Path], kind: Kind, folder: Path) -> Path:

@@ -256,7 +256,7 @@ def timing(measured: Measured) -> Table | None:
     )
 
 
-def beside_published(measured: Measured) -> Table | None:
+def published_comparison(measured: Measured) -> Table | None:
     """The runs' figures beside published ones with their sources; None without published figures."""
     collection = published(measured.runs[0].manifest.queries, measured.runs[0].queries[0].id)
     if collection is None:

@@ -81,7 +81,7 @@ def _sections(measured: Measured) -> Iterator[Section]:
         "measured", "What was measured", (contents.query_set(measured), contents.settings(measured))
     )
     yield Section(
-        "published", "Published figures", tuple(filter(None, [contents.beside_published(measured)]))
+        "published", "Published figures", tuple(filter(None, [contents.published_comparison(measured)]))
     )
     yield Section("groups", "By kind of query", tuple(contents.by_group(measured)))
     yield Section("curves", "Where recall comes from", tuple(_curves(measured)))

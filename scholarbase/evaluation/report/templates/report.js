@@ -117,9 +117,9 @@
   const list = byId("list");
   let order = { column: null, falling: false };
   const draw = () => {
-    const wanted = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const terms = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const kind = kinds[byId("kind").selectedIndex][1];
-    const kept = rows.filter((r) => kind(r.query) && wanted.every((word) => r.words.includes(word)));
+    const kept = rows.filter((r) => kind(r.query) && terms.every((term) => r.words.includes(term)));
     if (order.column) {
       const { key } = order.column;
       const sign = order.falling ? -1 : 1;
