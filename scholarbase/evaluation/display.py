@@ -46,10 +46,13 @@ def _print(console: Console, build: Callable[[bool], Table]) -> None:
     console.print(table if width <= console.width else build(True))
 
 
-def _table(*headings: str) -> Table:
-    """A table whose first column wraps long names instead of truncating them."""
-    first, *others = headings
-    return Table(Column(first, overflow="fold"), *others, box=None, header_style="bold", pad_edge=False)
+def _table(*headings: str | Column, **options: Any) -> Table:
+    return Table(*headings, **{"box": None, "header_style": "bold", "pad_edge": False} | options)
+
+
+def _names_column(heading: str) -> Column:
+    """A column that wraps long names instead of truncating them."""
+    return Column(heading, overflow="fold")
 
 
 def _number(value: float | None) -> str:
@@ -84,7 +87,7 @@ def _runs_table(
     runs: Sequence[Run], evaluations: Sequence[Evaluation], over: Over, title: str, narrow: bool
 ) -> Table:
     names = _columns(evaluations)
-    table = _table(title, *names.values())
+    table = _table(_names_column(title), *names.values())
     for run, evaluation in zip(runs, evaluations, strict=True):
         values = summary(evaluation, over)
         cells = []
@@ -120,7 +123,7 @@ def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
     groups = break_down(run, evaluation, by)
 
     def build(narrow: bool) -> Table:
-        table = _table(by, "queries", *headings)
+        table = _table(_names_column(by), "queries", *headings)
         for group in groups:
             cells = (_cell(group.values[name], narrow) for name in evaluation.measures)
             table.add_row(escape(group.label), f"{group.n:,}", *cells)
@@ -139,10 +142,7 @@ def show_comparison(comparison: Comparison, top: int) -> None:
     for name, values in comparison.differing.items():
         a, b = ("–" if value is None else escape(str(value)) for value in values)
         console.print(f"[dim]{escape(name)}: {a} → {b}[/dim]")
-    table = Table(
-        "measure", first_name, second_name, "difference", "p", "gained", "lost", "same",
-        box=None, header_style="bold", pad_edge=False,
-    )  # fmt: skip
+    table = _table("measure", first_name, second_name, "difference", "p", "gained", "lost", "same")
     for compared in comparison.measures:
         test = compared.test
         table.add_row(
@@ -170,7 +170,7 @@ def _names(a: str, b: str) -> tuple[str, str]:
 
 
 def _show_changes(console: Console, change_type: str, label: str, changes: Iterable[Change]) -> None:
-    table = Table("query", "", "from", "to", box=None, header_style="dim", pad_edge=False)
+    table = _table("query", "", "from", "to", header_style="dim")
     for change in changes:
         table.add_row(escape(change.query_id), escape(change.text), _number(change.a), _number(change.b))
     if not table.rows:
@@ -187,7 +187,7 @@ def show_side_by_side(a: Run, b: Run, query_id: str, rows: Sequence[Row]) -> Non
     held = sum(answer.held for answer in query.relevant)
     console.print(f"\n[bold]{escape(query_id)}[/bold]  {escape(query.text)}")
     console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ answer[/dim]")
-    table = Table("", *_names(a.name, b.name), box=None, header_style="bold", pad_edge=False)
+    table = _table("", *_names(a.name, b.name))
     for row in rows:
         table.add_row(f"{row.rank}.", _place(row.a), _place(row.b))
     console.print(table)
@@ -205,10 +205,8 @@ def show_oracles(tables: Sequence[OracleTable]) -> None:
     """Ceilings of recall."""
     console = _console()
     for oracle in tables:
-        table = Table(
-            "", "recall, all answers", "recall, held", "candidates", "queries",
-            title=escape(oracle.title), title_justify="left", box=None, header_style="bold", pad_edge=False,
-        )  # fmt: skip
+        headings = ("", "recall, all answers", "recall, held", "candidates", "queries")
+        table = _table(*headings, title=escape(oracle.title), title_justify="left")
         for row in oracle.rows:
             candidates = "–" if row.candidates is None else f"{row.candidates:,.0f}"
             table.add_row(
@@ -228,9 +226,7 @@ def show_sweep(result: SweepResult) -> None:
         f"[dim]{len(result.sweep.points):,} points; best point chosen by {escape(result.measure)} on "
         f"{len(result.tune_queries):,} queries, measured below on the other {len(result.test_queries):,}[/dim]"
     )
-    table = Table(
-        "", f"{result.measure}, test half", "settings", box=None, header_style="bold", pad_edge=False
-    )
+    table = _table("", f"{result.measure}, test half", "settings")
     table.add_row("best", _cell(best), escape(_settings(result.best)))
     table.add_row("baseline", _cell(baseline), escape(_settings(result.sweep.baseline)))
     console.print(table)
