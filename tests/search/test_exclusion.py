@@ -171,7 +171,8 @@ def test_an_exclusion_that_leaves_nothing_says_so(small: Library, engine: Any) -
     with pytest.raises(NothingLeft) as raised:
         small.search("databases", engine=engine, exclude=["database", "erdos"], limit=1, offset=2)
     assert str(raised.value) == (
-        "Every one of the 9 papers that match 'databases' contains a phrase of exclude ['database', 'erdos']: leave one out."
+        "Every one of the 9 papers that match 'databases' contains a phrase of exclude ['database', 'erdos']: "
+        "leave one out."
     )
     with pytest.raises(NothingLeft, match="Every one of the 4 papers"):
         small.search("databases", engine=engine, exclude=["database"], as_of="2004-12")
