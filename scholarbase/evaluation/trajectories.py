@@ -18,7 +18,8 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.evaluation.imports import write_outside_run
-from scholarbase.evaluation.making import manifest_of, resolve
+from scholarbase.evaluation.papers import resolve
+from scholarbase.evaluation.runs import run_manifest
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run
 from scholarbase.models.source import Source
@@ -95,7 +96,7 @@ def run_from_trajectory(
     # An agent that never answers is ranked by what it saw, unless its answers alone were asked for.
     observed = ranking == "answer" and not facts["answered_queries"]
     search = {"ranking": "observed" if observed else ranking, "calls_sha256": digest, **facts}
-    manifest = manifest_of(about, queries, counts, "trajectory", name, command, search)
+    manifest = run_manifest(about, queries, counts, "trajectory", name, command, search)
     return write_outside_run(
         source, folder, manifest, judged, rankings, calls=resolved, seconds=seconds, restart=restart
     )

@@ -99,12 +99,11 @@ def test_queries_with_answers_in_one_run_only_are_left_out_and_said() -> None:
     comparison = compare(A, other, ["R@10"], over="held")
     assert comparison.of("R@10").test.n == 3
     assert any(
-        note.startswith("Queries with an answer to be found in one of the runs only are left out: 1.")
+        note.startswith("Queries with a relevant answer in only one of the runs are left out: 1.")
         for note in comparison.notes
     )
     assert any(
-        note.startswith("Queries whose answers are not the same in both runs: 1.")
-        for note in comparison.notes
+        note.startswith("Queries whose answers differ between the runs: 1.") for note in comparison.notes
     )
 
 
@@ -128,7 +127,7 @@ def test_a_run_that_was_not_searched_deep_enough_is_refused_by_name() -> None:
 
 
 def test_a_measure_that_was_not_compared_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"AP was not compared: there are R@10\."):
+    with pytest.raises(InvalidRequest, match=r"AP was not compared: use one of R@10\."):
         compare(A, B, ["R@10"]).of("AP")
 
 

@@ -341,12 +341,12 @@ def test_recall_of_all_is_shown_with_its_depth() -> None:
         ("cleverness", "R@25, R@100"),
         ("", "R@25, R@100"),
         ("R@-1", "R@25, R@100"),
-        ("R", "no cutoff: say down to which rank, such as R@10"),
-        ("Hit", "no cutoff: say down to which rank, such as Success@10"),
+        ("R", "no cutoff: give a rank, such as R@10"),
+        ("Hit", "no cutoff: give a rank, such as Success@10"),
         ("P@All", "only recall has @All"),
         ("R@0", "must be from 1 to"),
         ("R@99999999999999999999", "must be from 1 to"),
-        ("Rprec@10", "give it without @10"),
+        ("Rprec@10", "use it without @10"),
     ],
 )
 def test_a_measure_that_cannot_be_is_refused_with_the_way_out(name: str, told: str) -> None:
@@ -366,7 +366,7 @@ def test_a_cutoff_deeper_than_a_foreign_runs_rankings_is_said() -> None:
     run = make_run({"q": ["a", "b"]}, {"q": {"a": 1}}, limit=None)
     assert default_measures(run) == DEFAULT_MEASURES
     (note,) = evaluate(run, ["R@2", "R@100"]).notes
-    assert note.startswith("R@100 is read from rankings of at most 2 papers")
+    assert note.startswith("R@100 is computed from rankings of at most 2 papers")
 
 
 def test_a_run_without_any_relevant_answer_is_refused() -> None:
@@ -375,7 +375,7 @@ def test_a_run_without_any_relevant_answer_is_refused() -> None:
 
 
 def test_a_ranking_of_no_query_is_refused() -> None:
-    with pytest.raises(EvaluationError, match="'other', which is none of its queries"):
+    with pytest.raises(EvaluationError, match="'other', which is not one of its queries"):
         evaluate(make_run({"q": ["a"], "other": ["a"]}, {"q": {"a": 1}}))
 
 
@@ -387,9 +387,9 @@ def test_measures_that_are_no_list_of_names_are_refused(measures: Sequence[str])
 
 def test_a_measure_that_was_not_taken_is_refused() -> None:
     evaluation = evaluate(make_run({"q": ["a"]}, {"q": {"a": 1}}), ["R@25"])
-    with pytest.raises(InvalidRequest, match=r"P@10 was not measured: there are R@25\."):
+    with pytest.raises(InvalidRequest, match=r"P@10 was not measured: use one of R@25\."):
         evaluation.mean("P@10")
-    with pytest.raises(InvalidRequest, match="over is 'some': it is one of all, held"):
+    with pytest.raises(InvalidRequest, match="over is 'some': it must be one of all, held"):
         evaluation.mean("R@25", "some")  # type: ignore[arg-type]
 
 
@@ -434,7 +434,7 @@ def test_a_cutoff_below_where_hybrid_paging_ends_is_said() -> None:
     search = {"limit": 2000, "mode": "hybrid", "ranking": {"fusion_depth": 1000}}
     hybrid = replace(run, manifest=replace(run.manifest, search=search))
     (note,) = evaluate(hybrid, ["R@1000", "R@2000"]).notes
-    assert note.startswith("R@2000 is read from rankings of at most")
+    assert note.startswith("R@2000 is computed from rankings of at most")
     sparse = replace(run, manifest=replace(run.manifest, search=search | {"mode": "sparse"}))
     assert evaluate(sparse, ["R@2000"]).notes == ()
 
@@ -446,5 +446,5 @@ def test_what_makes_a_figure_low_besides_the_ranking_is_said() -> None:
     notes = evaluate(replace(run, queries=queries, manifest=searched), ["R@All"]).notes
     assert notes == (
         "made: 1 of 2 queries have no results, and count 0.",
-        "made: 1 answer lies outside the query's candidate pool, where no search looks.",
+        "made: 1 answer is outside the query's candidate pool, which no search returns.",
     )

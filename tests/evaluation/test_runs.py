@@ -25,7 +25,7 @@ from scholarbase.evaluation.runs import (
     SECONDS,
     read_manifest,
     read_run,
-    strictly_falling,
+    strictly_decreasing,
     token,
     write_run,
 )
@@ -146,10 +146,10 @@ def test_pytrec_evals_own_parsers_read_the_files_and_see_the_ranking(tmp_path: P
 )
 def test_scores_fall_strictly_as_32_bit_floats(given_scores: list[float]) -> None:
     scores = sorted(given_scores, reverse=True)
-    falling = strictly_falling(scores)
+    falling = strictly_decreasing(scores)
     single = np.asarray(falling, np.float32)
     assert (np.diff(single) < 0).all()
-    assert strictly_falling(falling) == falling
+    assert strictly_decreasing(falling) == falling
     # No further from what they were than the steps of the ties before them, each a rounding of 32 bits.
     for at, (score, fallen) in enumerate(zip(scores, falling, strict=True)):
         assert fallen == pytest.approx(score, rel=(at + 1) * 2**-22, abs=(at + 1) * 1e-44)
@@ -190,15 +190,15 @@ def test_a_changed_file_is_seen(name: str, tmp_path: Path) -> None:
 def test_a_missing_file_is_seen(name: str, tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / name).unlink()
-    with pytest.raises(RunDamaged, match=f"lost its file {name}"):
+    with pytest.raises(RunDamaged, match=f"The file {name} of the run"):
         read_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": "x"}', b'{"unknown": 1}'])
-def test_a_manifest_that_is_none_is_said_so(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_an_error(content: bytes, tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / MANIFEST).write_bytes(content)
-    with pytest.raises(RunDamaged, match="no manifest of a run"):
+    with pytest.raises(RunDamaged, match="is not the manifest of a run"):
         read_manifest(tmp_path / "run")
 
 
@@ -213,7 +213,7 @@ def test_a_run_of_another_format_is_not_read_as_this_one(tmp_path: Path) -> None
 def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
     for name in ("sparse", "dense"):
         write_run(tmp_path / "runs" / name, RUN_OF_ALL)
-    with pytest.raises(RunNotFound, match=r"but in it: give .*dense, one of dense, sparse\."):
+    with pytest.raises(RunNotFound, match=r"but below it: give .*dense, one of dense, sparse\."):
         read_run(tmp_path / "runs")
 
 
@@ -227,11 +227,11 @@ def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     mine = tmp_path / "thesis"
     mine.mkdir()
     (mine / "chapter-1.tex").write_text("years of work")
-    with pytest.raises(RunExists, match="is no run"):
+    with pytest.raises(RunExists, match="is not a run"):
         write_run(mine, RUN_OF_ALL)
     assert (mine / "chapter-1.tex").read_text() == "years of work"
     (tmp_path / "file").write_text("a file")
-    with pytest.raises(RunExists, match="is no run"):
+    with pytest.raises(RunExists, match="is not a run"):
         write_run(tmp_path / "file", RUN_OF_ALL)
 
 
@@ -240,7 +240,7 @@ def test_a_library_whose_manifest_was_taken_for_a_runs_is_never_replaced(tmp_pat
     library.mkdir()
     for name in (MANIFEST, "catalog.sqlite"):
         (library / name).write_text("hours of work")
-    with pytest.raises(RunExists, match=r"holds catalog\.sqlite, which is no part of a run"):
+    with pytest.raises(RunExists, match=r"holds catalog\.sqlite, which is not part of a run"):
         write_run(library, RUN_OF_ALL)
     assert {path.name for path in library.iterdir()} == {MANIFEST, "catalog.sqlite"}
 

@@ -33,7 +33,7 @@ from scholarbase.errors import (
     StorageError,
     UnsupportedMode,
 )
-from scholarbase.evaluation.partial import RESULTS, Partial
+from scholarbase.evaluation.checkpoints import RESULTS, Checkpoint
 from scholarbase.evaluation.runs import HASHED, SECONDS, read_run
 from scholarbase.evaluation.searching import (
     SearchSettings,
@@ -426,7 +426,7 @@ def test_ctrl_c_waited_for_a_server_that_does_not_answer(
 def test_another_library_under_the_run_ends_it(server: str, dense_server: str, tmp_path: Path) -> None:
     with _Moved(server) as client:
         client.other = dense_server
-        with pytest.raises(EvaluationError, match="The library changed under the run") as caught:
+        with pytest.raises(EvaluationError, match="The library changed during the run") as caught:
             search(client, tmp_path / "run", concurrency=1)
     assert "8 of 40 queries are done and kept" in str(caught.value)
     assert not (tmp_path / "run").exists()
@@ -481,7 +481,7 @@ def test_a_run_begun_to_replace_another_goes_on_without_saying_so_again(
     first = search(sample, tmp_path / "run")
     other = SearchSettings(mode="sparse", limit=10)
     results = interrupted(sample, tmp_path / "run", settings=other, restart=True)
-    assert "the same command without --restart goes on from there" in caplog.text
+    assert "the same command without --restart resumes from there" in caplog.text
     kept = {row["id"]: row["seconds"] for row in rows(results)}
     # The first run still stands, and asking for it again loses nothing of the second.
     assert search(sample, tmp_path / "run") == first
@@ -494,7 +494,7 @@ def test_a_run_begun_to_replace_another_goes_on_without_saying_so_again(
 def test_what_an_unfinished_run_began_with_may_be_damaged(sample: Library, tmp_path: Path) -> None:
     about = interrupted(sample, tmp_path / "run").with_name("manifest.json")
     about.write_bytes(b"{")
-    with pytest.raises(RunDamaged, match="not what an unfinished run begins with"):
+    with pytest.raises(RunDamaged, match="not the manifest of an unfinished run"):
         search(sample, tmp_path / "run")
     assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
 
@@ -512,7 +512,7 @@ def test_a_folder_that_is_no_run_is_left_alone(sample: Library, tmp_path: Path) 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     for restart in (False, True):
-        with pytest.raises(RunExists, match="is no run"):
+        with pytest.raises(RunExists, match="is not a run"):
             search(sample, tmp_path / "run", restart=restart)
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -524,7 +524,7 @@ def test_a_library_in_the_way_is_never_offered_for_replacement(
     shutil.copytree(sample_library, tmp_path / "run")
     before = sorted(path.name for path in (tmp_path / "run").iterdir())
     for restart in (False, True):
-        with pytest.raises(RunExists, match="no part of a run") as said:
+        with pytest.raises(RunExists, match="not part of a run") as said:
             search(sample, tmp_path / "run", restart=restart)
         assert "--restart" not in str(said.value)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
@@ -552,7 +552,7 @@ def test_a_line_that_a_full_disk_took_in_part_spoils_none_after_it(
 
 def test_two_processes_do_not_make_one_run(sample: Library, tmp_path: Path) -> None:
     with (
-        Partial(tmp_path / "run"),
+        Checkpoint(tmp_path / "run"),
         pytest.raises(EvaluationError, match="Another process is making the run"),
     ):
         search(sample, tmp_path / "run")
@@ -644,7 +644,7 @@ def test_arguments_that_cannot_be_right(sample: Library, tmp_path: Path) -> None
         search(sample, tmp_path / "run", queries=questions())
     with pytest.raises(InvalidRequest, match="not those of the query set"):
         search(sample, tmp_path / "run", judged=judge(sample, query_set())[1:])
-    with pytest.raises(InvalidRequest, match="a name of its own"):
+    with pytest.raises(InvalidRequest, match="has no name of its own"):
         search(sample, Path())
 
 
