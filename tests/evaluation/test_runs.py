@@ -130,7 +130,7 @@ def test_pytrec_evals_own_parsers_read_the_files_and_see_the_ranking(tmp_path: P
         "CorpusId:7",
         "10.1000/a%20b",
     ]
-    # By hand: the answers stand at ranks 1 and 3, so the average precision is (1/1 + 2/3) / 2. Were the tie at the
+    # By hand: the answers are at ranks 1 and 3, so the average precision is (1/1 + 2/3) / 2. Were the tie at the
     # top broken by id, as trec_eval does, the first answer would come second.
     [values] = (
         v for q, v in pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run).items() if q == "q%201"
@@ -144,8 +144,8 @@ def test_pytrec_evals_own_parsers_read_the_files_and_see_the_ranking(tmp_path: P
         st.sampled_from([1.0, 1.0 + 1e-9, 0.5, 0.0, -0.0, -3.5, 1e-40, 16384.001]) | st.floats(-100, 100)
     )
 )
-def test_scores_fall_strictly_as_32_bit_floats(given_scores: list[float]) -> None:
-    scores = sorted(given_scores, reverse=True)
+def test_scores_decrease_strictly_as_32_bit_floats(raw_scores: list[float]) -> None:
+    scores = sorted(raw_scores, reverse=True)
     falling = strictly_decreasing(scores)
     single = np.asarray(falling, np.float32)
     assert (np.diff(single) < 0).all()
@@ -172,7 +172,7 @@ def read_run_after(folder: Path, run: Run) -> Run:
     return read_run(folder / "run")
 
 
-def test_no_run_says_how_to_make_one(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_run_has_the_command_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(RunNotFound, match="scholarbase eval run"):
         read_run(tmp_path / "none")
 
@@ -223,7 +223,7 @@ def test_a_run_needs_no_seconds(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").seconds == {}
 
 
-def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_never_replaced(tmp_path: Path) -> None:
     mine = tmp_path / "thesis"
     mine.mkdir()
     (mine / "chapter-1.tex").write_text("years of work")
@@ -254,9 +254,7 @@ def test_a_report_that_was_written_into_a_run_is_not_lost_with_it(tmp_path: Path
     assert (tmp_path / "run" / "report").is_dir()
 
 
-def test_the_folder_one_stands_in_is_a_run_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_directory_can_be_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     monkeypatch.chdir(tmp_path / "run")
     assert read_run(Path()).name == "bm25 100%"
