@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.making import resolve
+from scholarbase.evaluation.papers import resolve
 from scholarbase.identifiers import parse
 from scholarbase.models import check_title_match
 from scholarbase.models.queries import Answer, Query, QuerySet

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.making import manifest_of, noted, paper_notes, resolve
+from scholarbase.evaluation.checkpoints import Checkpoint
 from scholarbase.evaluation.measures import rank_ties
-from scholarbase.evaluation.partial import Partial
-from scholarbase.evaluation.runs import MANIFEST, check_place, mend, read_manifest, write_run
+from scholarbase.evaluation.papers import noted_papers, paper_notes, resolve
+from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, repair, run_manifest, write_run
 from scholarbase.files import storage_errors, text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.queries import QuerySet
@@ -88,7 +88,7 @@ def run_from_trec(
         )
     facts.update(papers=len(seen), papers_absent=len(seen.difference(found.values())))
     search = {"file": path.name, "sha256": file.sha256, **facts}
-    manifest = manifest_of(source.snapshot(), queries, counts, "import", name, command, search)
+    manifest = run_manifest(source.snapshot(), queries, counts, "import", name, command, search)
     return write_external_run(source, folder, manifest, judged, rankings, restart=restart)
 
 
@@ -188,10 +188,10 @@ def write_external_run(
         StorageError: the folder cannot be written.
     """
     # Locks the folder against other processes, as a search does.
-    with Partial(folder), storage_errors(folder):
-        mend(folder)
+    with Checkpoint(folder), storage_errors(folder):
+        repair(folder)
         _check_free(folder, manifest, restart)
-        notes = paper_notes(source, noted(judged, rankings))
+        notes = paper_notes(source, noted_papers(judged, rankings))
         return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
 
 

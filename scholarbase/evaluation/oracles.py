@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
-from scholarbase.evaluation.making import resolve
+from scholarbase.evaluation.papers import resolve
 from scholarbase.models import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.models.source import Source

@@ -16,7 +16,8 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
 from scholarbase.evaluation.imports import write_external_run
-from scholarbase.evaluation.making import manifest_of, resolve
+from scholarbase.evaluation.papers import resolve
+from scholarbase.evaluation.runs import run_manifest
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run
 from scholarbase.models.source import Source
@@ -93,7 +94,7 @@ def run_from_trajectory(
     # Without any answer, the ranking "answer" is the observed one.
     observed = ranking == "answer" and not facts["answered_queries"]
     search = {"ranking": "observed" if observed else ranking, "calls_sha256": digest, **facts}
-    manifest = manifest_of(info, queries, counts, "trajectory", name, command, search)
+    manifest = run_manifest(info, queries, counts, "trajectory", name, command, search)
     return write_external_run(
         source, folder, manifest, judged, rankings, calls=resolved, seconds=seconds, restart=restart
     )

@@ -13,8 +13,8 @@ import pytrec_eval
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, QueryFileError, RunExists
+from scholarbase.evaluation.checkpoints import Checkpoint
 from scholarbase.evaluation.imports import run_from_trec
-from scholarbase.evaluation.partial import Partial
 from scholarbase.evaluation.runs import RUN, read_run
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
@@ -202,7 +202,7 @@ def test_another_run_is_not_overwritten(sample: Library, tmp_path: Path, papers:
 
 def test_two_processes_cannot_write_one_run(sample: Library, tmp_path: Path, papers: list[str]) -> None:
     with (
-        Partial(tmp_path / "run"),
+        Checkpoint(tmp_path / "run"),
         pytest.raises(EvaluationError, match="Another process is making the run"),
     ):
         imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")

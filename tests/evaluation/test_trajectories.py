@@ -139,24 +139,24 @@ def test_a_packed_file_is_read_as_a_plain_one(tmp_path: Path) -> None:
         ({"querry_id": "q1", "tool": "answer", "ids": []}, "did you mean 'query_id'?"),
         ({"query_id": "q1", "ids": []}, "it lacks tool"),
         ({"query_id": "q1", "tool": "answer"}, "it lacks ids"),
-        (call("q1", "web_search", []), "'web_search' is none of ours"),
+        (call("q1", "web_search", []), "'web_search' is not a ScholarBase tool"),
         (call("q1", "answer", [], kind="search"), "the kind of answer is 'answer'"),
         (call("q1", "web_search", [], kind="look"), "one of search, expand, inspect, answer"),
         (call("q1", "answer", ["12345"]), "a number without its scheme"),
         (call("q1", "answer", ["nonsense"]), "'nonsense' is no known form"),
         (call("q1", "answer", HELD, scores=[1.0]), "scores has 1 numbers and ids has 5"),
-        (call("q1", "search_papers", HELD, error="Timed out."), "a call with an error found nothing"),
+        (call("q1", "search_papers", HELD, error="Timed out."), "a call with an error has no results"),
         (call("q1", "search_papers", [], call=0), "call is 0"),
         (call("q1", "search_papers", [], call=True), "call is True"),
         (call("q1", "search_papers", [], seconds=-1), "seconds is -1"),
         (call("q1", "search_papers", [], tokens=1.5), "tokens is 1.5"),
-        (call("q1", "search_papers", [], time="yesterday"), "as RFC 3339 has it"),
-        (call("q1", "search_papers", [], time="2025-02-30T00:00:00Z"), "as RFC 3339 has it"),
-        (call("q1", "search_papers", [], time="2025-02-03T00:00:00"), "as RFC 3339 has it"),
+        (call("q1", "search_papers", [], time="yesterday"), "an RFC 3339 time"),
+        (call("q1", "search_papers", [], time="2025-02-30T00:00:00Z"), "an RFC 3339 time"),
+        (call("q1", "search_papers", [], time="2025-02-03T00:00:00"), "an RFC 3339 time"),
         (call("q1", "search_papers", [], arguments="q"), "arguments is 'q'"),
         ({"query_id": "q1", "tool": "answer", "ids": "arXiv:1706.03762"}, "a list of paper ids"),
         ({"query_id": 1, "tool": "answer", "ids": []}, "query_id is 1"),
-        (["q1"], "it is no JSON object"),
+        (["q1"], "it is not a JSON object"),
     ],
 )
 def test_the_error_for_an_invalid_line_has_its_number(tmp_path: Path, line: Any, message: str) -> None:
@@ -175,10 +175,10 @@ def test_unreadable_files_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(QueryFileError, match="No such file"):
         read_trajectory(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n\n")
-    with pytest.raises(QueryFileError, match="holds no call"):
+    with pytest.raises(QueryFileError, match="has no calls"):
         read_trajectory(tmp_path / "empty.jsonl")
     (tmp_path / "torn.jsonl").write_text(json.dumps(call("q1", "answer", [])) + '\n{"query_id": "q')
-    with pytest.raises(QueryFileError, match=r"line 2 is no JSON"):
+    with pytest.raises(QueryFileError, match=r"line 2 is not valid JSON"):
         read_trajectory(tmp_path / "torn.jsonl")
     packed = gzip.compress(json.dumps(call("q1", "answer", HELD)).encode() * 50)
     (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-20])
@@ -346,7 +346,7 @@ def test_another_run_or_folder_is_not_overwritten(sample: Library, tmp_path: Pat
         run_of(sample, tmp_path, [call("q1", "answer", papers[1:])], [HELD])
     assert read_run(tmp_path / "run") == first
     (tmp_path / "run" / "manifest.json").rename(tmp_path / "notes.txt")
-    with pytest.raises(RunExists, match="is no run"):
+    with pytest.raises(RunExists, match="is not a run"):
         run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD], restart=True)
 
 
@@ -429,7 +429,7 @@ def test_a_plain_search_is_one_call_and_an_import_has_no_known_calls(agent: Run)
     assert efficiency(foreign).queries[0].search_calls is None
     assert efficiency(foreign).means["rounds"] is None
     assert efficiency(foreign).failures[0].calls is None
-    with pytest.raises(InvalidRequest, match="its calls are not known"):
+    with pytest.raises(InvalidRequest, match="its calls are unknown"):
         recall_by_call(foreign)
 
 
@@ -452,7 +452,7 @@ def test_written_calls_are_read_again(tmp_path: Path) -> None:
             writer.append("q2", "answer", [], parent=2)
         with pytest.raises(InvalidRequest, match="cannot be written as JSON"):
             writer.append("q2", "search_papers", [], arguments={"q": object()})
-    with pytest.raises(RunExists, match="is there already"):
+    with pytest.raises(RunExists, match="already exists"):
         TrajectoryWriter(path)
     with TrajectoryWriter(path, append=True) as writer:
         assert writer.append("q2", "answer", HELD) == 2
@@ -471,7 +471,7 @@ def test_written_calls_are_read_again(tmp_path: Path) -> None:
 def test_a_file_with_an_incomplete_line_is_not_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.write_text(json.dumps(call("q1", "answer", [], call=1)))
-    with pytest.raises(QueryFileError, match="does not end"):
+    with pytest.raises(QueryFileError, match="is incomplete"):
         TrajectoryWriter(path, append=True)
 
 

@@ -58,7 +58,7 @@ def write_report(
     """
     _check(runs, drill_down, across_snapshots)
     folder = Path(folder).absolute()
-    folders.mend(folder, PAGE)
+    folders.repair(folder, PAGE)
     _check_place(folder)
     report = build(Measured.of(runs, measures), title, drill_down)
     building = folders.building(folder)
@@ -70,7 +70,7 @@ def write_report(
     except OSError as error:
         raise StorageError(f"The report cannot be written to {folder}: {error}.") from error
     finally:
-        folders.mend(folder, PAGE)
+        folders.repair(folder, PAGE)
         shutil.rmtree(building, ignore_errors=True)
     return folder / PAGE
 
