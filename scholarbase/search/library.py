@@ -25,14 +25,15 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, citations, fulltext, query_syntax, titles
-from scholarbase.indexes.catalog import Catalog, Selection, paper_json_of, paper_of, selection_of
+from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
 from scholarbase.indexes.vectors.base import BM25, SparseVector, VectorIndex
 from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models import (
+    MIN_TITLE_SCORE,
     PAPER_FIELDS,
     Citation,
     CitationSort,
@@ -101,7 +102,7 @@ class Library:
         self._vectors = vectors
         self._encoder = encoder
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
-        self._paper_of: Callable[[Sequence[Any], Selection], Paper] = paper_of
+        self._as_json = False
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
@@ -166,7 +167,7 @@ class Library:
         """
         sending = copy.copy(self)
         sending._papers = cast(Callable[..., list[Paper]], self._catalog.papers_json)
-        sending._paper_of = cast(Callable[[Sequence[Any], Selection], Paper], paper_json_of)
+        sending._as_json = True
         return sending
 
     def __enter__(self) -> Self:
@@ -303,10 +304,7 @@ class Library:
 
     def _find_having(self, phrases: Sequence[str], day: int | None) -> set[int]:
         expression = query_syntax.any_phrase(phrases)
-        with self._catalog.connection() as connection:
-            found = fulltext.matching_ids(
-                connection, expression, MAX_SYNTAX_MATCHES + 1, ResolvedFilters(last_day=day)
-            )
+        found = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, ResolvedFilters(last_day=day))
         if len(found) > MAX_SYNTAX_MATCHES:
             raise InvalidRequest(
                 f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: name what you mean more "
@@ -385,7 +383,7 @@ class Library:
         title: str,
         *,
         limit: int = 5,
-        min_score: float = titles.MIN_SCORE,
+        min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
@@ -400,8 +398,7 @@ class Library:
         wanted = check_fields(fields)
         day = self._day_of(as_of)
         filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
-        with self._catalog.connection() as connection:
-            matches = titles.match(connection, title, limit, min_score, filters)
+        matches = self._catalog.match_title(title, limit, min_score, filters)
         papers = self._papers([match.id for match in matches], wanted, counts=day is None)
         results = tuple(TitleMatch(m.score, p) for m, p in zip(matches, papers, strict=True))
         return TitleMatchResponse(self.snapshot_id, results, wanted)
@@ -411,7 +408,7 @@ class Library:
         titles: Sequence[str],
         *,
         limit: int = 1,
-        min_score: float = titles.MIN_SCORE,
+        min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
@@ -547,11 +544,7 @@ class Library:
         return self._few_edges_of(self._id(paper_id, as_of), direction) is not None
 
     def _few_edges_of(self, number: int, direction: Direction) -> int | None:
-        def ask() -> int | None:
-            with self._catalog.connection() as connection:
-                return citations.few(connection, number, direction)
-
-        return self._few_edges.get((number, direction), ask)
+        return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
     def _edges(
         self,
@@ -568,27 +561,23 @@ class Library:
         wanted = check_fields(fields)
         filters = self._resolve_filters(asked)
         number = self._id(paper_id, asked.as_of)
-        selection = selection_of(wanted, asked.as_of is None)
-        few = self._few_edges_of(number, direction)
-        with self._catalog.connection() as connection:
-            edges = citations.page(
-                connection,
-                number,
-                direction,
-                limit,
-                offset,
-                order,
-                filters,
-                columns=selection.columns,
-                join=selection.join,
-                at_most=few,
-            )
-            # A first page that is not full is all there is.
-            whole = offset == 0 and len(edges) < limit
-            total = len(edges) if whole else citations.count(connection, number, direction, filters)
+        edges = self._catalog.edges(
+            number,
+            direction,
+            limit,
+            offset,
+            order,
+            filters,
+            fields=wanted,
+            counts=asked.as_of is None,
+            at_most=self._few_edges_of(number, direction),
+            as_json=self._as_json,
+        )
+        # A first page that is not full is all there is.
+        whole = offset == 0 and len(edges) < limit
+        total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
         results = tuple(
-            Citation(self._paper_of(edge.paper, selection), edge.is_influential, edge.contexts, edge.intents)
-            for edge in edges
+            Citation(edge.paper, edge.is_influential, edge.contexts, edge.intents) for edge in edges
         )
         return CitationsResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)
 
@@ -624,10 +613,9 @@ class Library:
         asked = Filters(from_, to, category, venue, min_citations, exclude, exclude_ids, within, as_of)  # type: ignore[arg-type]  # it makes tuples
         filters = self._resolve_filters(asked)
         starts = self._ids(checked, as_of)
-        with self._catalog.connection() as connection:
-            total, rows = citations.expand(
-                connection, starts, direction, hops, filters, limit, offset, as_of=asked.as_of_day
-            )
+        total, rows = self._catalog.expand(
+            starts, direction, hops, filters, limit, offset, as_of=asked.as_of_day
+        )
         papers = self._papers([row.paper_id for row in rows], wanted, counts=as_of is None)
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
         return ExpandResponse(self.snapshot_id, total, _next(offset, len(results), total), results, wanted)

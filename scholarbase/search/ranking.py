@@ -21,7 +21,7 @@ from scholarbase.errors import (
     UnsupportedMode,
     VectorIndexError,
 )
-from scholarbase.indexes import fulltext, query_syntax
+from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, ScoredId, SparseVector, VectorIndex
@@ -221,8 +221,7 @@ class Ranker:
 
     def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
         """A boolean query says what must match, so in a hybrid search it holds for the dense leg too."""
-        with self._catalog.connection() as connection:
-            matches = fulltext.matching_ids(connection, expression, MAX_SYNTAX_MATCHES + 1, filters)
+        matches = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
         if len(matches) > MAX_SYNTAX_MATCHES:
             raise InvalidRequest(
                 f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning as well: "
@@ -297,8 +296,7 @@ class Ranker:
                 for paper_id in ids
             }
         terms = query_syntax.terms(q, syntax=query.syntax)
-        with self._catalog.connection() as connection:
-            holding = fulltext.holding(connection, [term.expression for term in terms], ids)
+        holding = self._catalog.holding([term.expression for term in terms], ids)
         return {
             paper_id: tuple(t.word for t, having in zip(terms, holding, strict=True) if paper_id in having)
             for paper_id in ids
@@ -344,21 +342,16 @@ class Ranker:
         if query.expression is None:
             return _Leg("fts5", [], 0, "eq")
         expression = query.expression
-        with self._catalog.connection() as connection:
-            hits = fulltext.search(
-                connection,
-                expression,
-                query.depth,
+        hits = self._catalog.search_text(
+            expression, query.depth, query.filters, title_weight=self._settings.fts5_title_weight
+        )
+        total = len(hits)
+        if total == query.depth:
+            total = self._counted(
+                ("fts5", expression, query.filters),
                 query.filters,
-                title_weight=self._settings.fts5_title_weight,
+                lambda: self._catalog.count_text(expression, query.filters),
             )
-            total = len(hits)
-            if total == query.depth:
-                total = self._counted(
-                    ("fts5", expression, query.filters),
-                    query.filters,
-                    lambda: fulltext.count(connection, expression, query.filters),
-                )
         return _Leg("fts5", hits, total, "eq")
 
     def _bm25_leg(self, query: Query) -> _Leg:

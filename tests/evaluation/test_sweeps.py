@@ -29,6 +29,7 @@ from scholarbase.evaluation.sweeps import (
     run_sweep,
     split,
 )
+from scholarbase.identifiers import parse
 from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
@@ -163,13 +164,8 @@ def test_fusing_with_the_librarys_settings_gives_its_own_hybrid_rankings(
     for point in sweep.points:
         fused = _Rankings(part, asked, sweep.limit).of(point)
         for query in queries.queries:
-            with dense._catalog.connection() as connection:
-                expected = [
-                    connection.execute(
-                        "SELECT id FROM papers WHERE arxiv_id = ?", (name.removeprefix("arXiv:"),)
-                    ).fetchone()[0]
-                    for name in found_by_the_library(dense, point, query.text, 150)
-                ]
+            names = found_by_the_library(dense, point, query.text, 150)
+            expected = dense._catalog.resolve([parse(name) for name in names])
             assert list(fused[query.id]) == expected, (point.engine, query.id)
 
 
