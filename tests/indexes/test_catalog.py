@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-import orjson
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, LibraryError
@@ -66,13 +65,6 @@ def test_papers_are_returned_in_the_requested_order_with_repetitions(catalog: Ca
     assert papers[0] == papers[2]
     assert papers[1] == catalog.papers([3], PAPER_FIELDS)[0]
     assert catalog.papers([], PAPER_FIELDS) == []
-
-
-@pytest.mark.parametrize("fields", [PAPER_FIELDS, ("id",), ("id", "title", "authors"), ("id", "categories")])
-def test_the_json_of_papers_is_theirs_to_the_byte(catalog: Catalog, fields: tuple[str, ...]) -> None:
-    ids = list(range(1, catalog.last_id() + 1))
-    papers = catalog.papers(ids, fields)
-    assert orjson.dumps(catalog.papers_json(ids, fields)) == orjson.dumps([p.to_dict(fields) for p in papers])
 
 
 def test_short_statements_do_not_wait_for_long_ones(sample_library: Path) -> None:
