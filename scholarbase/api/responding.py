@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from scholarbase.api.answers import answered
-from scholarbase.api.recording import RECORDING, recorded, waited
+from scholarbase.api.recording import RECORDING, record, wait_for
 from scholarbase.errors import StorageError
 from scholarbase.models import MIN_TITLE_SCORE, Direction
 from scholarbase.models.schemas import (
@@ -22,7 +22,7 @@ from scholarbase.models.schemas import (
     TitleParameters,
 )
 from scholarbase.search.library import Library
-from scholarbase.sessions.progress import Standing
+from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.tools.answering import Answer, make_answer
 
@@ -46,9 +46,9 @@ async def make(
     """
     seen = _asks_for_seen(request)
     if recording is not None:
-        recording.asks([vars(request)], request)
-    if recording is not None and recording.needs_standing(seen):
-        recording.standing = await _standing(recording, seen)
+        recording.set_request([vars(request)], request)
+    if recording is not None and recording.needs_budget(seen):
+        recording.budget = await _reserve(recording, seen)
     answer_it = run
     if isinstance(request, SearchParameters) and not seen:
         # Checked once, for whether it is brief and for the answer, unless its session changes it.
@@ -68,11 +68,11 @@ async def make(
     )
 
 
-async def _standing(recording: Recording, seen: bool) -> Standing | None:
+async def _reserve(recording: Recording, seen: bool) -> BudgetState | None:
     if seen or recording.session.limits:
-        return cast(Standing, await waited(recording.begin(seen)))
+        return await wait_for(recording.reserve(seen))
     try:
-        return cast(Standing, await waited(recording.begin(seen), WRITE_SECONDS))
+        return await wait_for(recording.reserve(seen), WRITE_SECONDS)
     except StorageError:  # whether the parent can be one is nothing to wait for longer
         return None
 
@@ -130,9 +130,9 @@ async def respond(
     recording: Recording | None = request.scope.get(RECORDING)
     if recording is not None:
         kept = calls()
-        recording.asks(kept, parameters)
+        recording.set_request(kept, parameters)
     answer = await make(library, tool, parameters, run, recording, compact=compact)
-    headers = await recorded(recording, kept, answer) if recording is not None else None
+    headers = await record(recording, kept, answer) if recording is not None else None
     media_type = "text/plain; charset=utf-8" if answer.is_text else "application/json"
     return Response(answer.body, media_type=media_type, headers=headers)
 

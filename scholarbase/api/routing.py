@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from scholarbase.api.recording import within_session
+from scholarbase.api.recording import respond_in_session
 from scholarbase.api.session_headers import names_session
 from scholarbase.api.strict import check_parameters, known_parameters
 
@@ -30,7 +30,7 @@ class DirectRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             if names_session(request.scope):
-                return await within_session(request, self.name, answer)
+                return await respond_in_session(request, self.name, answer)
             return await answer(request)
 
         return handle

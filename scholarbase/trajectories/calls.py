@@ -68,6 +68,7 @@ class RawCall:
     session: str | None = None
     query: str | None = None
     error: str | None = None
+    error_type: str | None = None
 
 
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
@@ -199,6 +200,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "session": _TEXT,
     "query": _TEXT,
     "error": _TEXT,
+    "error_type": _TEXT,
 }
 
 

@@ -1,4 +1,4 @@
-"""``/v1/sessions``: what agents did, as trajectories and as figures."""
+"""``/v1/sessions``: sessions, their trajectories and their reports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from scholarbase.api.answers import answer
-from scholarbase.api.recording import waited
+from scholarbase.api.recording import wait_for
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.api.session_headers import IDEMPOTENCY_KEY, checked_key, owner_of, store_of
+from scholarbase.api.session_headers import IDEMPOTENCY_KEY, check_key, owner_of, store_of
 from scholarbase.identifiers import parse
 from scholarbase.models import check_ids, check_page
 from scholarbase.models.schemas import (
@@ -55,7 +55,7 @@ async def open_session(request: Request, body: SessionBody) -> Response:
         limits=Limits(**body.limits.model_dump()) if body.limits is not None else Limits(),
         owner=owner_of(request.scope),
     )
-    opened: Session = await waited(store_of(request.app.state).open(session))
+    opened = await wait_for(store_of(request.app.state).open(session))
     made = answer(opened.to_dict())
     made.status_code = 201
     return made
@@ -132,9 +132,9 @@ async def record_answer(
     """The agent's own last word, which ranks before what its calls have shown."""
     store, facts = await run_in_threadpool(_visible, request, name)
     ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
-    key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+    key = check_key(request.headers.get(IDEMPOTENCY_KEY))
     call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id, key=key)
-    number = await waited(store.record(facts.session, call))
+    number = await wait_for(store.record(facts.session, call))
     return answer({"session": name, "call": number})
 
 
@@ -142,7 +142,7 @@ async def record_answer(
 async def delete_session(request: Request, name: SessionName) -> Response:
     """Delete the session and its calls."""
     store, _ = await run_in_threadpool(_visible, request, name)
-    await waited(store.delete(name))
+    await wait_for(store.delete(name))
     return Response(status_code=204)
 
 
@@ -152,7 +152,7 @@ def _sees_all(request: Request) -> bool:
 
 
 def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
-    """Raises SessionNotFound: there is none of this name, or another key opened it."""
+    """Raises SessionNotFound: no session has this name, or it belongs to another key."""
     store = store_of(request.app.state)
     facts = store.session(name)
     if not _sees_all(request) and facts.session.owner != owner_of(request.scope):
