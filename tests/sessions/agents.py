@@ -68,10 +68,15 @@ class Agent:
         return [json.loads(line) for line in response.text.splitlines()]
 
 
+def send(method: str, url: str, **rest: Any) -> httpx.Response:
+    """A request outside any session."""
+    return httpx.request(method, url, timeout=SECONDS, **rest)
+
+
 def wait_recorded(url: str, session: str) -> None:
     """Wait until the calls made so far are recorded by a server of one process, which opens and records in order:
     opening a session that exists fails only after the calls before it were written."""
-    opened = httpx.post(f"{url}/v1/sessions", json={"session": session}, timeout=SECONDS)
+    opened = send("POST", f"{url}/v1/sessions", json={"session": session})
     assert opened.status_code == 409, opened.text
 
 

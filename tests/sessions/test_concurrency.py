@@ -61,7 +61,10 @@ async def agent(client: httpx.AsyncClient, name: str, until: float) -> Log:
 
 async def _recorded(client: httpx.AsyncClient, name: str, calls: int) -> None:
     deadline = time.monotonic() + DEADLINE
-    while len((await client.get(f"/v1/sessions/{name}")).text.splitlines()) < calls:
+    while True:
+        response = await client.get(f"/v1/sessions/{name}")  # 404 until the first call is recorded
+        if response.status_code == 200 and len(response.text.splitlines()) >= calls:
+            return
         assert time.monotonic() < deadline, f"call {calls} of {name} is not recorded"
         await asyncio.sleep(0.05)
 

@@ -21,7 +21,7 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import run_cli, serving
-from tests.sessions.agents import QUESTION, SEED, Agent, budget, ids, wait_until
+from tests.sessions.agents import QUESTION, SECONDS, SEED, Agent, budget, ids, send, wait_until
 
 TITLE = "Two Dimensional QCD is a String Theory"
 
@@ -182,8 +182,8 @@ def test_a_batch_too_large_for_its_size_says_what_it_needs(url: str) -> None:
 
 def test_a_parameter_of_a_session_needs_one(url: str) -> None:
     for headers in ({"X-ScholarBase-Session": "no name!"}, {"X-ScholarBase-Session": "x" * 129}):
-        assert httpx.get(f"{url}/v1/search", params={"q": "a"}, headers=headers).status_code == 400
-    answer = httpx.get(f"{url}/v1/search", params={"q": "a", "exclude_seen": True})
+        assert send("GET", f"{url}/v1/search", params={"q": "a"}, headers=headers).status_code == 400
+    answer = send("GET", f"{url}/v1/search", params={"q": "a", "exclude_seen": True})
     assert answer.status_code == 400
     assert "needs" in answer.text or "names none" in answer.json()["detail"]
 
@@ -336,26 +336,37 @@ def test_invalid_headers_are_refused(url: str) -> None:
         ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Session", "b")], "is given 2 times"),
         ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Parent", "9" * 5000)], "parent is '999"),
         ([("X-ScholarBase-Session", "..")], "is not a valid session name"),
-        ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Parent", "99")], "name an earlier call"),
     ):
-        answer = httpx.get(f"{url}/v1/search", params={"q": QUESTION}, headers=headers)
+        answer = send("GET", f"{url}/v1/search", params={"q": QUESTION}, headers=headers)
         assert answer.status_code == 400, answer.text
         assert said in answer.json()["detail"]
     assert (
-        httpx.head(f"{url}/v1/search", params={"q": "x"}, headers={"X-ScholarBase-Session": "a"}).status_code
+        send(
+            "HEAD", f"{url}/v1/search", params={"q": "x"}, headers={"X-ScholarBase-Session": "a"}
+        ).status_code
         == 400
     )
 
 
+def test_a_parent_that_is_not_an_earlier_call_is_refused(url: str) -> None:
+    agent = Agent(url)
+    # While the disk is slow a call does not wait for its parent to be checked.
+    wait_until(lambda: agent.search(headers={"X-ScholarBase-Parent": "9999"}).status_code == 400)
+    assert "name an earlier call" in agent.lines()[-1]["error"]
+
+
 def test_a_session_opened_anew_is_another_one_for_every_process(sample_library: Path, tmp_path: Path) -> None:
     with serving(sample_library, "--workers", "2", SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
-        agents = [httpx.Client(base_url=url, headers={"X-ScholarBase-Session": "s"}) for _ in range(12)]
+        agents = [
+            httpx.Client(base_url=url, headers={"X-ScholarBase-Session": "s"}, timeout=SECONDS)
+            for _ in range(12)
+        ]
         for agent in agents:
             assert agent.get("/v1/search", params={"q": QUESTION, "fields": "id"}).json()["results"]
         # A call written after the session is deleted would open it again.
-        wait_until(lambda: len(httpx.get(f"{url}/v1/sessions/s").text.splitlines()) == len(agents))
-        assert httpx.delete(f"{url}/v1/sessions/s").status_code == 204
-        opened = httpx.post(f"{url}/v1/sessions", json={"session": "s", "as_of": "1991-12"})
+        wait_until(lambda: len(send("GET", f"{url}/v1/sessions/s").text.splitlines()) == len(agents))
+        assert send("DELETE", f"{url}/v1/sessions/s").status_code == 204
+        opened = send("POST", f"{url}/v1/sessions", json={"session": "s", "as_of": "1991-12"})
         assert opened.status_code == 201
         for agent in agents:
             found = agent.get("/v1/search", params={"q": QUESTION, "fields": "publication_date"}).json()
