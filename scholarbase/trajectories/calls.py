@@ -269,6 +269,7 @@ class TrajectoryWriter:
         round: int | None = None,
         query: str | None = None,
         error: str | None = None,
+        error_type: str | None = None,
     ) -> int:
         """Write one call; its arguments are the keys of the form, and ``time`` is now where it is not given.
 
@@ -293,6 +294,7 @@ class TrajectoryWriter:
             "round": round,
             "query": query,
             "error": error,
+            "error_type": error_type,
             **self._common,
         }
         with self._lock:

@@ -56,7 +56,7 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "/v1/sessions",
         {"json": {"session": "known"}},
         409,
-        "go on with it by the header",
+        "continue it with the header",
     ),
     "a round that is none": (
         "GET",

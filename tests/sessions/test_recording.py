@@ -137,6 +137,8 @@ def test_failures_are_recorded_with_their_arguments_and_messages(url: str) -> No
     assert [answer.status_code for answer in responses] == [400] * len(responses)
     lines = agent.lines()
     assert [line["error"] for line in lines] == [answer.json()["detail"] for answer in responses]
+    types = [answer.json()["type"].partition("#")[2] for answer in responses]
+    assert [line["error_type"] for line in lines] == types
     assert lines[0]["arguments"] == {"q": QUESTION, "fields": ["id"], "limit": 0}
     assert lines[2]["arguments"] == {"q": "a", "category": ["cs.CL", "hep-th"], "limit": "none"}
     assert all(line["ids"] == [] for line in lines)
@@ -244,7 +246,9 @@ def test_remaining_budgets_are_those_counted_by_hand(url: str) -> None:
     last = budget(agent.search(limit=1, mode="sparse"))
     assert last["calls"] == 0, "what was refused was not counted"
     refused(agent.search(), "7 calls, and 0 are left")
-    assert [line.get("error") for line in agent.lines()].count(sentence) == 1
+    lines = agent.lines()
+    assert [line.get("error") for line in lines].count(sentence) == 1
+    assert [line.get("error_type") for line in lines].count("budget-exhausted") == 2
     answered = agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED]})
     assert answered.status_code == 200, "an answer is no call"
 
