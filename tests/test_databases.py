@@ -19,8 +19,7 @@ def test_only_one_module_connects_to_sqlite() -> None:
         for path in PACKAGE.rglob("*.py")
         if "sqlite3.connect(" in path.read_text()
     }
-    # The sessions are not moved to it yet.
-    assert {name for name in connecting if not name.startswith("sessions/")} == {"databases.py"}
+    assert connecting == {"databases.py"}
 
 
 def test_connections_for_reading_cannot_write_or_create(tmp_path: Path) -> None:
