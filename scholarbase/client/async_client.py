@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self
+from typing import Any, Concatenate, ParamSpec, Self, cast
 
 import httpx
 from tenacity import AsyncRetrying
 
+from scholarbase.client import endpoints
 from scholarbase.client.client import Client
 from scholarbase.client.core import DEFAULT_BACKOFF, DEFAULT_RETRIES, DEFAULT_TIMEOUT, BaseClient
 from scholarbase.client.endpoints import Request, T
-from scholarbase.client.paging import Paging
 from scholarbase.models import Citation, Hit
+from scholarbase.models.paging import Paging
+from scholarbase.models.requests import title_batches
+from scholarbase.models.responses import TitleMatchResponse
 
 P = ParamSpec("P")
 
@@ -24,14 +28,15 @@ def _awaitable(
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """A method of ``Client`` as a coroutine function, with its signature and docstring.
 
-    The method must return the result of ``self._send`` or ``self._send_all``, which are coroutines here.
+    It returns what another method of ``self`` returns, which is a coroutine here.
     """
 
     @functools.wraps(method)
     async def awaitable(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        sent: Any = method(self, *args, **kwargs)
-        result: T = await sent
-        return result
+        result: Any = method(self, *args, **kwargs)
+        if inspect.isawaitable(result):
+            result = await result
+        return cast(T, result)
 
     awaitable.__qualname__ = f"AsyncClient.{method.__name__}"
     return awaitable
@@ -79,6 +84,11 @@ class AsyncClient(BaseClient):
     async def _send_all(self, requests: Sequence[Request[list[T]]]) -> list[T]:
         return [result for request in requests for result in await self._send(request)]
 
+    async def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
+        return await self._send_all(
+            [endpoints.match_titles(some) for some in title_batches(titles, **options)]
+        )
+
     async def _pages(
         self, page: Callable[[int, int], Awaitable[Any]], limit: int | None
     ) -> AsyncIterator[Any]:
@@ -90,6 +100,13 @@ class AsyncClient(BaseClient):
     search = _awaitable(Client.search)
     search_batch = _awaitable(Client.search_batch)
     run = _awaitable(Client.run)
+    run_searches = _awaitable(Client.run_searches)
+    run_title = _awaitable(Client.run_title)
+    run_citations = _awaitable(Client.run_citations)
+    run_references = _awaitable(Client.run_references)
+    run_expand = _awaitable(Client.run_expand)
+    _paper = _awaitable(Client._paper)
+    _papers = _awaitable(Client._papers)
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> AsyncIterator[Hit]:
         """The results of a search, fetched in pages, up to ``limit`` or the end of paging: 10,000 results, or

@@ -10,7 +10,7 @@ recorded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -20,29 +20,23 @@ from tenacity import Retrying
 from scholarbase.client import endpoints
 from scholarbase.client.core import DEFAULT_BACKOFF, DEFAULT_RETRIES, DEFAULT_TIMEOUT, BaseClient
 from scholarbase.client.endpoints import Request, T
-from scholarbase.client.paging import Paging
-from scholarbase.models import (
-    MIN_TITLE_SCORE,
-    Citation,
-    CitationSort,
-    CitationsResponse,
-    Direction,
-    Engine,
-    ExpandResponse,
-    Hit,
-    Mode,
-    Paper,
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import (
+    EdgeBody,
+    ExpandBody,
+    PaperBatchBody,
+    PaperBody,
     SearchRequest,
-    SearchResponse,
-    TitleMatchResponse,
-    search_request,
-    search_requests,
+    TitleParameters,
+    title_batches,
 )
+from scholarbase.models.responses import CitationsResponse, ExpandResponse, SearchResponse, TitleMatchResponse
+from scholarbase.models.source import Source
 
 ToolForm = Literal["openai", "anthropic", "mcp"]
 
 
-class Client(BaseClient):
+class Client(BaseClient, Source):
     """A ScholarBase server, with the methods and types of a library. Thread-safe. Close it with ``close``, or use it
     in a ``with`` statement.
 
@@ -94,7 +88,7 @@ class Client(BaseClient):
     ) -> None:
         self.close()
 
-    # AsyncClient reuses the public methods and replaces these three with coroutines.
+    # AsyncClient has the same methods as coroutines; its _send and _send_all are coroutines too.
 
     def _send(self, request: Request[T]) -> T:
         retrying = Retrying(**self._retry_options(request))
@@ -105,218 +99,33 @@ class Client(BaseClient):
     def _send_all(self, requests: Sequence[Request[list[T]]]) -> list[T]:
         return [result for request in requests for result in self._send(request)]
 
-    def _pages(self, page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
-        paging = Paging(limit)
-        while (window := paging.next_page()) is not None:
-            yield from paging.add(page(*window))
-
-    def search(
-        self,
-        q: str,
-        *,
-        mode: Mode | None = None,
-        engine: Engine | None = None,
-        limit: int = 10,
-        offset: int = 0,
-        fields: Sequence[str] | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        min_citations: int | None = None,
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        exact: bool = False,
-        explain: bool = False,
-        partial: bool = False,
-    ) -> SearchResponse:
-        """Search for papers. The arguments are those of :class:`SearchRequest` and :class:`Filters`."""
-        return self.run(
-            search_request(
-                q,
-                mode=mode,
-                engine=engine,
-                limit=limit,
-                offset=offset,
-                fields=fields,
-                from_=from_,
-                to=to,
-                category=category,
-                venue=venue,
-                min_citations=min_citations,
-                exclude=exclude,
-                exclude_ids=exclude_ids,
-                within=within,
-                as_of=as_of,
-                exact=exact,
-                explain=explain,
-                partial=partial,
-            )
-        )
-
-    def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
-        """Run many searches: each is a :class:`SearchRequest`, or a mapping with the arguments of ``search``. One HTTP
-        request holds up to 100."""
-        return self._send_all(endpoints.search_batch(search_requests(requests)))
-
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run a :class:`SearchRequest`."""
         return self._send(endpoints.search(request))
 
-    def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """The results of a search, fetched in pages, up to ``limit`` or the end of paging: 10,000 results, or
-        ``fusion_depth`` in a hybrid search. Each paper is returned once. The arguments are those of ``search``."""
-        return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
+    def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
+        return self._send_all(endpoints.search_batch(requests))
 
-    def match_title(
-        self,
-        title: str,
-        *,
-        limit: int = 5,
-        min_score: float = MIN_TITLE_SCORE,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> TitleMatchResponse:
-        """The papers with this title or a similar one, best first. No match gives no results."""
-        return self._send(
-            endpoints.match_title(title=title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
-        )
+    def run_title(self, request: TitleParameters) -> TitleMatchResponse:
+        return self._send(endpoints.match_title(request))
 
-    def match_titles(
-        self,
-        titles: Sequence[str],
-        *,
-        limit: int = 1,
-        min_score: float = MIN_TITLE_SCORE,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> list[TitleMatchResponse]:
-        """Match many titles. One HTTP request holds up to 1000."""
-        return self._send_all(
-            endpoints.match_titles(titles, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
-        )
+    def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
+        return self._send_all([endpoints.match_titles(batch) for batch in title_batches(titles, **options)])
 
-    def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
-        """The paper with this id, in any form."""
-        return self._send(endpoints.paper(paper_id, as_of=as_of, fields=fields))
+    def _paper(self, request: PaperBody) -> Paper:
+        return self._send(endpoints.paper(request))
 
-    def papers(
-        self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
-    ) -> list[Paper | None]:
-        """The papers with these ids, in order. A paper that the library does not hold at ``as_of`` is None."""
-        return self._send_all(endpoints.papers(ids, as_of=as_of, fields=fields))
+    def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
+        return self._send(endpoints.papers(request))
 
-    def citations(
-        self,
-        paper_id: str,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        sort: CitationSort | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> CitationsResponse:
-        """The library's papers that cite this one, most cited first, or newest first with ``as_of``."""
-        return self._send(
-            endpoints.citations(
-                "citations",
-                paper_id=paper_id,
-                limit=limit,
-                offset=offset,
-                sort=sort,
-                from_=from_,
-                to=to,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
+    def run_citations(self, request: EdgeBody) -> CitationsResponse:
+        return self._send(endpoints.citations("citations", request))
 
-    def references(
-        self,
-        paper_id: str,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        sort: CitationSort | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> CitationsResponse:
-        """The library's papers that this one cites, in the order of ``citations``."""
-        return self._send(
-            endpoints.citations(
-                "references",
-                paper_id=paper_id,
-                limit=limit,
-                offset=offset,
-                sort=sort,
-                from_=from_,
-                to=to,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
+    def run_references(self, request: EdgeBody) -> CitationsResponse:
+        return self._send(endpoints.citations("references", request))
 
-    def iter_citations(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
-    ) -> Iterator[Citation]:
-        """All citations, fetched in pages, up to ``limit``. The arguments are those of ``citations``."""
-        return self._pages(
-            lambda size, offset: self.citations(paper_id, limit=size, offset=offset, **arguments), limit
-        )
-
-    def iter_references(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
-    ) -> Iterator[Citation]:
-        """All references, fetched in pages, up to ``limit``. The arguments are those of ``references``."""
-        return self._pages(
-            lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
-        )
-
-    def expand(
-        self,
-        seeds: Sequence[str],
-        *,
-        direction: Direction = "both",
-        hops: int = 1,
-        limit: int = 100,
-        offset: int = 0,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        min_citations: int | None = None,
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> ExpandResponse:
-        """The neighbours of the seeds in the citation graph, without the seeds, most connected to seeds first."""
-        return self._send(
-            endpoints.expand(
-                seeds=seeds,
-                direction=direction,
-                hops=hops,
-                limit=limit,
-                offset=offset,
-                fields=fields,
-                from_=from_,
-                to=to,
-                category=category,
-                venue=venue,
-                min_citations=min_citations,
-                exclude=exclude,
-                exclude_ids=exclude_ids,
-                within=within,
-                as_of=as_of,
-            )
-        )
+    def run_expand(self, request: ExpandBody) -> ExpandResponse:
+        return self._send(endpoints.expand(request))
 
     def tools(self, form: ToolForm = "openai") -> list[dict[str, Any]]:
         """The function schemas of the tools, in the format of ``openai``, ``anthropic`` or ``mcp``."""

@@ -13,13 +13,13 @@ import orjson
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
-from scholarbase.models.limits import MAX_BATCH, MAX_TITLES
+from scholarbase.models.limits import MAX_BATCH
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
-    PaperParameters,
+    PaperBody,
     SearchRequest,
     TitleBatchBody,
     TitleParameters,
@@ -96,45 +96,39 @@ def _one_search_batch(
     return Request("POST", "/v1/search/batch", read, body=b'{"searches":[' + b",".join(bodies) + b"]}")
 
 
-def match_title(**arguments: Any) -> Request[TitleMatchResponse]:
+def match_title(request: TitleParameters) -> Request[TitleMatchResponse]:
     """``GET /v1/title-match``, or a batch of one for a long title."""
-    request = TitleParameters.of(**arguments)
     content = _content(request)
     query = _query_string(content)
     if len(query) <= MAX_QUERY_STRING:
         return Request(
             "GET", "/v1/title-match", lambda data: TitleMatchResponse.from_dict(data, request.fields), query
         )
-    title, limit = content.pop("title"), request.limit
-    (batch,) = match_titles([title], **content | {"limit": limit})
+    del content["title"]
+    batch = match_titles(TitleBatchBody.of(titles=[request.title], **content | {"limit": request.limit}))
     return Request("POST", batch.path, lambda data: batch.read(data)[0], body=batch.body)
 
 
-def match_titles(titles: Sequence[str], **options: Any) -> list[Request[list[TitleMatchResponse]]]:
-    """``POST /v1/title-match/batch``, split at the server's limit."""
-    starts = range(0, len(titles), MAX_TITLES)
-    return [_one_title_batch(titles[start : start + MAX_TITLES], options) for start in starts]
-
-
-def _one_title_batch(titles: Sequence[str], options: Mapping[str, Any]) -> Request[list[TitleMatchResponse]]:
-    request = TitleBatchBody.of(titles=titles, **options)
+def match_titles(request: TitleBatchBody) -> Request[list[TitleMatchResponse]]:
+    """``POST /v1/title-match/batch``."""
 
     def read(data: Any) -> list[TitleMatchResponse]:
         return [
             TitleMatchResponse.from_dict({"snapshot": data["snapshot"], "results": matches}, request.fields)
-            for _, matches in zip(titles, data["results"], strict=True)
+            for _, matches in zip(request.titles, data["results"], strict=True)
         ]
 
     return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request)))
 
 
-def paper(paper_id: str, **options: Any) -> Request[Paper]:
+def paper(request: PaperBody) -> Request[Paper]:
     """``GET /v1/papers/{id}``, or a batch of one for an id that a URL cannot hold."""
-    request = PaperParameters.of(**options)
+    content = _content(request)
+    paper_id = content.pop("paper_id")
     path = _paper_path(paper_id)
     # The server routes ids with these endings to citations and references.
     if paper_id.strip().endswith(("/citations", "/references")) or len(path) > MAX_QUERY_STRING:
-        (batch,) = papers([paper_id], **options)
+        batch = papers(PaperBatchBody.of(ids=[paper_id], **content))
 
         def read(data: Any) -> Paper:
             (found,) = batch.read(data)
@@ -147,25 +141,21 @@ def paper(paper_id: str, **options: Any) -> Request[Paper]:
             return found
 
         return Request("POST", batch.path, read, body=batch.body)
-    return Request("GET", path, Paper.from_dict, _query_string(_content(request)))
+    return Request("GET", path, Paper.from_dict, _query_string(content))
 
 
-def papers(ids: Sequence[str], **options: Any) -> list[Request[list[Paper | None]]]:
-    """``POST /v1/papers/batch``; no request for no ids."""
-    if not check_ids(ids, "ids"):
-        return []
-    request = PaperBatchBody.of(ids=ids, **options)
+def papers(request: PaperBatchBody) -> Request[list[Paper | None]]:
+    """``POST /v1/papers/batch``."""
 
     def read(data: Any) -> list[Paper | None]:
         pairs = zip(request.ids, data["results"], strict=True)
         return [None if found is None else Paper.from_dict(found) for _, found in pairs]
 
-    return [Request("POST", "/v1/papers/batch", read, body=_json(_content(request)))]
+    return Request("POST", "/v1/papers/batch", read, body=_json(_content(request)))
 
 
-def citations(direction: Literal["citations", "references"], **arguments: Any) -> Request[CitationsResponse]:
+def citations(direction: Literal["citations", "references"], request: EdgeBody) -> Request[CitationsResponse]:
     """``GET /v1/papers/{id}/citations`` or ``/references``."""
-    request = EdgeBody.of(**arguments)
     content = _content(request)
     path = f"{_paper_path(content.pop('paper_id'))}/{direction}"
     return Request(
@@ -173,12 +163,13 @@ def citations(direction: Literal["citations", "references"], **arguments: Any) -
     )
 
 
-def expand(**arguments: Any) -> Request[ExpandResponse]:
+def expand(request: ExpandBody) -> Request[ExpandResponse]:
     """``POST /v1/expand``."""
-    request = ExpandBody.of(**arguments)
-    body = _json(_content(request))
     return Request(
-        "POST", "/v1/expand", lambda data: ExpandResponse.from_dict(data, request.fields), body=body
+        "POST",
+        "/v1/expand",
+        lambda data: ExpandResponse.from_dict(data, request.fields),
+        body=_json(_content(request)),
     )
 
 

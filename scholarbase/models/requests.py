@@ -507,6 +507,12 @@ class TitleBatchBody(ResponseOptions):
     fields: FieldNames = PAPER_FIELDS
 
 
+def title_batches(titles: Sequence[str], **options: Any) -> list[TitleBatchBody]:
+    """Requests for these titles, each for as many as one takes."""
+    starts = range(0, len(titles), MAX_TITLES)
+    return [TitleBatchBody.of(titles=titles[start : start + MAX_TITLES], **options) for start in starts]
+
+
 class PaperParameters(ResponseOptions):
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS

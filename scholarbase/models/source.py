@@ -1,27 +1,76 @@
-"""Protocols for what can be queried: an open library, or a server through the client."""
+"""``Source``: what can be queried, an open library or a server through the client."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from scholarbase.models import (
-    MIN_TITLE_SCORE,
-    CitationSort,
-    CitationsResponse,
-    Direction,
-    Engine,
-    ExpandResponse,
-    Mode,
-    Paper,
+from scholarbase.models.limits import MIN_TITLE_SCORE, CitationSort, Direction, Engine, Mode
+from scholarbase.models.paging import Paging
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import (
+    EdgeBody,
+    ExpandBody,
+    PaperBatchBody,
+    PaperBody,
     SearchRequest,
+    TitleParameters,
+    search_request,
+    search_requests,
+)
+from scholarbase.models.responses import (
+    Citation,
+    CitationsResponse,
+    ExpandResponse,
+    Hit,
     SearchResponse,
     TitleMatchResponse,
 )
 
 
-class Source(Protocol):
-    """The methods that ``Library`` and ``Client`` share; see :class:`scholarbase.search.library.Library`."""
+class Source(ABC):
+    """The methods that ``Library`` and ``Client`` share: keyword arguments to requests.
+
+    Subclasses run the requests.
+    """
+
+    @abstractmethod
+    def run(self, request: SearchRequest) -> SearchResponse:
+        """Run one :class:`SearchRequest`. Raises as ``search``."""
+
+    @abstractmethod
+    def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]: ...
+
+    @abstractmethod
+    def run_title(self, request: TitleParameters) -> TitleMatchResponse: ...
+
+    @abstractmethod
+    def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]: ...
+
+    @abstractmethod
+    def _paper(self, request: PaperBody) -> Paper: ...
+
+    @abstractmethod
+    def _papers(self, request: PaperBatchBody) -> list[Paper | None]: ...
+
+    @abstractmethod
+    def run_citations(self, request: EdgeBody) -> CitationsResponse: ...
+
+    @abstractmethod
+    def run_references(self, request: EdgeBody) -> CitationsResponse: ...
+
+    @abstractmethod
+    def run_expand(self, request: ExpandBody) -> ExpandResponse: ...
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any]:
+        """The snapshot id, the settings that decide rankings too, and the manifest."""
+
+    def _pages(self, page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
+        paging = Paging(limit)
+        while (window := paging.next_page()) is not None:
+            yield from paging.add(page(*window))
 
     def search(
         self,
@@ -44,11 +93,71 @@ class Source(Protocol):
         exact: bool = False,
         explain: bool = False,
         partial: bool = False,
-    ) -> SearchResponse: ...
+    ) -> SearchResponse:
+        """Search for papers. The arguments are those of :class:`SearchRequest`.
 
-    def run(self, request: SearchRequest) -> SearchResponse: ...
+        Raises:
+            InvalidRequest: an argument is invalid.
+            UnsupportedMode: this library has no such index.
+            NothingLeft: ``as_of`` is before every paper of this library, or all papers that match contain a phrase of
+                ``exclude``.
+            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (as of then).
+            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
+        """
+        return self.run(
+            search_request(
+                q,
+                mode=mode,
+                engine=engine,
+                limit=limit,
+                offset=offset,
+                fields=fields,
+                from_=from_,
+                to=to,
+                category=category,
+                venue=venue,
+                min_citations=min_citations,
+                exclude=exclude,
+                exclude_ids=exclude_ids,
+                within=within,
+                as_of=as_of,
+                exact=exact,
+                explain=explain,
+                partial=partial,
+            )
+        )
 
-    def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]: ...
+    def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
+        """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``. A
+        client sends up to 100 in one HTTP request.
+
+        Raises: as ``search``, for the first request that fails; the message names it.
+        """
+        return self.run_searches(search_requests(requests))
+
+    def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
+        """The results of a search, page by page, up to ``limit`` or the end of paging: 10,000 results, in a hybrid
+        search ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
+        return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
+
+    def match_title(
+        self,
+        title: str,
+        *,
+        limit: int = 5,
+        min_score: float = MIN_TITLE_SCORE,
+        as_of: str | None = None,
+        fields: Sequence[str] | None = None,
+    ) -> TitleMatchResponse:
+        """The papers with this title, then those with similar titles, best first; empty if there are none.
+
+        Raises:
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+        """
+        return self.run_title(
+            TitleParameters.of(title=title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
+        )
 
     def match_titles(
         self,
@@ -58,11 +167,32 @@ class Source(Protocol):
         min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
-    ) -> list[TitleMatchResponse]: ...
+    ) -> list[TitleMatchResponse]:
+        """Match many titles, in order. Raises as ``match_title``; the message names the title."""
+        return self._match_all(titles, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
+
+    def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
+        """The paper with an id of any form.
+
+        Raises:
+            InvalidRequest: the id or another argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold the paper, or not as of then.
+        """
+        return self._paper(PaperBody.of(paper_id=paper_id, as_of=as_of, fields=fields))
 
     def papers(
         self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
-    ) -> list[Paper | None]: ...
+    ) -> list[Paper | None]:
+        """Many papers, in order; None in the place of one that the library does not hold, or not as of then.
+
+        Raises:
+            InvalidRequest: one of the ids is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+        """
+        if not ids:
+            return []
+        return self._papers(PaperBatchBody.of(ids=ids, as_of=as_of, fields=fields))
 
     def citations(
         self,
@@ -75,7 +205,26 @@ class Source(Protocol):
         to: str | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
-    ) -> CitationsResponse: ...
+    ) -> CitationsResponse:
+        """The papers of this library that cite the paper, most cited first, or with ``as_of`` newest first.
+
+        Raises:
+            InvalidRequest: an argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold the paper, or not as of then.
+        """
+        return self.run_citations(
+            EdgeBody.of(
+                paper_id=paper_id,
+                limit=limit,
+                offset=offset,
+                sort=sort,
+                from_=from_,
+                to=to,
+                as_of=as_of,
+                fields=fields,
+            )
+        )
 
     def references(
         self,
@@ -88,7 +237,36 @@ class Source(Protocol):
         to: str | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
-    ) -> CitationsResponse: ...
+    ) -> CitationsResponse:
+        """The papers of this library that the paper cites, sorted as citations are. Raises as ``citations``."""
+        return self.run_references(
+            EdgeBody.of(
+                paper_id=paper_id,
+                limit=limit,
+                offset=offset,
+                sort=sort,
+                from_=from_,
+                to=to,
+                as_of=as_of,
+                fields=fields,
+            )
+        )
+
+    def iter_citations(
+        self, paper_id: str, *, limit: int | None = None, **arguments: Any
+    ) -> Iterator[Citation]:
+        """All citations, page by page, up to ``limit``. The arguments are those of ``citations``."""
+        return self._pages(
+            lambda size, offset: self.citations(paper_id, limit=size, offset=offset, **arguments), limit
+        )
+
+    def iter_references(
+        self, paper_id: str, *, limit: int | None = None, **arguments: Any
+    ) -> Iterator[Citation]:
+        """All references, page by page, up to ``limit``. The arguments are those of ``references``."""
+        return self._pages(
+            lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
+        )
 
     def expand(
         self,
@@ -108,9 +286,34 @@ class Source(Protocol):
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
-    ) -> ExpandResponse: ...
+    ) -> ExpandResponse:
+        """The neighbours of a set of papers along citations, each once and without the seeds; those that
+        most seeds reach come first.
 
-    def snapshot(self) -> dict[str, Any]: ...
+        Raises:
+            InvalidRequest: an argument is invalid, or the expansion follows too many edges.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold a paper that the request names, or not as of then.
+        """
+        return self.run_expand(
+            ExpandBody.of(
+                seeds=seeds,
+                direction=direction,
+                hops=hops,
+                limit=limit,
+                offset=offset,
+                from_=from_,
+                to=to,
+                category=category,
+                venue=venue,
+                min_citations=min_citations,
+                exclude=exclude,
+                exclude_ids=exclude_ids,
+                within=within,
+                as_of=as_of,
+                fields=fields,
+            )
+        )
 
 
 class ToolServer(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -34,10 +34,7 @@ from scholarbase.models.checks import as_of_day, check_sort, in_batch
 from scholarbase.models.limits import (
     MAX_LIMIT,
     MIN_TITLE_SCORE,
-    CitationSort,
     Direction,
-    Engine,
-    Mode,
 )
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -50,8 +47,7 @@ from scholarbase.models.requests import (
     SearchRequest,
     TitleBatchBody,
     TitleParameters,
-    search_request,
-    search_requests,
+    title_batches,
 )
 from scholarbase.models.responses import (
     Citation,
@@ -67,6 +63,7 @@ from scholarbase.models.responses import (
     TitleMatch,
     TitleMatchResponse,
 )
+from scholarbase.models.source import Source
 from scholarbase.search.cache import Cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opening import open_query_encoder, open_vectors
@@ -82,10 +79,10 @@ SHORT_MATCHES: Final = 10
 _WORD: Final = re.compile(r"\w+")
 
 
-class Library:
+class Library(Source):
     """A library that is open for searching. Thread-safe; ``close`` it, or use it in a ``with``.
 
-    :class:`scholarbase.client.Client` has the same methods with the same types.
+    Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
     """
 
     def __init__(
@@ -172,82 +169,16 @@ class Library:
 
     # -- search -----------------------------------------------------------------------------------------
 
-    def search(
-        self,
-        q: str,
-        *,
-        mode: Mode | None = None,
-        engine: Engine | None = None,
-        limit: int = 10,
-        offset: int = 0,
-        fields: Sequence[str] | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        min_citations: int | None = None,
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        exact: bool = False,
-        explain: bool = False,
-        partial: bool = False,
-    ) -> SearchResponse:
-        """Search for papers. The arguments are those of :class:`SearchRequest`.
-
-        Raises:
-            InvalidRequest: an argument is invalid.
-            UnsupportedMode: this library has no such index.
-            NothingLeft: ``as_of`` is before every paper of this library, or all papers that match contain a phrase of
-                ``exclude``.
-            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (as of then).
-            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
-        """
-        return self.run(
-            search_request(
-                q,
-                mode=mode,
-                engine=engine,
-                limit=limit,
-                offset=offset,
-                fields=fields,
-                from_=from_,
-                to=to,
-                category=category,
-                venue=venue,
-                min_citations=min_citations,
-                exclude=exclude,
-                exclude_ids=exclude_ids,
-                within=within,
-                as_of=as_of,
-                exact=exact,
-                explain=explain,
-                partial=partial,
-            )
-        )
-
-    def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
-        """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``.
-
-        Raises: as ``search``, for the first request that fails; the message names it.
-        """
-        return self._search_all(search_requests(requests))
-
-    def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """The results of a search, page by page, up to ``limit`` or the end of paging: 10,000 results, in a hybrid
-        search ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
-        yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
-
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run one :class:`SearchRequest`. Raises as ``search``."""
         return self._respond(self._resolve(request))
 
     def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
         """Run the searches of a batch. Raises as ``search_batch``."""
-        return SearchBatchResponse(self.snapshot_id, tuple(self._search_all(request.searches)))
+        return SearchBatchResponse(self.snapshot_id, tuple(self.run_searches(request.searches)))
 
-    def _search_all(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
+    def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
+        """Run many searches. Raises as ``search_batch``."""
         queries = []
         for request in requests:
             with in_batch("search", request.q):
@@ -304,43 +235,6 @@ class Library:
 
     # -- titles -----------------------------------------------------------------------------------------
 
-    def match_title(
-        self,
-        title: str,
-        *,
-        limit: int = 5,
-        min_score: float = MIN_TITLE_SCORE,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> TitleMatchResponse:
-        """The papers with this title, then those with similar titles, best first; empty if there are none.
-
-        Raises:
-            InvalidRequest: an argument is invalid.
-            NothingLeft: ``as_of`` is before every paper.
-        """
-        return self.run_title(
-            TitleParameters.of(title=title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
-        )
-
-    def match_titles(
-        self,
-        titles: Sequence[str],
-        *,
-        limit: int = 1,
-        min_score: float = MIN_TITLE_SCORE,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> list[TitleMatchResponse]:
-        """Match many titles, in order. Raises as ``match_title``; the message names the title."""
-        responses = []
-        for title in titles:
-            with in_batch("title", title):
-                responses.append(
-                    self.match_title(title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
-                )
-        return responses
-
     def run_title(self, request: TitleParameters) -> TitleMatchResponse:
         """Run a :class:`TitleParameters`. Raises as ``match_title``."""
         results = self._match(request.title, request, self._lookup.day(request.as_of))
@@ -348,11 +242,16 @@ class Library:
 
     def run_titles(self, request: TitleBatchBody) -> TitleBatchResponse:
         """Run a :class:`TitleBatchBody`. Raises as ``match_titles``."""
-        results = []
-        for title in request.titles:
-            with in_batch("title", title):
-                results.append(self._match(title, request, self._lookup.day(request.as_of)))
-        return TitleBatchResponse(self.snapshot_id, tuple(results), request.fields)
+        day = self._lookup.day(request.as_of)
+        results = tuple([self._match(title, request, day) for title in request.titles])
+        return TitleBatchResponse(self.snapshot_id, results, request.fields)
+
+    def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
+        return [
+            TitleMatchResponse(self.snapshot_id, results, request.fields)
+            for request in title_batches(titles, **options)
+            for results in self.run_titles(request).results
+        ]
 
     def _match(
         self, title: str, request: TitleParameters | TitleBatchBody, day: int | None
@@ -364,34 +263,17 @@ class Library:
 
     # -- papers -----------------------------------------------------------------------------------------
 
-    def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
-        """The paper with an id of any form.
-
-        Raises:
-            InvalidRequest: the id or another argument is invalid.
-            NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not as of then.
-        """
-        return self.run_paper(PaperBody.of(paper_id=paper_id, as_of=as_of, fields=fields)).paper
-
-    def papers(
-        self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
-    ) -> list[Paper | None]:
-        """Many papers, in order; None in the place of one that the library does not hold, or not as of then.
-
-        Raises:
-            InvalidRequest: one of the ids is invalid.
-            NothingLeft: ``as_of`` is before every paper.
-        """
-        if not ids:
-            return []
-        return list(self.run_papers(PaperBatchBody.of(ids=ids, as_of=as_of, fields=fields)).results)
-
     def run_paper(self, request: PaperBody) -> PaperResponse:
         """Run a :class:`PaperBody`. Raises as ``paper``."""
         number = self._lookup.id(request.paper_id, request.as_of)
         [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
         return PaperResponse(self.snapshot_id, paper, request.fields)
+
+    def _paper(self, request: PaperBody) -> Paper:
+        return self.run_paper(request).paper
+
+    def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
+        return list(self.run_papers(request).results)
 
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
         """Run a :class:`PaperBatchBody`. Raises as ``papers``; also PaperNotFound, if the request says so."""
@@ -409,80 +291,6 @@ class Library:
         return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
 
     # -- citations --------------------------------------------------------------------------------------
-
-    def citations(
-        self,
-        paper_id: str,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        sort: CitationSort | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> CitationsResponse:
-        """The papers of this library that cite the paper, most cited first, or with ``as_of`` newest first.
-
-        Raises:
-            InvalidRequest: an argument is invalid.
-            NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not as of then.
-        """
-        return self.run_citations(
-            EdgeBody.of(
-                paper_id=paper_id,
-                limit=limit,
-                offset=offset,
-                sort=sort,
-                from_=from_,
-                to=to,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
-
-    def references(
-        self,
-        paper_id: str,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        sort: CitationSort | None = None,
-        from_: str | None = None,
-        to: str | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> CitationsResponse:
-        """The papers of this library that the paper cites, sorted as citations are. Raises as ``citations``."""
-        return self.run_references(
-            EdgeBody.of(
-                paper_id=paper_id,
-                limit=limit,
-                offset=offset,
-                sort=sort,
-                from_=from_,
-                to=to,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
-
-    def iter_citations(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
-    ) -> Iterator[Citation]:
-        """All citations, page by page, up to ``limit``. The arguments are those of ``citations``."""
-        yield from _pages(
-            lambda size, offset: self.citations(paper_id, limit=size, offset=offset, **arguments), limit
-        )
-
-    def iter_references(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
-    ) -> Iterator[Citation]:
-        """All references, page by page, up to ``limit``. The arguments are those of ``references``."""
-        yield from _pages(
-            lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
-        )
 
     def run_citations(self, request: EdgeBody) -> CitationsResponse:
         """Run an :class:`EdgeBody`. Raises as ``citations``."""
@@ -517,53 +325,6 @@ class Library:
     def _few(self, number: int, direction: Direction) -> int | None:
         """How many edges a paper has, None if they are many."""
         return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
-
-    def expand(
-        self,
-        seeds: Sequence[str],
-        *,
-        direction: Direction = "both",
-        hops: int = 1,
-        limit: int = 100,
-        offset: int = 0,
-        from_: str | None = None,
-        to: str | None = None,
-        category: Sequence[str] = (),
-        venue: Sequence[str] = (),
-        min_citations: int | None = None,
-        exclude: Sequence[str] = (),
-        exclude_ids: Sequence[str] = (),
-        within: Sequence[str] | None = None,
-        as_of: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> ExpandResponse:
-        """The neighbours of a set of papers along citations, each once and without the seeds; those that
-        most seeds reach come first.
-
-        Raises:
-            InvalidRequest: an argument is invalid, or the expansion follows too many edges.
-            NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper that the request names, or not as of then.
-        """
-        return self.run_expand(
-            ExpandBody.of(
-                seeds=seeds,
-                direction=direction,
-                hops=hops,
-                limit=limit,
-                offset=offset,
-                from_=from_,
-                to=to,
-                category=category,
-                venue=venue,
-                min_citations=min_citations,
-                exclude=exclude,
-                exclude_ids=exclude_ids,
-                within=within,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         """Run an :class:`ExpandBody`. Raises as ``expand``."""
@@ -653,17 +414,3 @@ class Library:
 def _next(offset: int, count: int, total: int) -> int | None:
     end = offset + count
     return end if count and end < total else None
-
-
-def _pages(page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
-    """The items of page after page, up to ``limit``. Each paper comes once: with approximate vector search, two pages
-    may share one."""
-    offset: int | None = 0
-    seen: set[str] = set()
-    while offset is not None and (limit is None or len(seen) < limit):
-        response = page(100 if limit is None else min(100, limit - len(seen)), offset)
-        for item in response.results:
-            if item.paper.id not in seen:
-                seen.add(item.paper.id)
-                yield item
-        offset = response.next_offset
