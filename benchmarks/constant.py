@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI
+from scholarbase.api.answers import answer
 from starlette.responses import Response
 
 from scholarbase.api import server
-from scholarbase.api.answers import answer
 from scholarbase.cli import main
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings

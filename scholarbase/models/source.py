@@ -1,4 +1,4 @@
-"""Protocols for what can be queried: an open library, or a server through the client."""
+"""Protocols of an open library and of the client of a server."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Source(Protocol):
 
 
 class ToolServer(Protocol):
-    """A server that answers tool calls by name: what ``Client`` has besides the methods of a library."""
+    """Tool calls by name, which ``Client`` has in addition to the methods of a library."""
 
     def call_tool(
         self,

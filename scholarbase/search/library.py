@@ -1,4 +1,4 @@
-"""A library that is open for searching: the one place where searches are run.
+"""An open library, which runs all searches.
 
 Routes, tools and the command line only translate requests and responses.
 """
@@ -78,12 +78,12 @@ log = logging.getLogger("scholarbase.library")
 SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
-"""Matches of a title in a short request: many matches, or poor ones, take longer."""
+"""Title matches in a short request."""
 _WORD: Final = re.compile(r"\w+")
 
 
 class Library:
-    """A library that is open for searching. Thread-safe; ``close`` it, or use it in a ``with``.
+    """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     :class:`scholarbase.client.Client` has the same methods with the same types.
     """
@@ -121,11 +121,11 @@ class Library:
 
         Args:
             encoder: an open encoder for queries, or the name, path or URL of one. None opens the encoder that the
-                library was built with; ``"none"`` opens none, and dense and hybrid searches are refused.
+                library was built with; ``"none"`` opens none, and dense and hybrid searches are rejected.
 
         Raises:
             LibraryNotFound: there is no library at ``path``.
-            LibraryCorrupt: files are missing or of another build.
+            LibraryCorrupt: files are missing or belong to another build.
             EncoderMismatch: the encoder is not the one that the library was built with.
             EncoderError: the encoder cannot be opened.
             VectorIndexError: the vectors cannot be opened, or their server cannot be reached.
@@ -139,8 +139,8 @@ class Library:
             built_as = papers.meta("snapshot")
             if built_as != snapshot:
                 raise LibraryCorrupt(
-                    f"The manifest of {path} hashes to {snapshot}, and its catalogue was built as {built_as}: one of "
-                    "them was changed or belongs to another library. Restore the copy, or ingest again."
+                    f"The manifest of {path} hashes to {snapshot}, but its catalogue was built as {built_as}: one of "
+                    "them was changed or belongs to another library. Restore a backup, or ingest again."
                 )
             vectors = open_vectors(path, snapshot, settings)
             opened.append(vectors)
@@ -198,10 +198,9 @@ class Library:
 
         Raises:
             InvalidRequest: an argument is invalid.
-            UnsupportedMode: this library has no such index.
-            NothingLeft: ``as_of`` is before every paper of this library, or all papers that match contain a phrase of
-                ``exclude``.
-            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (as of then).
+            UnsupportedMode: this library has no index for the mode or engine.
+            NothingLeft: ``as_of`` is before every paper, or all matching papers contain a phrase of ``exclude``.
+            PaperNotFound: the library does not hold a paper in ``exclude_ids`` or ``within`` (as of ``as_of``).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         return self.run(
@@ -228,15 +227,17 @@ class Library:
         )
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
-        """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``.
+        """Run many searches, in order. A request is a :class:`SearchRequest` or the arguments of one ``search``.
 
-        Raises: as ``search``, for the first request that fails; the message names it.
+        Raises: as ``search``, for the first request that fails. The message names it.
         """
         return self._search_all(search_requests(requests))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """The results of a search, page by page, up to ``limit`` or the end of paging: 10,000 results, in a hybrid
-        search ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
+        """The results of a search, page by page, each paper once. The arguments are those of ``search``.
+
+        Ends at ``limit`` or at the last page: after 10,000 results, or ``fusion_depth`` in a hybrid search.
+        """
         yield from _pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     def run(self, request: SearchRequest) -> SearchResponse:
@@ -290,7 +291,7 @@ class Library:
         )
 
     def _check_exclude(self, query: Query) -> None:
-        """Raises NothingLeft: papers match, and each of them contains a phrase of ``exclude``."""
+        """Raise NothingLeft if papers match and all of them contain a phrase of ``exclude``."""
         request = query.request
         exact = request.exact or query.mode == "sparse"
         changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact}
@@ -313,7 +314,7 @@ class Library:
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
-        """The papers with this title, then those with similar titles, best first; empty if there are none.
+        """The papers with this title, then papers with similar titles, best match first.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -332,7 +333,7 @@ class Library:
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
-        """Match many titles, in order. Raises as ``match_title``; the message names the title."""
+        """Match many titles, in order. Raises as ``match_title``. The message names the title."""
         responses = []
         for title in titles:
             with in_batch("title", title):
@@ -370,17 +371,17 @@ class Library:
         Raises:
             InvalidRequest: the id or another argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not as of then.
+            PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
         return self.run_paper(PaperBody.of(paper_id=paper_id, as_of=as_of, fields=fields)).paper
 
     def papers(
         self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
     ) -> list[Paper | None]:
-        """Many papers, in order; None in the place of one that the library does not hold, or not as of then.
+        """Many papers, in order; None for a paper that the library does not hold (as of ``as_of``).
 
         Raises:
-            InvalidRequest: one of the ids is invalid.
+            InvalidRequest: an id is invalid.
             NothingLeft: ``as_of`` is before every paper.
         """
         if not ids:
@@ -394,7 +395,7 @@ class Library:
         return PaperResponse(self.snapshot_id, paper, request.fields)
 
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
-        """Run a :class:`PaperBatchBody`. Raises as ``papers``; also PaperNotFound, if the request says so."""
+        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound with ``missing="error"``."""
         day = self._lookup.day(request.as_of)
         found = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
         held = {paper_id for paper_id in found if paper_id is not None}
@@ -422,12 +423,12 @@ class Library:
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that cite the paper, most cited first, or with ``as_of`` newest first.
+        """The papers of this library that cite the paper: most cited first, or newest first with ``as_of``.
 
         Raises:
             InvalidRequest: an argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not as of then.
+            PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
         return self.run_citations(
             EdgeBody.of(
@@ -454,7 +455,7 @@ class Library:
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that the paper cites, sorted as citations are. Raises as ``citations``."""
+        """The papers of this library that the paper cites. Sorts and raises as ``citations``."""
         return self.run_references(
             EdgeBody.of(
                 paper_id=paper_id,
@@ -507,14 +508,14 @@ class Library:
             counts=request.as_of is None,
             at_most=self._few(number, direction),
         )
-        # A first page that is not full has all edges.
+        # A first page that is not full has all the edges.
         whole = offset == 0 and len(edges) < limit
         total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
         next_offset = _next(offset, len(edges), total)
         return CitationsResponse(self.snapshot_id, total, next_offset, tuple(edges), request.fields)
 
     def _few(self, number: int, direction: Direction) -> int | None:
-        """How many edges a paper has, None if they are many."""
+        """The number of edges of a paper, None if it has many."""
         return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
     def expand(
@@ -536,13 +537,14 @@ class Library:
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
-        """The neighbours of a set of papers along citations, each once and without the seeds; those that
-        most seeds reach come first.
+        """The neighbours of a set of papers in the citation graph, each once, without the seeds.
+
+        Papers that most seeds reach come first.
 
         Raises:
-            InvalidRequest: an argument is invalid, or the expansion follows too many edges.
+            InvalidRequest: an argument is invalid, or there are too many edges to follow.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper that the request names, or not as of then.
+            PaperNotFound: the library does not hold a paper in the request (as of ``as_of``).
         """
         return self.run_expand(
             ExpandBody.of(
@@ -584,11 +586,11 @@ class Library:
         return ExpandResponse(self.snapshot_id, total, next_offset, results, request.fields)
 
     # -- cost -------------------------------------------------------------------------------------------
-    # A short request takes a few milliseconds of Python and waits for nothing, so that a server need not run it in a
-    # thread. These methods look at the request alone, but for those of citations, whose answers are cached.
+    # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look
+    # only at the request; those of citations use cached counts.
 
     def is_short_search(self, request: SearchRequest) -> bool:
-        """Whether a search runs one plain query of BM25 vectors: no encoder, no FTS5, no long lists, no count."""
+        """Whether a search is one plain query of BM25 vectors: no encoder, FTS5, long lists or exact count."""
         q = request.q
         return (
             self.settings.qdrant_url is None
@@ -598,20 +600,20 @@ class Library:
             and not request.exclude
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
-            # Query syntax goes to FTS5, and so does a query of nothing but stop words, in any spelling.
+            # Query syntax uses FTS5, and so does a query of only stop words.
             and q.isascii()
             and (request.engine == "bm25" or not query_syntax.MARKS.search(q))
             and not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
         )
 
     def is_short_title(self, request: TitleParameters) -> bool:
-        """Whether a title match is short. In a thread it would hand Python's lock over at each of hundreds of rows, and
-        wait for it as often: half a second beside ten busy clients, for 4 ms of work."""
+        """Whether a title match is short. In a thread it would wait for Python's lock at each of hundreds of rows:
+        with ten busy clients, 4 ms of work took half a second."""
         few = request.limit <= SHORT_MATCHES and request.min_score >= MIN_TITLE_SCORE
         return few and request.as_of is None
 
     def is_short_batch(self, request: PaperBatchBody) -> bool:
-        """Whether looking up these papers is short."""
+        """Whether a look-up of many papers is short."""
         return len(request.ids) <= SHORT_BATCH
 
     def has_few_citations(self, request: EdgeBody) -> bool:
@@ -625,12 +627,12 @@ class Library:
     # -- about ------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id, the settings that decide rankings too, and the manifest."""
+        """The snapshot id, the settings that decide rankings, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
         return {"snapshot": self.snapshot_id, "ranking": self.settings.ranking, "manifest": content}
 
     def ready(self) -> dict[str, str]:
-        """Test each part with a small request: ``ok``, ``absent`` or a sentence that says what failed."""
+        """Test each part with a small request: ``ok``, ``absent`` or the error message."""
         state: dict[str, str] = {}
         checks: list[tuple[str, Callable[[], object]]] = [
             ("catalog", lambda: self._catalog.meta("snapshot")),
@@ -655,8 +657,8 @@ def _next(offset: int, count: int, total: int) -> int | None:
 
 
 def _pages(page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
-    """The items of page after page, up to ``limit``. Each paper comes once: with approximate vector search, two pages
-    may share one."""
+    """The items of all pages, up to ``limit``, each paper once: with approximate vector search, two pages may have the
+    same paper."""
     offset: int | None = 0
     seen: set[str] = set()
     while offset is not None and (limit is None or len(seen) < limit):
