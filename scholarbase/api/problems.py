@@ -46,7 +46,15 @@ def _ours(request: Request, error: Exception) -> Response:
 
 def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(400, InvalidRequest.slug, InvalidRequest.title, sentence(error.errors()[0], "parameter"))
+    first = error.errors()[0]
+    where, *path = first["loc"]
+    if first["type"] == "json_invalid":
+        detail = f"The body is not valid JSON ({first['ctx']['error']}): send a JSON object."
+    elif first["type"] == "missing" and not path:
+        detail = "The body is missing: send a JSON object."
+    else:
+        detail = sentence({**first, "loc": path}, "key" if where == "body" else "parameter")
+    return problem(400, InvalidRequest.slug, InvalidRequest.title, detail)
 
 
 def _http(request: Request, error: Exception) -> Response:

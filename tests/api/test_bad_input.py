@@ -149,6 +149,14 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "Unknown argument 'id': get_papers takes ids",
     ),
     "arguments that are a list": ("POST", "/v1/tools/get_papers", {"json": ["x"]}, 400, "The body"),
+    "no arguments": ("POST", "/v1/tools/get_papers", {}, 400, "The body is missing"),
+    "arguments that are not JSON": (
+        "POST",
+        "/v1/tools/get_papers",
+        {"content": "{", "headers": {"Content-Type": "application/json"}},
+        400,
+        "The body is not valid JSON",
+    ),
     "10 MB": (
         "POST",
         "/v1/tools/search_papers",
@@ -168,6 +176,11 @@ def test_bad_input(server: str, name: str) -> None:
     problem = response.json()
     assert problem["status"] == status
     assert expected in problem["detail"]
+
+
+def test_a_page_of_sessions_is_read_from_the_url(server: str) -> None:
+    """Numbers in the URL were rejected as strings."""
+    assert len(httpx.get(f"{server}/v1/sessions?limit=1&offset=1").json()["results"]) == 1
 
 
 def test_a_rejected_call_is_recorded_with_its_message(server: str) -> None:
