@@ -1,7 +1,7 @@
-"""The server of constants: ``scholarbase serve`` whose application also answers files of ``BENCHMARK_CONSTANTS``.
+"""``scholarbase serve`` with additional routes of constant responses, from the files of ``BENCHMARK_CONSTANTS``.
 
-A file ``citations`` in that folder is the answer of ``/constant/citations``. The application, its middleware, its
-processes and its settings are those of the real server: what a call costs beyond its constant is the library's part.
+The file ``citations`` in that folder is the response of ``/constant/citations``. Application, middleware, processes and
+settings are those of the real server: the cost of a call beyond its constant is that of the library.
 
     BENCHMARK_CONSTANTS=folder python -m benchmarks.constant serve --library papers
 """
@@ -30,7 +30,7 @@ _create_app = server.create_app
 def create_app(
     library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
 ) -> FastAPI:
-    """The application, with a route for each constant before all others, so that it is found first."""
+    """The application, with a route for each constant before all others."""
     app = _create_app(library, on_close=on_close, settings=settings)
     others = list(app.router.routes)
     for file in sorted(Path(os.environ[FOLDER]).iterdir()):
@@ -42,14 +42,14 @@ def create_app(
 def _constant(body: bytes) -> Callable[[], object]:
     response = type(answer({}))
 
-    # Answered on the event loop: nothing could be faster.
+    # On the event loop, which is fastest.
     async def constant() -> Response:
         return response(body, media_type="application/json")
 
     return constant
 
 
-# Not under a condition: processes that serve are spawned, import this module by another name and serve it too.
+# Unconditional: spawned serving processes import this module under another name.
 server.create_app = create_app
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The source files of a corpus of any size: real papers, as often as needed, each copy under ids of its own.
+"""Source files of a corpus of any size: real papers, copied as often as needed, each copy with its own ids.
 
-Copies keep what speed depends on: texts, their lengths, how often words occur, who cites whom. The first copy is the
-data as it is, so that the questions' answers are found under their ids. Copies say nothing about quality.
+Copies keep what speed depends on: texts, their lengths, word frequencies, citations. The first copy is unchanged, so
+that the answers of the questions keep their ids. Retrieval quality cannot be measured on copies.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ import orjson
 from benchmarks.rows import Setting
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 
-MOST_COPIES: Final = 4
-"""Beyond, the years of two copies' ids would be the same: the data's span 1991 to 2026."""
-YEARS_A_COPY: Final = 20
-CORPUS_IDS_A_COPY: Final = 10**8
-FIRST_YEAR_OF_FIVE: Final = 15
+MAX_COPIES: Final = 4
+"""With more, the years of two copies' ids would be equal: the data's span 1991 to 2026."""
+YEARS_PER_COPY: Final = 20
+CORPUS_IDS_PER_COPY: Final = 10**8
+FIRST_FIVE_DIGIT_YEAR: Final = 15
 """arXiv ids have five digits after the point since 2015, four before."""
 S2AG_DATASETS: Final = ("papers", "abstracts", "citations")
 GZIP_LEVEL: Final = 6
 
 
 def make(setting: Setting) -> None:
-    """Write ``setting.corpus``, whole or not at all; where it is there already, do nothing.
+    """Write ``setting.corpus`` atomically, unless it exists.
 
-    Below it: ``arxiv/`` with plain JSON lines, ``setting.papers`` records in as many files as there are copies, and
-    ``s2ag/papers``, ``s2ag/abstracts`` and ``s2ag/citations`` with as many copies of the S2AG set.
+    It has ``arxiv/``, ``setting.papers`` records as plain JSON lines, one file per copy, and ``s2ag/papers``,
+    ``s2ag/abstracts`` and ``s2ag/citations`` with as many copies of the S2AG set.
 
     Raises:
         FileNotFoundError: the data folder lacks one of the two sources.
-        ValueError: no papers were asked for, or more than the copies can hold.
+        ValueError: the number of papers is below 1 or above ``MAX_COPIES`` copies.
     """
     if setting.corpus.is_dir():
         return
     arxiv, s2ag = arxiv_source(setting.data), s2ag_source(setting.data)
     if setting.papers < 1:
-        raise ValueError(f"A corpus of {setting.papers} papers cannot be made: ask for one at least.")
+        raise ValueError(f"A corpus of {setting.papers} papers cannot be made: give 1 or more.")
     growing = setting.corpus.with_name(f"{setting.corpus.name}.new")
     shutil.rmtree(growing, ignore_errors=True)
     copies = _write_arxiv(arxiv, growing / "arxiv", setting.papers)
@@ -53,7 +53,7 @@ def make(setting: Setting) -> None:
 
 
 def cut(whole: Path, target: Path, parts: int) -> None:
-    """Write a corpus of the first of so many equal parts of each file of another."""
+    """Write the first of ``parts`` equal parts of each file of a corpus to another folder."""
     for path in sorted(path for path in whole.rglob("*") if path.is_file()):
         short = target / path.relative_to(whole)
         short.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def cut(whole: Path, target: Path, parts: int) -> None:
 
 
 def open_lines(path: Path) -> IO[bytes]:
-    """A file of a corpus, to be read line by line."""
+    """Open a file of a corpus, gzip or not."""
     return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
@@ -78,7 +78,7 @@ def arxiv_source(data: Path) -> Path:
 
 
 def s2ag_source(data: Path) -> Path:
-    """The folder of a data folder that holds S2AG datasets. Raises FileNotFoundError."""
+    """The folder of S2AG datasets in a data folder. Raises FileNotFoundError."""
     folders = [data / name for name in ("s2ag-citations", "s2ag")]
     whole = [folder for folder in folders if all((folder / name).is_dir() for name in S2AG_DATASETS)]
     return _only(whole, f"S2AG set (s2ag-citations/papers, abstracts and citations) in {data}")
@@ -86,45 +86,45 @@ def s2ag_source(data: Path) -> Path:
 
 def _only(found: list[Path], what: str) -> Path:
     if not found:
-        raise FileNotFoundError(f"There is no {what}: give --data a folder with one.")
+        raise FileNotFoundError(f"No {what}: give --data a folder with one.")
     return found[0]
 
 
 def shifted_arxiv_id(name: str, copy: int) -> str | None:
-    """The id of a paper's copy, itself a valid arXiv id: ``0704.0001`` gives ``2704.00001`` and then ``4704.00001``,
-    ``hep-th/9901001`` gives ``hep-th/1901001``. None where the name is no arXiv id, even mended."""
+    """The id of a paper's copy, also a valid arXiv id: ``0704.0001`` gives ``2704.00001`` and then ``4704.00001``,
+    ``hep-th/9901001`` gives ``hep-th/1901001``. None if the name is not an arXiv id."""
     known = arxiv_id(name) or arxiv_id_from_number(name)
     if known is None:
         return None
     if copy == 0:
         return known
     archive, slash, rest = known.rpartition("/")
-    year = (int(rest[:2]) + YEARS_A_COPY * copy) % 100
+    year = (int(rest[:2]) + YEARS_PER_COPY * copy) % 100
     if slash:
         return f"{archive}/{year:02}{rest[2:]}"
     month, _, serial = rest[2:].partition(".")
-    if year < FIRST_YEAR_OF_FIVE:
-        raise ValueError(f"The copy {copy} of arXiv:{known} has no year left for its id.")
+    if year < FIRST_FIVE_DIGIT_YEAR:
+        raise ValueError(f"No year is left for the id of copy {copy} of arXiv:{known}: make fewer copies.")
     return f"{year:02}{month}.{serial:0>5}"
 
 
 def _write_arxiv(source: Path, folder: Path, papers: int) -> int:
-    """The files of copies until there are so many papers; how many copies that took."""
+    """Write one file per copy until there are ``papers`` records. Returns the number of copies."""
     folder.mkdir(parents=True)
     first = folder / "arxiv-metadata-0.json"
     with lzma.open(source) as lines, first.open("wb") as out:
-        held = _write(out.write, islice(lines, papers))
-    if not held:
-        raise ValueError(f"{source.name} holds no records: give --data another folder.")
-    if papers > held * MOST_COPIES:
+        count = _write(out.write, islice(lines, papers))
+    if not count:
+        raise ValueError(f"{source.name} has no records: give --data another folder.")
+    if papers > count * MAX_COPIES:
         raise ValueError(
-            f"{papers:,} papers are more than {MOST_COPIES} copies of the {held:,} in {source.name}: "
-            f"ask for {held * MOST_COPIES:,} or fewer."
+            f"{papers:,} papers are more than {MAX_COPIES} copies of the {count:,} in {source.name}: "
+            f"give {count * MAX_COPIES:,} or fewer."
         )
-    copies = -(-papers // held)
+    copies = -(-papers // count)
     for copy in range(1, copies):
         with first.open("rb") as lines, (folder / f"arxiv-metadata-{copy}.json").open("wb") as out:
-            records = islice(lines, papers - copy * held)
+            records = islice(lines, papers - copy * count)
             _write(out.write, (_arxiv_line(line, copy) for line in records))
     return copies
 
@@ -139,14 +139,14 @@ def _write(write: Callable[[bytes], object], lines: Iterator[bytes]) -> int:
 
 def _arxiv_line(line: bytes, copy: int) -> bytes:
     record = orjson.loads(line)
-    # An id past mending stays: the ingest rejects it in every copy, as it does in the first.
+    # An invalid id stays: the ingest rejects it in every copy.
     record["id"] = shifted_arxiv_id(record["id"], copy) or record["id"]
     record["doi"] = _dois(record.get("doi"), copy)
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _dois(text: str | None, copy: int) -> str | None:
-    """DOIs, of which a record may hold several, each with a suffix."""
+    """The DOIs of a record, each with a suffix."""
     if not text:
         return text
     return " ".join(f"{doi.rstrip(',;')}.copy{copy}" for doi in text.split())
@@ -168,8 +168,8 @@ def _s2ag_line(line: bytes, copy: int) -> bytes:
     record = orjson.loads(line)
     for key in ("corpusid", "citingcorpusid", "citedcorpusid", "citationid"):
         if record.get(key) is not None:
-            # Numbers in some datasets, texts in others: each stays what it was.
-            record[key] = type(record[key])(int(record[key]) + copy * CORPUS_IDS_A_COPY)
+            # Numbers in some datasets, strings in others.
+            record[key] = type(record[key])(int(record[key]) + copy * CORPUS_IDS_PER_COPY)
     for names in (record.get("externalids"), (record.get("openaccessinfo") or {}).get("externalids")):
         if names:
             names.update(_external_ids(names, copy))
@@ -179,11 +179,11 @@ def _s2ag_line(line: bytes, copy: int) -> bytes:
 
 
 def _external_ids(names: dict[str, Any], copy: int) -> dict[str, Any]:
-    """A copy's names. Those of schemes that leave no room for another are the first copy's alone."""
+    """The external ids of a copy. Schemes without room for copies stay only in the first."""
     shifted: dict[str, Any] = dict.fromkeys(names)
     if names.get("ArXiv"):
         shifted["ArXiv"] = shifted_arxiv_id(names["ArXiv"], copy)
     shifted["DOI"] = _dois(names.get("DOI"), copy)
     if names.get("CorpusId"):
-        shifted["CorpusId"] = str(int(names["CorpusId"]) + copy * CORPUS_IDS_A_COPY)
+        shifted["CorpusId"] = str(int(names["CorpusId"]) + copy * CORPUS_IDS_PER_COPY)
     return shifted

@@ -1,8 +1,7 @@
-"""The engines that ScholarBase's sparse search is measured against, each over the library's own texts.
+"""Engines that sparse search is compared with, tantivy and bm25s, over the texts of the library.
 
-Each gets what its users would give it: title and abstract as one text, English stemming, stop words left out. All of
-them get ScholarBase's stop words: lists differ in how many of a question's words they leave, and so would the work.
-An index is built once, into a folder that is whole or not there.
+Each indexes title and abstract as one text with English stemming and without stop words. All use ScholarBase's stop
+words, since another list would change the number of query terms. An index is built once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 import Stemmer
 import tantivy
 
-from benchmarks.asking import size
+from benchmarks.timing import size
 from scholarbase.indexes import catalog
 from scholarbase.indexes.stop_words import STOP_WORDS
 
@@ -32,7 +31,7 @@ FACTS: Final = "facts.json"
 
 
 class Engine(Protocol):
-    """An index of a library's texts, in memory or mapped, that answers one question at a time in one thread."""
+    """An index of a library's texts, in memory or mapped, searched in one thread."""
 
     facts: dict[str, Any]
 
@@ -40,7 +39,7 @@ class Engine(Protocol):
 
 
 class Tantivy:
-    """tantivy, with the ids in a fast field. A question is an OR of its terms."""
+    """tantivy, with the ids in a fast field and each query an OR of its terms."""
 
     def __init__(self, folder: Path) -> None:
         self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
@@ -53,7 +52,7 @@ class Tantivy:
 
     @staticmethod
     def build(library: Path, folder: Path) -> None:
-        """Index the library's texts as they come."""
+        """Index the library's texts."""
         fields = tantivy.SchemaBuilder()
         fields.add_integer_field("id", fast=True)
         fields.add_text_field("text", tokenizer_name="text", index_option="freq")
@@ -91,7 +90,7 @@ def _analyzer() -> tantivy.TextAnalyzer:
 
 
 class Bm25s:
-    """bm25s with its own tokenizer and numba, the index in memory."""
+    """bm25s with its tokenizer and numba, the index in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
@@ -104,7 +103,7 @@ class Bm25s:
 
     @staticmethod
     def build(library: Path, folder: Path) -> None:
-        """Index the library's texts. They stream, their tokens stand in memory: bm25s takes all of them at once."""
+        """Index the library's texts, with all tokens in memory, as bm25s requires."""
         folder.mkdir()
         ids: list[int] = []
 
@@ -144,7 +143,7 @@ def _tokenizer() -> Any:
 
 
 def texts(library: Path) -> Iterator[tuple[int, str]]:
-    """Each paper's id and its title and abstract as one text, by ascending id."""
+    """Each paper's id, and title and abstract as one text, by ascending id."""
     connection = sqlite3.connect(f"file:{library / catalog.FILE_NAME}?mode=ro&immutable=1", uri=True)
     try:
         for paper, title, abstract in connection.execute(
@@ -156,7 +155,7 @@ def texts(library: Path) -> Iterator[tuple[int, str]]:
 
 
 def built(folder: Path, build: Callable[[Path, Path], None], library: Path) -> Path:
-    """Have ``folder`` hold a whole index of this library and its facts; what is there of another is replaced."""
+    """Build the index of a library and its facts in ``folder``, unless it is there. Replaces another library's."""
     snapshot = (library / "manifest.json").read_text()
     facts = folder / FACTS
     if facts.is_file() and json.loads(facts.read_text())["manifest"] == snapshot:

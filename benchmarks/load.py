@@ -1,7 +1,7 @@
-"""The HTTP load generator: clients that each send their next request as soon as the last is answered.
+"""HTTP load generator: each client sends its next request when it has received the last response.
 
-It shares the machine with the server that it measures, so it does as little as it can: requests are bytes made
-beforehand, answers are counted by their ``Content-Length`` and not parsed, and all clients live in one process.
+It shares the machine with the measured server and does little work: requests are prepared bytes, responses are counted
+by ``Content-Length`` and not parsed, and all clients run in one process.
 """
 
 from __future__ import annotations
@@ -22,39 +22,37 @@ import numpy as np
 import numpy.typing as npt
 
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
-SECONDS_FOR_AN_ANSWER: Final = 60.0
+TIMEOUT: Final = 60.0
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _SHOWN: Final = 500
-"""Bytes of a failure's body that its message holds."""
+"""Bytes of an error's body in its message."""
 
 
 class LoadError(Exception):
-    """A request was answered with anything but 200, or not at all."""
+    """A request had no response, or one with a status other than 200."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a load was answered with. The arrays have one item for each answer, in the order of their ends.
-
-    Every answer was a 200: anything else is a :class:`LoadError`.
-    """
+    """Figures of a load. The arrays have one item per response, in the order of their ends. All responses have status
+    200: any other is a :class:`LoadError`."""
 
     seconds: float
-    """From the first request to the last answer."""
+    """From the first request to the last response."""
     latencies: npt.NDArray[np.float64]
-    """Seconds from a request to the end of its answer."""
+    """Seconds from each request to the end of its response."""
     ended: npt.NDArray[np.float64]
-    """Seconds from the first request to the end of each answer."""
-    asked: npt.NDArray[np.int64]
-    """The request's place among the requests."""
+    """Seconds from the first request to the end of each response."""
+    requested: npt.NDArray[np.int64]
+    """The index of each response's request."""
     sizes: npt.NDArray[np.int64]
-    """Bytes of each answer's body."""
+    """Bytes of each response's body."""
     cpu_seconds: float
-    """What the generator itself took from the machine."""
+    """Processor time of the generator."""
 
     @property
     def throughput(self) -> float:
-        """Answers a second."""
+        """Responses per second."""
         return len(self.latencies) / self.seconds
 
     def percentiles(self) -> dict[str, float]:
@@ -62,13 +60,13 @@ class Load:
         return {name: self.percentile(percent) for name, percent in PERCENTILES.items()}
 
     def percentile(self, percent: float) -> float:
-        """Milliseconds, of all answers."""
+        """Milliseconds, of all responses."""
         return float(np.percentile(self.latencies, percent)) * 1000
 
     def timeline(self, window: float = 60.0) -> list[dict[str, float]]:
-        """Each ``window`` of seconds: ``minute`` at which it begins, ``p50`` and ``p99`` in milliseconds, ``rps``.
+        """For each window of seconds the ``minute`` of its start, ``p50`` and ``p99`` in milliseconds, and ``rps``.
 
-        A last piece that is shorter than half a window is left out, unless it is all there is.
+        A last window shorter than half is left out, unless it is the only one.
         """
         windows = []
         for number in range(max(1, round(self.seconds / window))):
@@ -76,23 +74,14 @@ class Load:
             within = self.latencies[(self.ended > begin) & (self.ended <= end)] * 1000
             if len(within):
                 p50, p99 = np.percentile(within, (50, 99))
-                windows.append(
-                    {
-                        "minute": begin / 60,
-                        "p50": float(p50),
-                        "p99": float(p99),
-                        "rps": len(within) / (end - begin),
-                    }
-                )
+                rate = len(within) / (end - begin)
+                windows.append({"minute": begin / 60, "p50": float(p50), "p99": float(p99), "rps": rate})
         return windows
 
 
 def get(path: str, **parameters: Any) -> bytes:
-    """A GET request. ``path`` is sent as it is; a parameter's name may end in ``_`` where Python keeps the word."""
-    query = urlencode(
-        {name.rstrip("_") if name.endswith("_") else name: value for name, value in parameters.items()},
-        safe=",",
-    )
+    """A GET request. ``path`` is sent unchanged; a trailing ``_`` of a parameter's name (``from_``) is removed."""
+    query = urlencode({name.rstrip("_"): value for name, value in parameters.items()}, safe=",")
     return f"GET {path}{'?' if query else ''}{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
@@ -105,22 +94,21 @@ def load(
     seconds: float | None = None,
     opening: bytes | None = None,
     headers: Sequence[bytes] = (),
-    timeout: float = SECONDS_FOR_AN_ANSWER,
+    timeout: float = TIMEOUT,
 ) -> Load:
-    """Send ``requests`` in turn, from the first again after the last, by ``clients`` connections kept alive.
+    """Send ``requests`` repeatedly over ``clients`` keep-alive connections, from a process of their own.
 
-    Before the clock starts each connection is opened and answered once, one after the other, so that all of them are
-    accepted by then. The clients live in a process of their own.
+    Before the measurement each connection is opened in turn by one request, so that all of them are accepted.
 
     Args:
-        count: how many are sent; each once where neither this nor ``seconds`` is given.
-        seconds: how long they are sent.
-        opening: the request by which a connection is opened; the first one where none is given.
-        headers: a line for each client, without its end, that it sends with all its requests.
-        timeout: seconds that an answer may take.
+        count: number of requests; by default each is sent once, unless ``seconds`` is given.
+        seconds: how long requests are sent.
+        opening: the request that opens a connection; the first one by default.
+        headers: a header line for each client, without line end, sent with all its requests.
+        timeout: seconds until a response must end.
 
     Raises:
-        LoadError: no server is there, or an answer is not 200, is cut off, has no length, or does not come.
+        LoadError: the server cannot be reached, or a response is incomplete, has no length or a status other than 200.
     """
     if headers and len(headers) != clients:
         raise ValueError(f"{len(headers)} headers for {clients} clients: give one for each.")
@@ -131,17 +119,17 @@ def load(
         )
     address = urlsplit(url)
     if address.hostname is None or address.port is None:
-        raise ValueError(f"{url!r} names no host and port: give a URL such as http://127.0.0.1:8000.")
+        raise ValueError(f"{url!r} lacks host or port: give a URL such as http://127.0.0.1:8000.")
     at = (address.hostname, address.port)
     # Spawned: a fork would share the parent's threads and open files.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        turns = _Turns(list(requests), opening or requests[0], count, seconds, list(headers))
-        return pool.submit(_load, at, turns, clients, timeout).result()
+        plan = _Plan(list(requests), opening or requests[0], count, seconds, list(headers))
+        return pool.submit(_load, at, plan, clients, timeout).result()
 
 
 @dataclass(frozen=True, slots=True)
-class _Turns:
-    """What is sent. ``opening`` is no turn: it is not counted."""
+class _Plan:
+    """The requests of a load. ``opening`` is not counted."""
 
     requests: list[bytes]
     opening: bytes
@@ -153,20 +141,20 @@ class _Turns:
         return self.headers[client] + b"\r\n" if self.headers else b""
 
     def __iter__(self) -> Iterator[int]:
-        """Places of requests, in the order of their turns."""
+        """Indices of requests, in the order in which they are sent."""
         every = cycle(range(len(self.requests)))
         if self.seconds is not None:
             return every
         return islice(every, len(self.requests) if self.count is None else self.count)
 
 
-def _load(at: tuple[str, int], turns: _Turns, clients: int, timeout: float) -> Load:
+def _load(at: tuple[str, int], plan: _Plan, clients: int, timeout: float) -> Load:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(at, turns, clients, timeout))
+        return runner.run(_run(at, plan, clients, timeout))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, where it is installed: it takes half the time."""
+    """uvloop's event loop if installed: it takes half the time."""
     try:
         import uvloop
     except ImportError:
@@ -175,25 +163,25 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _run(at: tuple[str, int], turns: _Turns, clients: int, timeout: float) -> Load:
+async def _run(at: tuple[str, int], plan: _Plan, clients: int, timeout: float) -> Load:
     loop = asyncio.get_running_loop()
-    state = _State([*turns.requests, turns.opening], loop)
+    state = _State([*plan.requests, plan.opening], loop)
     connections: list[_Connection] = []
     watch = loop.create_task(_watch(state, connections, timeout))
     try:
-        for header in map(turns.header, range(clients)):
+        for header in map(plan.header, range(clients)):
             connection = _Connection(state, header)
             try:
                 await loop.create_connection(lambda made=connection: made, *at)
             except OSError as error:
-                raise LoadError(f"No server takes connections at {at[0]} port {at[1]}: {error}.") from error
+                raise LoadError(f"No server accepts connections at {at[0]} port {at[1]}: {error}.") from error
             connections.append(connection)
-            await _drain(state, [connection], iter([len(turns.requests)]))
-        state.forget()
+            await _send_all(state, [connection], iter([len(plan.requests)]))
+        state.reset()
         cpu = time.process_time()
         state.began = time.perf_counter()
-        state.until = None if turns.seconds is None else state.began + turns.seconds
-        await _drain(state, connections, iter(turns))
+        state.until = None if plan.seconds is None else state.began + plan.seconds
+        await _send_all(state, connections, iter(plan))
         return state.result(time.process_time() - cpu)
     finally:
         watch.cancel()
@@ -201,9 +189,9 @@ async def _run(at: tuple[str, int], turns: _Turns, clients: int, timeout: float)
             connection.close()
 
 
-async def _drain(state: _State, connections: Sequence[_Connection], turns: Iterator[int]) -> None:
-    """Send requests by these connections until there are no more turns and all are answered."""
-    state.turns = turns
+async def _send_all(state: _State, connections: Sequence[_Connection], indices: Iterator[int]) -> None:
+    """Send the requests of these indices and wait for all responses."""
+    state.indices = indices
     state.sending = len(connections)
     state.done = state.loop.create_future()
     for connection in connections:
@@ -217,31 +205,30 @@ async def _watch(state: _State, connections: Sequence[_Connection], timeout: flo
         now = time.perf_counter()
         for connection in connections:
             if connection.waiting and now - connection.sent > timeout:
-                state.fail(f"{connection.request()} was not answered in {timeout:g} seconds.")
+                state.fail(f"{connection.request()} had no complete response within {timeout:g} seconds.")
 
 
 class _State:
-    """What the connections of one load share."""
+    """State shared by the connections of one load."""
 
     def __init__(self, requests: Sequence[bytes], loop: asyncio.AbstractEventLoop) -> None:
         self.requests = requests
         self.loop = loop
-        self.turns: Iterator[int] = iter(())
+        self.indices: Iterator[int] = iter(())
         self.until: float | None = None
         self.began = 0.0
         self.sending = 0
         self.done: asyncio.Future[None] = loop.create_future()
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Count from here."""
+    def reset(self) -> None:
         self.latencies, self.ended = array("d"), array("d")
-        self.asked, self.sizes = array("q"), array("q")
+        self.requested, self.sizes = array("q"), array("q")
 
-    def turn(self, now: float) -> int | None:
+    def next_index(self, now: float) -> int | None:
         if self.until is not None and now >= self.until:
             return None
-        return next(self.turns, None)
+        return next(self.indices, None)
 
     def stopped(self) -> None:
         self.sending -= 1
@@ -258,52 +245,52 @@ class _State:
             float(ended[-1]) - self.began,
             np.array(self.latencies),
             ended - self.began,
-            np.array(self.asked),
+            np.array(self.requested),
             np.array(self.sizes),
             cpu_seconds,
         )
 
 
 class _Connection(asyncio.Protocol):
-    """One client: one request on its way at a time."""
+    """One client, which sends one request at a time."""
 
     _transport: asyncio.Transport
 
     def __init__(self, state: _State, header: bytes = b"") -> None:
         self._state = state
         self._header = header
-        """What this client sends with every request: a line with its end, or nothing."""
-        self._turn = 0
+        """A header line of all requests with its line end, or nothing."""
+        self._index = 0
         self.sent = 0.0
         self.waiting = False
         self._received = b""
-        """The answer so far, until its head is whole; all of it where it is a failure."""
+        """The response received so far, until its head is complete; the whole response if it is an error."""
         self._left = 0
-        """Bytes of the body that are still to come."""
+        """Remaining bytes of the body."""
         self._size = 0
-        self._failure = b""
-        """The status line of an answer that is not 200."""
+        self._error_status = b""
+        """The status line of a response other than 200."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Said, not asked: uvloop's transports are no subclass of asyncio's.
+        # A cast without a check: uvloop's transports are not a subclass of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def close(self) -> None:
         self._transport.abort()
 
     def request(self) -> str:
-        return self._state.requests[self._turn].split(b"\r\n", 1)[0].decode()
+        return self._state.requests[self._index].split(b"\r\n", 1)[0].decode()
 
     def send(self) -> None:
         now = time.perf_counter()
-        turn = self._state.turn(now)
-        if turn is None:
+        index = self._state.next_index(now)
+        if index is None:
             self._state.stopped()
             return
-        self._turn = turn
+        self._index = index
         self.waiting = True
         self.sent = now
-        request = self._state.requests[turn]
+        request = self._state.requests[index]
         if self._header:
             line, end, rest = request.partition(b"\r\n")
             request = line + end + self._header + rest
@@ -315,42 +302,43 @@ class _Connection(asyncio.Protocol):
         if not self._left:
             return
         self._left -= len(data)
-        if self._failure:
+        if self._error_status:
             self._received += data
         if self._left == 0:
-            self._answered()
+            self._completed()
         elif self._left < 0:
-            self._state.fail(f"{self.request()} was answered with {-self._left} bytes more than it said.")
+            self._state.fail(f"The response to {self.request()} is {-self._left} bytes too long.")
 
     def _head(self, data: bytes) -> bytes:
-        """Read the head of an answer, once it is whole; what is given back is of the body."""
+        """Read the head of a response once it is complete. Returns the received part of the body."""
         self._received += data
         head, end, body = self._received.partition(b"\r\n\r\n")
         if not end:
             return b""
         length = _LENGTH.search(head)
         if length is None or not int(length[1]):
-            self._state.fail(f"{self.request()} was answered without a body of a known length: {head!r}")
+            self._state.fail(f"The response to {self.request()} has no body of a known length: {head!r}")
             return b""
         self._received = b""
         self._left = self._size = int(length[1])
-        self._failure = b"" if head.startswith(b"HTTP/1.1 200 ") else head.split(b"\r\n", 1)[0]
+        self._error_status = b"" if head.startswith(b"HTTP/1.1 200 ") else head.split(b"\r\n", 1)[0]
         return body
 
-    def _answered(self) -> None:
-        if self._failure:
+    def _completed(self) -> None:
+        if self._error_status:
             shown = self._received[:_SHOWN].decode(errors="replace")
-            self._state.fail(f"{self.request()} was answered with {self._failure.decode()}: {shown}")
+            self._state.fail(f"{self.request()} failed with {self._error_status.decode()}: {shown}")
             return
         now = time.perf_counter()
         state = self._state
         state.latencies.append(now - self.sent)
         state.ended.append(now)
-        state.asked.append(self._turn)
+        state.requested.append(self._index)
         state.sizes.append(self._size)
         self.waiting = False
         self.send()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.waiting:
-            self._state.fail(f"{self.request()} was cut off by the server{f' ({error})' if error else ''}.")
+            reason = f" ({error})" if error else ""
+            self._state.fail(f"The server closed the connection during {self.request()}{reason}.")

@@ -1,4 +1,4 @@
-"""What a result depends on besides the code: facts of the machine, and nothing that says whose it is."""
+"""Facts of the machine that results depend on, nothing that identifies its owner."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ ENGINES: Final = ("qdrant-edge-py", "tantivy", "bm25s", "numba", "numpy", "torch
 
 
 def facts() -> dict[str, Any]:
-    """Cores, the processor's model, memory in GB, kind of system, and the versions of Python and the engines. An
-    engine that is not installed is None."""
+    """Cores, processor model, memory in GB, system, and versions of Python and the engines, None if not installed."""
     return {
         "cores": cores(),
         "cpu": _cpu(),
@@ -26,7 +25,7 @@ def facts() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""How much memory a command takes at its peak, with every process that it starts."""
+"""Peak memory of a command and all processes that it starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-SECONDS_BETWEEN_LOOKS: Final = 0.05
+SAMPLE_SECONDS: Final = 0.05
 _MB: Final = 1024  # /proc counts in kB
 _COUNTED: Final = ("VmRSS", "RssAnon", "VmHWM")
 
@@ -18,9 +18,8 @@ _COUNTED: Final = ("VmRSS", "RssAnon", "VmHWM")
 class Peak:
     """Megabytes, each at its own peak.
 
-    ``largest`` is the greatest resident set that any one process ever had, as the kernel recorded it; ``together`` is
-    that of all processes at one look, pages that they share counted in each; ``anonymous`` is the part of it that no
-    file stands behind. Mapped files count in the first two.
+    ``largest`` is the largest resident set of one process, as recorded by the kernel; ``together`` that of all
+    processes in one sample, shared pages counted in each; ``anonymous`` its part that is not mapped from files.
     """
 
     largest: float = 0.0
@@ -30,23 +29,23 @@ class Peak:
 
     @property
     def resident(self) -> float:
-        """What the command took: of one process what the kernel recorded, of several what they held together."""
+        """The peak of the command: the kernel's record for one process, the samples' sum for several."""
         return max(self.largest, self.together)
 
-    def look(self, pid: int) -> None:
-        """Take in how the process and those below it stand now."""
-        seen = [status for each in family(pid) if (status := _status(each))]
-        self.largest = max([self.largest, *(status["VmHWM"] for status in seen)])
-        self.together = max(self.together, sum(status["VmRSS"] for status in seen))
-        self.anonymous = max(self.anonymous, sum(status["RssAnon"] for status in seen))
-        self.processes = max(self.processes, len(seen))
+    def sample(self, pid: int) -> None:
+        """Update the peaks with the current memory of the process tree."""
+        found = [status for each in process_tree(pid) if (status := _status(each))]
+        self.largest = max([self.largest, *(status["VmHWM"] for status in found)])
+        self.together = max(self.together, sum(status["VmRSS"] for status in found))
+        self.anonymous = max(self.anonymous, sum(status["RssAnon"] for status in found))
+        self.processes = max(self.processes, len(found))
 
 
 def run(command: Sequence[str], folder: Path) -> tuple[str, Peak]:
-    """Run a command in a folder; what it printed, and its peak.
+    """Run a command in a folder. Returns its standard output and its peak memory.
 
     Raises:
-        RuntimeError: there is no /proc to look into, or the command failed; its errors are on standard error.
+        RuntimeError: the system has no /proc, or the command failed; its errors are on standard error.
     """
     if not Path("/proc/self/status").is_file():
         raise RuntimeError("Memory is read from /proc, which this system does not have: measure on Linux.")
@@ -54,8 +53,8 @@ def run(command: Sequence[str], folder: Path) -> tuple[str, Peak]:
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
 
         def watch() -> None:
-            while not ended.wait(SECONDS_BETWEEN_LOOKS):
-                peak.look(process.pid)
+            while not ended.wait(SAMPLE_SECONDS):
+                peak.sample(process.pid)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -69,14 +68,14 @@ def run(command: Sequence[str], folder: Path) -> tuple[str, Peak]:
     return printed, peak
 
 
-def family(pid: int) -> list[int]:
-    """The process and all below it."""
+def process_tree(pid: int) -> list[int]:
+    """The ids of a process and all its descendants."""
     found = [pid]
     for parent in found:
         for task in _children_files(parent):
             try:
                 found.extend(int(child) for child in task.read_text().split())
-            except OSError:  # it ended since
+            except OSError:  # the process has ended
                 continue
     return found
 
@@ -89,12 +88,12 @@ def _children_files(pid: int) -> list[Path]:
 
 
 def _status(pid: int) -> dict[str, float] | None:
-    """Megabytes by name; None of a process that ended."""
+    """Megabytes by name; None if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return None
     values = {name: value for name, _, value in (line.partition(":") for line in lines) if name in _COUNTED}
-    if len(values) < len(_COUNTED):  # it is about to end, and holds no memory
+    if len(values) < len(_COUNTED):  # it is ending, and has no memory
         return None
     return {name: int(value.split()[0]) / _MB for name, value in values.items()}

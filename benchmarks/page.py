@@ -1,8 +1,6 @@
-"""The results in benchmarks/results/ as a page: the table and the plots of docs/performance.md.
+"""Write the results in benchmarks/results/ to docs/performance.md: a table and plots between its two markers.
 
-What stands between the page's two markers is written anew; the rest is prose, and stays.
-
-    python benchmarks/page.py
+python benchmarks/page.py
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
 
-# Run as a script from a checkout, this file's folder is on the path, and the one above it is not.
+# The folder above this script's is not on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import matplotlib
@@ -35,7 +33,7 @@ BAD_USE: Final = 2
 REACHED, SHORT, NEUTRAL, INK = "#1a7f5a", "#c0392b", "#7a8288", "#24292f"
 HERE, FLOOR = "#2f6fb0", "#b9c4cc"
 PATCH: Final = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-"""Behind a text that lines pass through."""
+"""Background of a text that lines cross."""
 STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "scholarbase",  # the same results give the same bytes
     "font.size": 9,
@@ -57,7 +55,7 @@ def rows_of(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 
 def section(results: Sequence[Result], images: Sequence[tuple[str, str]]) -> str:
-    """What stands between the markers: size and machine, table, plots. ``images`` are links and what they show."""
+    """The text between the markers: size and machine, table, plots. ``images`` are links and descriptions."""
     papers = " and ".join(sorted({f"{result.papers:,}" for result in results}))
     rows = rows_of(results)
     short = sum(row["reached"] is False for row in rows)
@@ -68,7 +66,7 @@ def section(results: Sequence[Result], images: Sequence[tuple[str, str]]) -> str
 
 
 def machines(results: Sequence[Result]) -> str:
-    """A line for each machine (and set of versions) that results come from."""
+    """One line for each machine and set of versions."""
     lines: dict[str, list[str]] = {}
     for result in results:
         facts = result.machine
@@ -102,7 +100,7 @@ def rewrite(page: Path, text: str) -> None:
     before, begin, rest = whole.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{page.name} lacks the lines {BEGIN!r} and {END!r}: put them where the results go.")
+        raise ValueError(f"{page.name} lacks the lines {BEGIN!r} and {END!r}: add them where the results go.")
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
@@ -110,7 +108,7 @@ def rewrite(page: Path, text: str) -> None:
 
 
 def plots(results: Sequence[Result], folder: Path) -> list[tuple[str, str]]:
-    """Draw what the results hold; each plot's link from the page, and what it shows."""
+    """Draw the plots. Returns each plot's link from the page and its description."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = rows_of(results)
     drawn = []
@@ -133,7 +131,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
-    """A dot for each row's ratio, an upright stroke for its target, a line from one to the other."""
+    """A dot for each row's ratio, a vertical stroke for its target, and a line between them."""
     figure = Figure(figsize=(9, 0.6 + 0.62 * len(rows)))
     axes = figure.subplots()
     for place, row in enumerate(rows):
@@ -141,9 +139,9 @@ def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
         axes.plot([row["target"], row["ratio"]], [place, place], color=color, alpha=0.35, linewidth=3)
         axes.plot(row["target"], place, marker="|", color=INK, markersize=16, markeredgewidth=2)
         axes.plot(row["ratio"], place, marker="o", color=color, markersize=7)
-        says = f"{number(row['ratio'])}: {'reached' if row['reached'] else 'short'} ({row['bound']} {row['target']:g})"
+        text = f"{number(row['ratio'])}: {'reached' if row['reached'] else 'short'} ({row['bound']} {row['target']:g})"
         axes.annotate(
-            says,
+            text,
             (1.01, place),
             xycoords=("axes fraction", "data"),
             va="center",
@@ -162,7 +160,7 @@ def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
 
 
 def plain(axes: Axes) -> None:
-    """Numbers on a logarithmic axis as they are read: 0.5, 1, 50."""
+    """Label a logarithmic axis with plain numbers: 0.5, 1, 50."""
     formatter = FuncFormatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_major_formatter(formatter)
     low, high = axes.get_xlim()
@@ -171,7 +169,7 @@ def plain(axes: Axes) -> None:
 
 
 def ingest_stages(row: dict[str, Any]) -> Figure:
-    """When each stage ran, some of them at once; below, the bare sum's parts one after the other."""
+    """When each stage ran, some in parallel, and below them the parts of the bare sum, one after the other."""
     stages = [(stage["name"], stage["began"], stage["seconds"]) for stage in row["notes"]["stages"]]
     parts, ran = [], 0.0
     for name, seconds in row["notes"]["floor_parts"].items():
@@ -200,7 +198,7 @@ def ingest_stages(row: dict[str, Any]) -> Figure:
 
 
 def latencies(row: dict[str, Any]) -> Figure:
-    """Percentiles as bars; and where the run was long enough to be followed, its minutes."""
+    """Percentiles as bars, and latency and memory by minute if the run has a timeline."""
     percentiles, timeline = row["notes"]["percentiles"], row["notes"].get("timeline") or []
     figure = Figure(figsize=(9, 6 if timeline else 2.6), layout="constrained")
     panels = figure.subplots(3 if timeline else 1, 1, squeeze=False)[:, 0]
@@ -227,7 +225,7 @@ def latencies(row: dict[str, Any]) -> Figure:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write the results into the documentation.")
+    parser = argparse.ArgumentParser(description="Write the results to the documentation.")
     parser.add_argument("--results", type=Path, default=RESULTS, help="a folder of results")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page with the two markers")
     options = parser.parse_args(arguments)

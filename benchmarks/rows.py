@@ -1,4 +1,4 @@
-"""What a benchmark measures: one row, beside its floor of the same run."""
+"""Rows of benchmark results, and the settings of a run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ Bound = Literal["at most", "at least"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured part. ``ratio`` is the result; ``here`` and ``floor``, in ``unit``, are notes: machines differ.
-
-    A row whose ``bound`` is None has no target: it is there to be read.
-    """
+    """One measurement and its floor of the same run. ``ratio`` is the result; ``here`` and ``floor``, in ``unit``, are
+    notes, since machines differ. A row whose ``bound`` is None has no target."""
 
     part: str
     what: str
@@ -26,7 +24,7 @@ class Row:
     bound: Bound | None = None
     target: float | None = None
     notes: dict[str, Any] = field(default_factory=dict)
-    """Whatever else was seen: percentiles, counts, distributions that the plots are drawn from."""
+    """Further figures: percentiles, counts, distributions for the plots."""
 
     @property
     def reached(self) -> bool | None:
@@ -40,9 +38,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all parts share.
+    """Settings of all parts.
 
-    ``papers`` counts arXiv records before copies of one paper are merged. ``work`` holds what can be made again:
+    ``papers`` counts arXiv records before records of one paper are merged. ``work`` holds files that can be rebuilt:
     the corpus, the libraries, other engines' indexes.
     """
 
@@ -51,11 +49,16 @@ class Setting:
     work: Path
 
     @property
+    def queries(self) -> Path:
+        """The query file of AutoScholarQuery."""
+        return self.data / "autoscholar" / "queries.jsonl"
+
+    @property
     def corpus(self) -> Path:
         """The folder of source files: ``arxiv/`` and ``s2ag/``."""
         return self.work / f"corpus-{self.papers}"
 
     @property
     def library(self) -> Path:
-        """The library of that corpus, sparse only. The part ``ingest`` builds it; others build it where it is not."""
+        """The library of that corpus, sparse only, built by the part ``ingest``."""
         return self.work / f"library-{self.papers}"

@@ -1,15 +1,16 @@
-"""What the engines find on SciFact, where 300 claims have been judged."""
+"""Measures of the sparse engines on SciFact, which has 300 judged claims."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from benchmarks import runs
 from benchmarks.rows import Setting
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.measures import evaluate
-from scholarbase.evaluation.searching import SearchSettings, run_searches
+from scholarbase.evaluation.measures import Evaluation, evaluate
+from scholarbase.evaluation.searching import SearchSettings
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.models import Engine
 from scholarbase.search.library import Library
@@ -19,25 +20,17 @@ RECALL: Final = "R@100"
 LIMIT: Final = 100
 
 
-def measured(setting: Setting, engines: Sequence[Engine]) -> dict[str, Any]:
-    """Each sparse engine's measures over the claims, of 100 results each."""
+def measure(setting: Setting, engines: Sequence[Engine]) -> dict[str, Evaluation]:
+    """Evaluate each sparse engine over the claims, with 100 results each."""
     source, path = setting.data / "scifact", setting.work / "scifact"
     ingest([source], path, rules=IngestRules(keep="title"))
-    asked = read_queries(source)
-    found = {}
+    queries = read_queries(source)
+    evaluations: dict[str, Evaluation] = {}
     with Library.open(path) as library:
-        judged = judge(library, asked)
+        judged = judge(library, queries)
         for engine in engines:
-            made = run_searches(
-                library,
-                asked,
-                judged.queries,
-                judged.counts,
-                SearchSettings(mode="sparse", engine=engine, limit=LIMIT),
-                setting.work / "scifact-runs" / engine,
-                name=engine,
-                command="make bench",
-                restart=True,  # what an earlier version found is not to be measured again
-            )
-            found[engine] = evaluate(made, [NDCG, RECALL])
-    return found
+            settings = SearchSettings(mode="sparse", engine=engine, limit=LIMIT)
+            folder = setting.work / "scifact-runs" / engine
+            run = runs.search(library, queries, judged, settings, folder, "make bench")
+            evaluations[engine] = evaluate(run, [NDCG, RECALL])
+    return evaluations

@@ -1,13 +1,13 @@
-"""Speed: what `make bench` runs. Every part stands beside its floor, measured in the same run.
+"""Speed benchmarks, run by `make bench`: every part and its floor, measured in the same run.
 
-A library of arXiv papers is built from the data folder, in copies where more papers are asked for than it holds, and
-real questions are asked of it. Ratios are the results; seconds are notes, since machines differ and are noisy. Each
-part runs in a process of its own and leaves its rows in the results folder as it ends, so that a run that was cut off
-is finished with ``--parts``.
+A library of arXiv papers is built from the data folder, with copies if more papers are requested than it has, and
+searched with real questions. Ratios are the results; seconds are notes, since machines differ and are noisy. Each part
+runs in its own process and writes its rows to the results folder as it ends, so that an interrupted run can be finished
+with ``--parts``.
 
     python benchmarks/speed.py --data ../shared/data --papers 100000
 
-Exits with status 1 where a row is short of its target or a part failed, 2 on bad use.
+Exits with status 1 if a row is short of its target or a part failed, 2 on invalid arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-# Run as a script from a checkout, this file's folder is on the path, and the one above it is not.
+# The folder above this script's is not on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
@@ -32,18 +32,19 @@ from rich.table import Table
 from benchmarks import corpus, machine
 from benchmarks.parts import PARTS
 from benchmarks.rows import Setting
+from scholarbase.files import atomic_write
 
 FULL_SIZE: Final = 1_500_000
 HERE: Final = Path(__file__).resolve().parent
 RESULTS: Final = HERE / "results"
 SHORT, BAD_USE = 1, 2
 WIDTH: Final = 170
-"""Columns of the table where it goes to no terminal."""
+"""Columns of the table if the output is not a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a part left: its rows as they stand in its file, the machine's facts and the day it began."""
+    """The results of a part: rows as in its file, facts of the machine, and the day of its start."""
 
     part: str
     papers: int
@@ -53,30 +54,20 @@ class Result:
 
 
 def write(result: Result, folder: Path) -> None:
-    """Write ``<part>.json``, whole or not at all."""
+    """Write ``<part>.json`` atomically."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(
-        {
-            "papers": result.papers,
-            "machine": result.machine,
-            "rows": result.rows,
-            "began": result.began,
-        },
-        indent=2,
-        ensure_ascii=False,
-    )
-    unfinished = folder / f"{result.part}.json.new"
-    unfinished.write_text(f"{text}\n", encoding="utf-8")
-    unfinished.rename(folder / f"{result.part}.json")
+    content = {name: getattr(result, name) for name in ("papers", "machine", "rows", "began")}
+    with atomic_write(folder / f"{result.part}.json") as file:
+        file.write(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def read(folder: Path, part: str) -> Result | None:
-    """What a part left in a folder of results, None where it left nothing."""
+    """Read the results of a part, None without a file."""
     path = folder / f"{part}.json"
     if not path.is_file():
         return None
-    written = json.loads(path.read_text(encoding="utf-8"))
-    return Result(part, written["papers"], written["began"], written["machine"], written["rows"])
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Result(part, content["papers"], content["began"], content["machine"], content["rows"])
 
 
 def run(part: str, setting: Setting, results: Path) -> None:
@@ -84,13 +75,12 @@ def run(part: str, setting: Setting, results: Path) -> None:
     began = datetime.now(UTC).date().isoformat()
     corpus.make(setting)
     rows = importlib.import_module(f"benchmarks.parts.{part}").run(setting)
-    written = [row.to_dict() for row in rows]
-    write(Result(part, setting.papers, began, machine.facts(), written), results)
+    write(Result(part, setting.papers, began, machine.facts(), [row.to_dict() for row in rows]), results)
 
 
-def run_apart(part: str, setting: Setting, results: Path) -> bool:
-    """Run one part in a process of its own, so that its memory and caches are nobody else's; whether it ended well."""
-    (results / f"{part}.json").unlink(missing_ok=True)  # a part that fails must not pass for an earlier one
+def run_in_process(part: str, setting: Setting, results: Path) -> bool:
+    """Run one part in its own process, with its own memory and caches. Returns whether it succeeded."""
+    (results / f"{part}.json").unlink(missing_ok=True)  # so that a failed part shows no earlier results
     command = [sys.executable, str(Path(__file__).resolve()), "--alone", "--parts", part]
     command += ["--data", str(setting.data), "--papers", str(setting.papers)]
     command += ["--work", str(setting.work), "--results", str(results)]
@@ -98,7 +88,7 @@ def run_apart(part: str, setting: Setting, results: Path) -> bool:
 
 
 def show(results: list[Result], failed: list[str], ran: list[str], console: Console) -> int:
-    """Print the table and what it comes to; how many rows are short of their targets, and parts failed."""
+    """Print the table and a summary. Returns the number of rows short of their targets and failed parts."""
     table = Table("part", "what", "here", "floor", "ratio", "reach", "state", title_justify="left")
     short = judged = 0
     for result in results:
@@ -113,19 +103,19 @@ def show(results: list[Result], failed: list[str], ran: list[str], console: Cons
             ratio = number(row["ratio"])
             table.add_row(f"{result.part}{when}", what, here, floor, ratio, reach, state)
     for part in failed:
-        table.add_row(part, "its error stands above", "", "", "", "", "failed")
+        table.add_row(part, "its error is printed above", "", "", "", "", "failed")
     console.print(table)
     console.print(f"{short} of {judged} rows short of their targets, {len(failed)} parts failed.")
     return short + len(failed)
 
 
 def number(value: float) -> str:
-    """Three digits that count, and whole numbers with separators."""
+    """Three significant digits; from 100 whole numbers with separators."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure speed beside its floors.")
+    parser = argparse.ArgumentParser(description="Measure speed and compare it with its floors.")
     parser.add_argument(
         "--data",
         type=Path,
@@ -142,12 +132,12 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         "--work",
         type=Path,
         default=HERE / "work",
-        help="for what can be made again: corpus, libraries",
+        help="for files that can be rebuilt: corpus, libraries",
     )
     parser.add_argument(
         "--results",
         type=Path,
-        help="where the rows go, a file a part (benchmarks/results; in the work folder where the size is another)",
+        help="for the rows, one file per part (benchmarks/results; at another size in the work folder)",
     )
     parser.add_argument("--parts", nargs="+", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
@@ -156,7 +146,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     if unknown:
         parser.error(f"There is no part {', '.join(unknown)}: the parts are {', '.join(PARTS)}.")
     if options.papers < 1:
-        parser.error(f"{options.papers} papers cannot be measured: give --papers one at least.")
+        parser.error(f"{options.papers} papers cannot be measured: give --papers 1 or more.")
     for source in (corpus.arxiv_source, corpus.s2ag_source):
         try:
             source(options.data)
@@ -176,16 +166,13 @@ def main(arguments: list[str] | None = None) -> int:
         for part in options.parts:
             run(part, setting, options.results)
         return 0
-    asked = [part for part in PARTS if part in options.parts]
-    failed = []
-    for part in asked:
-        if not run_apart(part, setting, options.results):
-            failed.append(part)
+    parts = [part for part in PARTS if part in options.parts]
+    failed = [part for part in parts if not run_in_process(part, setting, options.results)]
     found = [result for part in PARTS if (result := read(options.results, part)) is not None]
     same = [result for result in found if result.papers == setting.papers]
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     console.print(f"{setting.papers:,} arXiv records, {machine.cores()} cores")
-    return SHORT if show(same, failed, asked, console) else 0
+    return SHORT if show(same, failed, parts, console) else 0
 
 
 if __name__ == "__main__":

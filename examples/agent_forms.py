@@ -1,7 +1,7 @@
-"""Three ways to the same tools: function schemas over HTTP, MCP, and Python.
+"""Three interfaces to the same tools: function schemas over HTTP, MCP, and Python.
 
-Each form opens a session for a question, calls tools in it, records the answer, and gives the session's trajectory and
-report. An agent needs no more than ``call``.
+Each opens a session for a question, calls tools in it, records the answer, and returns the session's trajectory and
+report. An agent only needs ``call``.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from scholarbase.tools import Tools
 
 
 class Form(Protocol):
-    """What the agent sees of ScholarBase."""
+    """The interface between the agent and ScholarBase."""
 
     def open(self, query_id: str, query: str) -> str:
-        """Open a session for a question; its name."""
+        """Open a session for a question. Returns its name."""
 
     def call(self, name: str, arguments: Mapping[str, Any], round: int) -> dict[str, Any]:
-        """Call a tool in that session. ``round`` is the agent's turn: calls of one turn share it."""
+        """Call a tool in that session. ``round`` is the number of the agent's turn."""
 
     def answer(self, ids: Sequence[str]) -> None:
         """Record the agent's answer, best first."""
 
     def trajectory(self) -> list[dict[str, Any]]:
-        """The session's calls, as the server (or the store) has kept them."""
+        """The recorded calls of the session."""
 
     def report(self, answers: Sequence[str]) -> dict[str, Any]:
-        """What the session cost, and what it found of the papers that answer its question."""
+        """The session's costs, and its recall of the question's answers."""
 
 
 class OverHttp:
-    """Function schemas over HTTP: what a model calls goes to ``POST /v1/tools/{name}`` as it is."""
+    """Function schemas over HTTP: a model's calls are sent unchanged to ``POST /v1/tools/{name}``."""
 
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
         self._session = ""
 
     def schemas(self) -> list[dict[str, Any]]:
-        """What a model is given as its ``tools``."""
+        """The ``tools`` of a request to a model."""
         tools: list[dict[str, Any]] = self._json("GET", "/v1/tools?format=openai")["tools"]
         return tools
 
@@ -84,7 +84,7 @@ class OverHttp:
         response = self._http.request(method, path, json=body, headers=headers)
         content: dict[str, Any] = response.json()
         if response.is_error:
-            raise RuntimeError(content["detail"])  # a sentence that says what to change
+            raise RuntimeError(content["detail"])
         return content
 
     def close(self) -> None:
@@ -92,12 +92,12 @@ class OverHttp:
 
 
 class OverMcp(OverHttp):
-    """MCP at the server's ``/mcp``. A call names its session in ``_meta``; sessions are opened and read over HTTP."""
+    """MCP at the server's ``/mcp``. ``_meta`` names the session of a call; sessions are opened and read over HTTP."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self._stack = ExitStack()
-        self._portal = self._stack.enter_context(start_blocking_portal())  # the client is a coroutine's
+        self._portal = self._stack.enter_context(start_blocking_portal())  # the client is asynchronous
         client = McpClient(f"{url}/mcp")
         self._mcp = self._stack.enter_context(self._portal.wrap_async_context_manager(client))
 
@@ -115,7 +115,7 @@ class OverMcp(OverHttp):
 
 
 class InPython:
-    """The tools on a library of this machine, without a server. Calls are recorded in a store of sessions."""
+    """The tools on a local library, without a server. Calls are recorded in a session store."""
 
     def __init__(self, library: Library, store: SessionStore) -> None:
         self._library = library
@@ -148,7 +148,7 @@ FORMS = ("http", "mcp", "python")
 
 @contextmanager
 def opened(names: Sequence[str], library: Path, sessions: Path) -> Iterator[dict[str, Form]]:
-    """The forms of these names, with a server for those that need one. Sessions are kept below a folder."""
+    """Open the forms of these names, with a server if one needs it. Sessions are stored below a folder."""
     with ExitStack() as stack:
         forms: dict[str, Form] = {}
         url = stack.enter_context(serving(library, sessions / "server")) if set(names) - {"python"} else ""
@@ -157,15 +157,15 @@ def opened(names: Sequence[str], library: Path, sessions: Path) -> Iterator[dict
                 store = stack.enter_context(SessionStore(sessions / "python"))
                 forms[name] = InPython(stack.enter_context(Library.open(library)), store)
             else:
-                asking = OverHttp(url) if name == "http" else OverMcp(url)
-                stack.callback(asking.close)
-                forms[name] = asking
+                form = OverHttp(url) if name == "http" else OverMcp(url)
+                stack.callback(form.close)
+                forms[name] = form
         yield forms
 
 
 @contextmanager
 def serving(library: Path, sessions: Path) -> Iterator[str]:
-    """A server over the library, at a free port: its address."""
+    """Serve the library on a free port. Yields the address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "scholarbase.cli", "serve", "--library", str(library), "--port", "0"],
         stderr=subprocess.PIPE,
@@ -173,16 +173,16 @@ def serving(library: Path, sessions: Path) -> Iterator[str]:
         env=os.environ | {"SCHOLARBASE_SESSIONS": str(sessions)},
     )
     assert process.stderr is not None
-    said = []
+    lines = []
     reading = threading.Thread(target=process.stderr.read)
     try:
         for line in process.stderr:
-            said.append(line)
+            lines.append(line)
             if address := re.search(r" at (http://\S+) with", line):
-                reading.start()  # a pipe that nobody reads would stop the server once it is full
+                reading.start()  # an unread pipe would block the server once it is full
                 yield address[1]
                 return
-        raise RuntimeError(f"The server did not start:\n{''.join(said)}")
+        raise RuntimeError(f"The server did not start:\n{''.join(lines)}")
     finally:
         process.terminate()
         process.wait()

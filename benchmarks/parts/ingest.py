@@ -1,9 +1,9 @@
-"""Ingest beside the bare sum of its work, and its memory beside that of a quarter of the papers.
+"""Time of an ingest compared with the bare sum of its work, and its memory with that of a quarter of the papers.
 
-The bare sum is what no ingest of catalogue, full text, edges and BM25 can do without, one thing after the other in one
-process, with what each needs ready at hand: reading and parsing the source files; ``executemany`` of the very rows that
-the finished library holds; FTS5's ``INSERT ... SELECT`` of the same texts; and Qdrant Edge's BM25 vectors of the same
-texts, upserted and optimized. It joins nothing, normalizes nothing, hashes nothing and survives no kill.
+The bare sum is the minimum work of any ingest of catalogue, full text, edges and BM25, done sequentially in one process
+with all inputs in memory: read and parse the source files; ``executemany`` of the rows of the finished library; FTS5's
+``INSERT ... SELECT`` of the same texts; Qdrant Edge's BM25 vectors of the same texts, upserted and optimized. It has no
+joins, normalization, hashes or recovery.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from scholarbase.manifest import Manifest, read_manifest
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 TIME_TARGET: Final = 1.3
 MEMORY_TARGET: Final = 1.3
-ROWS_A_TRANSACTION: Final = 10_000
-TEXTS_A_TRANSACTION: Final = 20_000
-POINTS_AN_UPSERT: Final = 2_000
+ROWS_PER_TRANSACTION: Final = 10_000
+TEXTS_PER_TRANSACTION: Final = 20_000
+POINTS_PER_UPSERT: Final = 2_000
 ROUNDS: Final = 3
-ROUNDS_BETWEEN: Final = (1_000, 100_000)
-"""Papers. Within, an ingest is so short that one round says little; fewer only show that the benchmark runs."""
-PARTS_FOR_MEMORY: Final = 4
+ROUNDS_RANGE: Final = (1_000, 100_000)
+"""Numbers of papers that are measured in several rounds, since one short ingest is noisy. Fewer papers only test the
+benchmark itself."""
+MEMORY_PARTS: Final = 4
 TABLES: Final = (*schema.COUNTED_TABLES, "venue_names")
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """An ingest: its seconds, those of the processor, its stages as they were reported, its memory at the peak."""
+    """An ingest: seconds, processor seconds, reported stages, peak memory."""
 
     seconds: float
     cpu_seconds: float
@@ -61,7 +62,7 @@ class Ingested:
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds by name, of what is done inside ``running``, and the processor's of all of it."""
+    """Seconds of ``running`` blocks by name, and their processor seconds in all."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     cpu_seconds: float = 0.0
@@ -79,7 +80,7 @@ class Clock:
 
 
 class StageTimes:
-    """A :class:`scholarbase.progress.Reporter` that only keeps when each stage began and how long it took."""
+    """A :class:`scholarbase.progress.Reporter` that records the start and duration of each stage."""
 
     def __init__(self) -> None:
         self.stages: list[dict[str, Any]] = []
@@ -98,27 +99,27 @@ class StageTimes:
 
 
 def run(setting: Setting) -> list[Row]:
-    """Build the library of the setting, its bare sum and a quarter of it."""
+    """Rows of time and memory. Builds the library of the setting, its bare sum, and a library of a quarter."""
     rounds = []
-    fewest, most = ROUNDS_BETWEEN
+    fewest, most = ROUNDS_RANGE
     for _ in range(ROUNDS if fewest <= setting.papers <= most else 1):
-        here = ingest_apart(setting.corpus, setting.library)
+        here = ingest_in_process(setting.corpus, setting.library)
         floor = bare_sum(setting.corpus, setting.library, setting.work / "bare")
         rounds.append((here, floor))
     rounds.sort(key=lambda pair: pair[0].seconds / pair[1].sum)
     manifest, _ = read_manifest(setting.library)
     work = setting.work / "quarter"
     shutil.rmtree(work, ignore_errors=True)
-    corpus.cut(setting.corpus, work / "corpus", PARTS_FOR_MEMORY)
-    of_quarter = ingest_apart(work / "corpus", work / "library")
-    of_quarter_manifest, _ = read_manifest(work / "library")
+    corpus.cut(setting.corpus, work / "corpus", MEMORY_PARTS)
+    quarter = ingest_in_process(work / "corpus", work / "library")
+    quarter_manifest, _ = read_manifest(work / "library")
     shutil.rmtree(work)
-    papers = [each.counts["papers"] for each in (manifest, of_quarter_manifest)]
-    return [time_row(rounds, manifest), memory_row(rounds[0][0], of_quarter, papers)]
+    papers = [each.counts["papers"] for each in (manifest, quarter_manifest)]
+    return [time_row(rounds, manifest), memory_row(rounds[0][0], quarter, papers)]
 
 
 def time_row(rounds: Sequence[tuple[Ingested, Clock]], manifest: Manifest) -> Row:
-    """The round of the median ratio; they come sorted by it."""
+    """The row of the median round. ``rounds`` are sorted by ratio."""
     here, bare = rounds[len(rounds) // 2]
     return Row(
         part="ingest",
@@ -142,31 +143,31 @@ def time_row(rounds: Sequence[tuple[Ingested, Clock]], manifest: Manifest) -> Ro
     )
 
 
-def memory_row(whole: Ingested, of_quarter: Ingested, papers: Sequence[int]) -> Row:
-    """Peak resident memory of the two, mapped files counted. ``papers`` is how many each library holds."""
+def memory_row(whole: Ingested, quarter: Ingested, papers: Sequence[int]) -> Row:
+    """The row of peak resident memory, mapped files included. ``papers`` are the sizes of the two libraries."""
     return Row(
         part="ingest",
         what=f"peak memory of that ingest, {papers[0]:,} papers",
         beside=f"that of {papers[1]:,}",
         here=whole.peak.resident,
-        floor=of_quarter.peak.resident,
+        floor=quarter.peak.resident,
         unit="MB",
-        ratio=whole.peak.resident / of_quarter.peak.resident,
+        ratio=whole.peak.resident / quarter.peak.resident,
         bound="at most",
         target=MEMORY_TARGET,
         notes={
             "papers": list(papers),
-            "anonymous_mb": [whole.peak.anonymous, of_quarter.peak.anonymous],
-            "largest_process_mb": [whole.peak.largest, of_quarter.peak.largest],
-            "processes": [whole.peak.processes, of_quarter.peak.processes],
+            "anonymous_mb": [whole.peak.anonymous, quarter.peak.anonymous],
+            "largest_process_mb": [whole.peak.largest, quarter.peak.largest],
+            "processes": [whole.peak.processes, quarter.peak.processes],
         },
     )
 
 
-def ingest_apart(sources: Path, library: Path) -> Ingested:
-    """Ingest into a fresh library in a process of its own."""
+def ingest_in_process(sources: Path, library: Path) -> Ingested:
+    """Ingest into a new library in a process of its own."""
     shutil.rmtree(library, ignore_errors=True)
-    settle()
+    sync()
     command = [
         sys.executable,
         "-m",
@@ -174,13 +175,12 @@ def ingest_apart(sources: Path, library: Path) -> Ingested:
         str(sources.resolve()),
         str(library.resolve()),
     ]
-    printed, peak = memory.run(command, ROOT)
-    told = json.loads(printed)
-    return Ingested(told["seconds"], told["cpu_seconds"], told["stages"], peak)
+    output, peak = memory.run(command, ROOT)
+    return Ingested(**json.loads(output), peak=peak)
 
 
-def settle() -> None:
-    """What was written before goes to the disk now, and not while something is timed."""
+def sync() -> None:
+    """Write pending data to the disk before a measurement."""
     if hasattr(os, "sync"):
         os.sync()
 
@@ -189,12 +189,11 @@ def settle() -> None:
 
 
 def bare_sum(sources: Path, library: Path, work: Path) -> Clock:
-    """The seconds of each part of the work. ``library`` is the finished one, from which the rows are taken while
-    no clock runs."""
+    """Measure each part of the work. Rows are read from the finished ``library``, which is not measured."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     clock = Clock()
-    settle()
+    sync()
     with clock.running("read and parse"):
         parse(sources)
     with closing(sqlite3.connect(f"file:{library.resolve()}/catalog.sqlite?mode=ro", uri=True)) as finished:
@@ -207,7 +206,7 @@ def bare_sum(sources: Path, library: Path, work: Path) -> Clock:
 
 
 def parse(sources: Path) -> None:
-    """Every line of every source file, as the object that it holds."""
+    """Parse every line of every source file."""
     for path in sorted(path for path in sources.rglob("*") if path.is_file()):
         with corpus.open_lines(path) as lines:
             for line in lines:
@@ -215,11 +214,11 @@ def parse(sources: Path) -> None:
 
 
 def insert_rows(finished: sqlite3.Connection, growing: sqlite3.Connection, clock: Clock) -> None:
-    """The rows of every table, all columns, in the order of its key: the cheapest there is."""
+    """Insert the rows of every table, all columns, in the order of its key, which is cheapest."""
     for table in TABLES:
         rows = finished.execute(f"SELECT * FROM {table}")
         insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows.description))})"
-        for batch in batches(rows.fetchmany, ROWS_A_TRANSACTION):
+        for batch in batches(rows.fetchmany, ROWS_PER_TRANSACTION):
             with clock.running("insert the rows"):
                 growing.execute("BEGIN")
                 growing.executemany(insert, batch)
@@ -227,24 +226,24 @@ def insert_rows(finished: sqlite3.Connection, growing: sqlite3.Connection, clock
 
 
 def insert_text(growing: sqlite3.Connection, clock: Clock) -> None:
-    """The full text, into the index of the same schema."""
+    """Index the full text with the same schema."""
     last = growing.execute("SELECT max(id) FROM papers").fetchone()[0]
     with clock.running("index full text"):
-        for start in range(0, last, TEXTS_A_TRANSACTION):
+        for start in range(0, last, TEXTS_PER_TRANSACTION):
             growing.execute(
                 """
                 INSERT INTO fulltext(rowid, title, abstract)
                 SELECT id, title, abstract FROM documents WHERE id > ? AND id <= ?
                 """,
-                (start, start + TEXTS_A_TRANSACTION),
+                (start, start + TEXTS_PER_TRANSACTION),
             )
         growing.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
         growing.execute("PRAGMA journal_mode = DELETE")  # moves the last pages out of the log
 
 
 def upsert_points(finished: sqlite3.Connection, library: Path, path: Path, clock: Clock) -> None:
-    """BM25 vectors by Edge's own tokenizer, and points with the payload and the indexes that the library has, made
-    searchable in segments of as many points."""
+    """Compute BM25 vectors with Edge's tokenizer, and upsert points with the library's payload, indexes and segment
+    size."""
     manifest, _ = read_manifest(library)
     parameters = Bm25Parameters.from_dict(manifest.bm25)
     model = engine_model(parameters.k1, parameters.b, parameters.average_length)
@@ -258,7 +257,7 @@ def upsert_points(finished: sqlite3.Connection, library: Path, path: Path, clock
         """
     )
     unsealed = 0
-    for batch in batches(rows.fetchmany, POINTS_AN_UPSERT):
+    for batch in batches(rows.fetchmany, POINTS_PER_UPSERT):
         documents = [document(row, parameters.title_weight) for row in batch]
         with clock.running("embed"):
             vectors = [model.embed_document(text) for _, text, _ in documents]
@@ -285,7 +284,7 @@ def optimize(shard: qdrant.EdgeShard, clock: Clock) -> None:
 
 
 def document(row: Sequence[Any], title_weight: int) -> tuple[int, str, dict[str, Any]]:
-    """A paper's id, the text that is indexed and the payload, from its row."""
+    """A paper's id, indexed text and payload, from its row."""
     paper_id, title, abstract, first_day, last_day, categories, venue, citation_count = row
     text = "\n".join([*[title] * title_weight, *([abstract] if abstract else [])])
     payload = Payload(first_day, last_day, category_keys((categories or "").split()), venue, citation_count)
@@ -293,26 +292,22 @@ def document(row: Sequence[Any], title_weight: int) -> tuple[int, str, dict[str,
 
 
 def batches(fetch: Callable[[int], list[T]], size: int) -> Iterator[list[T]]:
-    """Everything that a cursor gives, so many rows at a time."""
+    """The rows of a cursor in batches."""
     while batch := fetch(size):
         yield batch
 
 
 def main(sources: str, library: str) -> None:
-    """Ingest, and print how long it took as JSON."""
+    """Ingest, and print seconds, processor seconds and stages as JSON."""
     times = StageTimes()
     began, worked = time.perf_counter(), cpu_seconds()
     ingest([sources], library, reporter=times)
-    told = {
-        "seconds": time.perf_counter() - began,
-        "cpu_seconds": cpu_seconds() - worked,
-        "stages": times.stages,
-    }
-    print(json.dumps(told))
+    seconds, worked = time.perf_counter() - began, cpu_seconds() - worked
+    print(json.dumps({"seconds": seconds, "cpu_seconds": worked, "stages": times.stages}))
 
 
 def cpu_seconds() -> float:
-    """Of all threads of this process, and of the processes that it started and that have ended."""
+    """Processor seconds of this process and its ended child processes."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 

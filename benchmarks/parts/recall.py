@@ -1,7 +1,7 @@
-"""What BM25 with feedback finds beside plain BM25, and what it costs.
+"""Recall and latency of BM25 with feedback compared with plain BM25.
 
-Over the arXiv snapshot as it is, since copies of papers say nothing about quality. The half of the questions that its
-weights were chosen by, the even-numbered, stands in the notes; the rows are of the other half.
+Measured on the arXiv snapshot without copies. The rows are of the odd-numbered half of the questions; the weights were
+chosen on the even-numbered half, whose figures are in the notes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 import qdrant_edge
 
 from benchmarks import corpus, scifact
-from benchmarks.asking import in_turns, read_through, spread
 from benchmarks.rows import Row, Setting
+from benchmarks.timing import interleaved, read_files, summary
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
@@ -31,50 +31,53 @@ from scholarbase.search.library import Library
 PART: Final = "recall"
 LIMIT: Final = 100
 CUTOFFS: Final = (20, 100)
-LEAST: Final = {20: 1.10, 100: 1.15}
-"""How much more of the answers feedback is to find, by cutoff."""
+TARGETS: Final = {20: 1.10, 100: 1.15}
+"""Minimum ratio of recall with feedback to plain BM25, by cutoff."""
 POINTS: Final = 2_000
 """Points in one upsert."""
 
-Ask = Callable[[str], Sequence[int]]
-"""A question to catalogue ids, best first."""
+Search = Callable[[str], Sequence[int]]
+"""Maps a question to catalogue ids, best first."""
 
 
 def run(setting: Setting) -> list[Row]:
-    """Rows: recall at 20 and at 100 beside plain BM25, time beside it, and nDCG@10 on SciFact."""
+    """Rows of recall at 20 and 100, latency, and nDCG@10 on SciFact."""
     path = setting.work / "arxiv-library"
     ingest([corpus.arxiv_source(setting.data)], path)
     plain = Plain(path, setting.work / "plain-bm25")
-    read_through(path)
+    read_files(path)
     library = Library.open(path, encoder="none")
     with closing(library), closing(plain), closing(Catalog(path / catalog.FILE_NAME)) as papers:
 
-        def ask(engine: Any) -> Ask:
-            def found(question: str) -> list[int]:
+        def ids_by(engine: Any) -> Search:
+            def search(question: str) -> list[int]:
                 hits = library.search(
                     question, mode="sparse", engine=engine, limit=LIMIT, fields=("id",)
                 ).results
                 ids = papers.resolve([parse(hit.paper.id) for hit in hits])
                 return [paper for paper in ids if paper is not None]
 
-            return found
+            return search
 
-        ways: dict[str, Ask] = {"plain": plain.search, "bm25": ask("bm25"), "feedback": ask("feedback")}
         answers = held_answers(setting, library, papers)
-        found = {name: recalls(way, answers) for name, way in ways.items()}
+        found = {
+            "plain": recalls(plain.search, answers),
+            "bm25": recalls(ids_by("bm25"), answers),
+            "feedback": recalls(ids_by("feedback"), answers),
+        }
         searches: dict[str, Callable[[str], Any]] = {
             name: lambda q, engine=name: library.search(
                 q, mode="sparse", engine=engine, limit=LIMIT, fields=("id", "title")
             )
             for name in ("bm25", "feedback")
         }
-        times = in_turns(searches, [text for text, _ in answers.values()])
+        times = interleaved(searches, [text for text, _ in answers.values()])
     return [*(_recall(cutoff, found) for cutoff in CUTOFFS), _time(times), on_scifact(setting)]
 
 
 def held_answers(setting: Setting, library: Library, papers: Catalog) -> dict[str, tuple[str, set[int]]]:
-    """Each question's text and those of its answers that the library holds, in the order of the file."""
-    judged = judge(library, read_queries(setting.data / "autoscholar" / "queries.jsonl")).queries
+    """Each question's text and its answers that the library holds, by id in the order of the file."""
+    judged = judge(library, read_queries(setting.queries)).queries
     answers = {}
     for query in judged:
         names = [parse(answer.paper_id) for answer in query.relevant if answer.held]
@@ -82,13 +85,13 @@ def held_answers(setting: Setting, library: Library, papers: Catalog) -> dict[st
     return answers
 
 
-def recalls(ask: Ask, answers: Mapping[str, tuple[str, set[int]]]) -> dict[int, list[float]]:
+def recalls(search: Search, answers: Mapping[str, tuple[str, set[int]]]) -> dict[int, list[float]]:
     """Each question's recall, by cutoff."""
     found: dict[int, list[float]] = {cutoff: [] for cutoff in CUTOFFS}
-    for text, wanted in answers.values():
-        ranked = ask(text)
+    for text, relevant in answers.values():
+        ranked = search(text)
         for cutoff in CUTOFFS:
-            found[cutoff].append(len(wanted & set(ranked[:cutoff])) / len(wanted))
+            found[cutoff].append(len(relevant & set(ranked[:cutoff])) / len(relevant))
     return found
 
 
@@ -113,30 +116,29 @@ def _recall(cutoff: int, found: Mapping[str, dict[int, list[float]]]) -> Row:
         f"R@{cutoff}",
         here / floor,
         "at least",
-        LEAST[cutoff],
+        TARGETS[cutoff],
         {"halves": halves},
     )
 
 
 def _time(times: Mapping[str, list[float]]) -> Row:
     here, floor = (statistics.median(times[name]) for name in ("feedback", "bm25"))
-    notes = {"ms": {name: spread(taken) for name, taken in times.items()}}
+    notes = {"ms": {name: summary(latencies) for name, latencies in times.items()}}
     return Row(
         PART, "BM25 with feedback, time", "BM25 alone", here, floor, "ms", here / floor, "at most", 3, notes
     )
 
 
 def on_scifact(setting: Setting) -> Row:
-    """nDCG@10 with feedback on SciFact, which is not to fall."""
-    found = scifact.measured(setting, ("feedback", "bm25"))
+    """The row of nDCG@10 with feedback on SciFact."""
+    found = scifact.measure(setting, ("feedback", "bm25"))
     here, floor = found["feedback"].mean(scifact.NDCG), found["bm25"].mean(scifact.NDCG)
     what = f"BM25 with feedback, {scifact.NDCG} on SciFact"
     return Row(PART, what, "BM25 alone", here, floor, scifact.NDCG, here, "at least", 0.685)
 
 
 class Plain:
-    """BM25 as one gets it without further thought: title and abstract as one text, Qdrant's tokenizer, stop words and
-    constants."""
+    """BM25 with defaults: title and abstract as one text, Qdrant's tokenizer, stop words and constants."""
 
     def __init__(self, library: Path, folder: Path) -> None:
         self._model = qdrant_edge.Bm25(qdrant_edge.Bm25Config(language="english"))

@@ -1,6 +1,6 @@
-"""Serving over HTTP: sparse search beside the engine itself, and look-ups beside a constant of the same size.
+"""Serving over HTTP: sparse search compared with the engine, and look-ups with a constant response of the same size.
 
-The notes say what an answer costs in processor time, too (``cpu_ms``): that is steady on a machine that others use.
+The notes include the processor time per response (``cpu_ms``), which is stable on a shared machine.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ import qdrant_edge as qdrant
 
 from benchmarks.constant import FOLDER, PREFIX
 from benchmarks.load import Load, get, load
+from benchmarks.machine import cores
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import Server, cores, serving
-from scholarbase.evaluation.formats import read_queries
+from benchmarks.servers import Server, serving
+from benchmarks.timing import questions
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.vectors.base import BM25
@@ -40,42 +41,41 @@ PART: Final = "serving"
 CLIENTS: Final = 10
 LIMIT: Final = 100
 ROUNDS: Final = 5
-"""Rounds of each side, in turns; the median counts."""
+"""Rounds of each side, alternating; the median counts."""
 ROUND_SECONDS: Final = 3.0
-"""How long a round takes at least, in whole passes over its questions."""
+"""Minimum duration of a round, in complete passes over its questions."""
 PAPERS: Final = 1000
-"""Papers that are looked up."""
+"""Number of papers looked up."""
 SEED: Final = 4
 TARGET: Final = 0.5
 DIRECTIONS: Final = {"citations": "cited", "references": "citing"}
-"""The column of the edge table in which a paper stands that has such edges."""
+"""The column of the edge table with the papers that have such edges."""
 
 
 def run(setting: Setting) -> list[Row]:
-    """The rows of sparse search, look-up, citations and references."""
-    questions = free_questions(setting.data)
+    """Rows of sparse search, look-up, citations and references."""
+    texts = free_questions(setting)
     library = setting.library
     workers = cores()
     with ExitStack() as stack:
         server = stack.enter_context(serving(library, workers=workers))
-        rows = [_sparse(server, library, workers, questions)]
+        rows = [_sparse(server, library, workers, texts)]
         calls = _calls(library)
         constants = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for name, requests in calls.items():
-            (constants / name).write_bytes(_mean_answer(server, requests))
+            (constants / name).write_bytes(_mean_response(server, requests))
         constant = stack.enter_context(
             serving(library, workers=workers, module="benchmarks.constant", **{FOLDER: str(constants)})
         )
         for name, requests in calls.items():
             size = (constants / name).stat().st_size
-            rows.append(_beside_constant(name, requests, server, constant, size))
+            rows.append(_compare_constant(name, requests, server, constant, size))
     return rows
 
 
-def free_questions(data: Path) -> list[str]:
-    """The questions that are free text: one in query syntax would be FTS5's, and no other engine's."""
-    texts = [query.text for query in read_queries(data / "autoscholar" / "queries.jsonl").queries]
-    return [text for text in texts if not query_syntax.is_syntax(text)]
+def free_questions(setting: Setting) -> list[str]:
+    """The questions without query syntax, which only FTS5 reads."""
+    return [text for text in questions(setting) if not query_syntax.is_syntax(text)]
 
 
 # -- sparse search --------------------------------------------------------------------------------------
@@ -85,16 +85,16 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
     requests = [
         get("/v1/search", q=text, mode="sparse", limit=LIMIT, fields="id,title") for text in questions
     ]
-    asked = tuple(questions)
+    texts = tuple(questions)
     http: list[Load] = []
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
 
         def edge(passes: int) -> float:
-            """Queries a second of the engine, which has the machine to itself."""
-            return len(asked) * passes / pool.submit(_edge_seconds, library, workers, asked, passes).result()
+            """Queries per second of the engine, alone on the machine."""
+            return len(texts) * passes / pool.submit(_edge_seconds, library, workers, texts, passes).result()
 
-        edge(1)  # to load what is loaded at first
-        edge_passes = _passes(len(asked) / edge(1))
+        edge(1)  # warm up
+        edge_passes = _passes(len(texts) / edge(1))
         passes = _passes(load(server.url, requests, clients=CLIENTS).seconds)
         own = []
         cpu = {"http": 0.0, "edge": 0.0}
@@ -125,7 +125,7 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
             "limit 10, all fields": usual.throughput,
             "cpu_ms": {
                 "here": cpu["http"] / sum(len(found.latencies) for found in http) * 1000,
-                "floor": cpu["edge"] / (ROUNDS * edge_passes * len(asked)) * 1000,
+                "floor": cpu["edge"] / (ROUNDS * edge_passes * len(texts)) * 1000,
             },
             **_notes(http),
         },
@@ -134,7 +134,7 @@ def _sparse(server: Server, library: Path, workers: int, questions: Sequence[str
 
 @cache
 def _edge(library: Path, workers: int, questions: tuple[str, ...]) -> tuple[Library, Any, list[Any]]:
-    """The library's shard as a process of several opens it, and each question as the engine takes it."""
+    """The library's shard, opened as by one of several workers, and the engine's query of each question."""
     opened = Library.open(library, encoder="none", settings=load_settings(library=library, workers=workers))
     text = Bm25Text(Bm25Parameters.from_dict(opened.manifest.bm25))
     requests = []
@@ -142,13 +142,13 @@ def _edge(library: Path, workers: int, questions: tuple[str, ...]) -> tuple[Libr
         vector = text.query(question)
         indices, values = [int(i) for i in vector.indices], [float(v) for v in vector.values]
         nearest = qdrant.Query.Nearest(qdrant.SparseVector(indices, values), using=BM25)
-        # One more than the page, as the server asks to know whether there is a next one.
+        # One more than the page, by which the server knows whether there is a next page.
         requests.append(qdrant.QueryRequest(limit=LIMIT + 1, query=nearest))
     return opened, opened._vectors._shard, requests  # type: ignore[attr-defined]
 
 
 def _edge_seconds(library: Path, workers: int, questions: tuple[str, ...], passes: int) -> float:
-    """Seconds in which the engine answers every question ``passes`` times, one after the other."""
+    """Seconds of the engine for ``passes`` sequential passes over all questions."""
     _, shard, requests = _edge(library, workers, questions)
     began = time.perf_counter()
     for _ in range(passes):
@@ -157,27 +157,27 @@ def _edge_seconds(library: Path, workers: int, questions: tuple[str, ...], passe
     return time.perf_counter() - began
 
 
-# -- beside a constant ----------------------------------------------------------------------------------
+# -- constant responses ---------------------------------------------------------------------------------
 
 
 def _calls(library: Path) -> dict[str, list[bytes]]:
-    """What is asked of papers that have edges, by what it is called."""
-    named = {name: papers_with_edges(library, column) for name, column in DIRECTIONS.items()}
-    known = [*named["citations"], *named["references"]]
-    calls = {"lookup": [get(f"/v1/papers/{name}") for name in random.Random(SEED).sample(known, PAPERS)]}
-    for name, papers in named.items():
+    """Requests for papers with edges, by the name of the call."""
+    by_direction = {name: papers_with_edges(library, column) for name, column in DIRECTIONS.items()}
+    known = [*by_direction["citations"], *by_direction["references"]]
+    calls = {"lookup": [get(f"/v1/papers/{paper}") for paper in random.Random(SEED).sample(known, PAPERS)]}
+    for name, papers in by_direction.items():
         calls[name] = [get(f"/v1/papers/{paper}/{name}", limit=LIMIT) for paper in papers]
     return calls
 
 
 def papers_with_edges(library: Path, column: str) -> list[str]:
-    """Ids of papers that stand in a column of the edge table, as a URL's path takes them."""
+    """Ids of papers in a column of the edge table, quoted for the path of a URL."""
     path = library / FILE_NAME
     with closing(sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True)) as db:
         numbers = [row[0] for row in db.execute(f"SELECT DISTINCT {column} FROM edges ORDER BY {column}")]
     if len(numbers) < PAPERS:
         raise ValueError(
-            f"{len(numbers)} papers of the library at {library} have edges, and {PAPERS} are looked up: build it of a "
+            f"{len(numbers)} papers of the library at {library} have edges, and {PAPERS} are needed: build it from a "
             "corpus with citations."
         )
     with closing(Catalog(path, readers=1)) as catalog:
@@ -185,32 +185,32 @@ def papers_with_edges(library: Path, column: str) -> list[str]:
     return [quote(paper.id, safe=":/") for paper in chosen]
 
 
-def _mean_answer(server: Server, requests: Sequence[bytes]) -> bytes:
-    """The answer whose size is nearest to the mean, so that as many bytes are sent in all: a few papers have many
-    citations, and the median is half of the mean. The requests warm up by it."""
+def _mean_response(server: Server, requests: Sequence[bytes]) -> bytes:
+    """The body of the response whose size is nearest to the mean, so that both sides send as many bytes. A few papers
+    have many citations: the median is half of the mean. This also warms up the requests."""
     found = load(server.url, requests, clients=CLIENTS)
-    middle = int(found.asked[np.argmin(np.abs(found.sizes - found.sizes.mean()))])
-    path = requests[middle].split(b" ", 2)[1].decode()
+    nearest = int(found.requested[np.argmin(np.abs(found.sizes - found.sizes.mean()))])
+    path = requests[nearest].split(b" ", 2)[1].decode()
     with urlopen(Request(f"{server.url}{path}")) as response:
         body: bytes = response.read()
     return body
 
 
-def _beside_constant(
+def _compare_constant(
     name: str, requests: Sequence[bytes], server: Server, constant: Server, size: int
 ) -> Row:
     sides = {"real": (server, requests), "constant": (constant, [get(f"{PREFIX}{name}")])}
     counts: dict[str, int] = {}
     found: dict[str, list[Load]] = {side: [] for side in sides}
     cpu = dict.fromkeys(sides, 0.0)
-    for side, (of, asked) in sides.items():
-        seconds = load(of.url, asked, clients=CLIENTS, count=len(requests)).seconds
+    for side, (target, sent) in sides.items():
+        seconds = load(target.url, sent, clients=CLIENTS, count=len(requests)).seconds
         counts[side] = _passes(seconds) * len(requests)
     for _ in range(ROUNDS):
-        for side, (of, asked) in sides.items():
-            before = of.cpu_seconds()
-            found[side].append(load(of.url, asked, clients=CLIENTS, count=counts[side]))
-            cpu[side] += of.cpu_seconds() - before
+        for side, (target, sent) in sides.items():
+            before = target.cpu_seconds()
+            found[side].append(load(target.url, sent, clients=CLIENTS, count=counts[side]))
+            cpu[side] += target.cpu_seconds() - before
     here, floor = (statistics.median(each.throughput for each in found[side]) for side in sides)
     return Row(
         PART,
@@ -253,5 +253,5 @@ def _notes(loads: Sequence[Load]) -> dict[str, Any]:
 
 
 def _generator_share(loads: Sequence[Load]) -> float:
-    """Of one core."""
+    """The generator's share of one core."""
     return sum(found.cpu_seconds for found in loads) / sum(found.seconds for found in loads)

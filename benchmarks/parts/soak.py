@@ -1,4 +1,4 @@
-"""Ten minutes of what agents ask, by ten clients: how far the slowest answers are from the usual one, and memory."""
+"""Ten minutes of an agent's calls by ten clients: tail latency compared with the median, and growth of memory."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from urllib.parse import quote
 import numpy as np
 
 from benchmarks.load import Load, get, load
+from benchmarks.machine import cores
 from benchmarks.parts.serving import CLIENTS, DIRECTIONS, free_questions, papers_with_edges
 from benchmarks.rows import Row, Setting
-from benchmarks.servers import Memory, Server, cores, serving
+from benchmarks.servers import Memory, Server, serving
 from scholarbase.indexes.catalog import FILE_NAME
 
 PART: Final = "soak"
 SECONDS: Final = 600.0
 SAMPLE_SECONDS: Final = 5.0
 REQUESTS: Final = 10_000
-"""Different requests that are drawn from the mix; from the first again after the last."""
+"""Different requests drawn from the mix, which are sent repeatedly."""
 MIX: Final = {"search": 60, "filtered search": 15, "lookup": 10, "edges": 10, "title match": 5}
 """Percent of an agent's calls."""
 TITLES: Final = 2000
@@ -36,58 +37,57 @@ SEED: Final = 4
 P99_TARGET: Final = 5.0
 MEMORY_TARGET: Final = 1.05
 PIECES: Final = 10
-"""Pieces of the run: the memory of the second stands beside that of the last. They are minutes of a whole run."""
+"""Equal parts of the run, the minutes of a full run: the last one's memory is compared with the second's."""
 
 
 class Sample(NamedTuple):
-    """The memory of all serving processes, so many seconds after the sampling began."""
+    """The memory of all serving processes, in seconds since the sampling began."""
 
     seconds: float
     memory: Memory
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request of the mix, and of which kind it is."""
+class MixedRequest:
+    """One request of the mix, and its kind."""
 
     kind: str
     request: bytes
 
 
 def run(setting: Setting) -> list[Row]:
-    """The rows of latency and of memory. ``SOAK_SECONDS`` in the environment makes the run shorter."""
+    """Rows of latency and memory. The environment variable ``SOAK_SECONDS`` shortens the run."""
     seconds = _seconds()
     library, workers = setting.library, cores()
-    asked = mix(library, free_questions(setting.data))
-    requests = [each.request for each in asked]
+    mixed = mix(library, free_questions(setting))
+    requests = [each.request for each in mixed]
     with serving(library, workers=workers) as server:
-        # All of them once, so that what they read of the library is in memory before it is measured.
-        load(server.url, requests, clients=CLIENTS)
+        load(server.url, requests, clients=CLIENTS)  # so that all needed pages of the library are in memory
         with _Sampling(server) as sampling:
             found = load(server.url, requests, clients=CLIENTS, seconds=seconds)
     samples = [sample for sample in sampling.samples if sample.seconds <= seconds]
-    return [_latency(found, asked, samples, workers), _memory(found.seconds, samples)]
+    return [_latency(found, mixed, samples, workers), _memory(found.seconds, samples)]
 
 
 def _seconds() -> float:
-    given = os.environ.get("SOAK_SECONDS", str(SECONDS))
+    value = os.environ.get("SOAK_SECONDS", str(SECONDS))
     try:
-        seconds = float(given)
+        seconds = float(value)
     except ValueError:
         seconds = 0.0
     if seconds < PIECES * SAMPLE_SECONDS:
         raise ValueError(
-            f"SOAK_SECONDS is {given!r}: give {PIECES * SAMPLE_SECONDS:g} seconds or more, so that each tenth of the "
+            f"SOAK_SECONDS is {value!r}: give {PIECES * SAMPLE_SECONDS:g} seconds or more, so that each tenth of the "
             "run has a sample of memory."
         )
     return seconds
 
 
-# -- what is asked --------------------------------------------------------------------------------------
+# -- requests -------------------------------------------------------------------------------------------
 
 
-def mix(library: Path, questions: Sequence[str]) -> list[Asked]:
-    """The requests, in an order that is the same in every run."""
+def mix(library: Path, questions: Sequence[str]) -> list[MixedRequest]:
+    """The requests, in the same order in every run."""
     draw = random.Random(SEED)
     edges = [
         (name, paper) for name, column in DIRECTIONS.items() for paper in papers_with_edges(library, column)
@@ -95,11 +95,11 @@ def mix(library: Path, questions: Sequence[str]) -> list[Asked]:
     years, categories, titles = _facts(library)
 
     def filtered() -> bytes:
-        narrow: dict[str, Any] = {"category": draw.choice(categories)}
+        filters: dict[str, Any] = {"category": draw.choice(categories)}
         if draw.random() < 0.5:
             year = draw.choice(years)
-            narrow = {"from": year, "to": year}
-        return get("/v1/search", q=draw.choice(questions), mode="sparse", **narrow)
+            filters = {"from": year, "to": year}
+        return get("/v1/search", q=draw.choice(questions), mode="sparse", **filters)
 
     def neighbours() -> bytes:
         name, paper = draw.choice(edges)
@@ -113,11 +113,11 @@ def mix(library: Path, questions: Sequence[str]) -> list[Asked]:
         "title match": lambda: get("/v1/title-match", title=draw.choice(titles)),
     }
     kinds = draw.choices(list(MIX), weights=list(MIX.values()), k=REQUESTS)
-    return [Asked(kind, makers[kind]()) for kind in kinds]
+    return [MixedRequest(kind, makers[kind]()) for kind in kinds]
 
 
 def _facts(library: Path) -> tuple[list[int], list[str], list[str]]:
-    """Years that papers are of (as often as they are), frequent categories, and titles."""
+    """Years (with their frequency), frequent categories and titles of a sample of papers."""
     with closing(sqlite3.connect(f"file:{quote(str(library / FILE_NAME))}?immutable=1", uri=True)) as db:
         [last] = db.execute("SELECT max(id) FROM papers").fetchone()
         ids = random.Random(SEED).sample(range(1, last + 1), min(TITLES, last))
@@ -131,14 +131,11 @@ def _facts(library: Path) -> tuple[list[int], list[str], list[str]]:
     return [year for year, _, _ in papers if year], frequent, [title for _, _, title in papers]
 
 
-# -- what is seen ---------------------------------------------------------------------------------------
+# -- measurements ---------------------------------------------------------------------------------------
 
 
 class _Sampling:
-    """Samples of a server's memory, taken by a thread while the block runs.
-
-    Raises at the block's end what went wrong in sampling: a process that died, too.
-    """
+    """Samples a server's memory in a thread while the block runs. The end of the block raises the thread's error."""
 
     def __init__(self, server: Server) -> None:
         self.samples: list[Sample] = []
@@ -163,17 +160,15 @@ class _Sampling:
         try:
             while not self._stop.wait(SAMPLE_SECONDS):
                 if gone := self._processes - set(self._server.processes()):
-                    raise RuntimeError(
-                        f"The serving process {gone.pop()} has died, and another took its place."
-                    )
+                    raise RuntimeError(f"The serving process {gone.pop()} ended during the measurement.")
                 self.samples.append(Sample(time.monotonic() - began, self._server.memory()))
         except Exception as error:
             self._error = error
 
 
-def _latency(found: Load, asked: Sequence[Asked], samples: Sequence[Sample], workers: int) -> Row:
+def _latency(found: Load, mixed: Sequence[MixedRequest], samples: Sequence[Sample], workers: int) -> Row:
     percentiles = found.percentiles()
-    kinds = np.array([each.kind for each in asked])[found.asked]
+    kinds = np.array([each.kind for each in mixed])[found.requested]
     by_kind = {
         kind: {
             "p50": float(np.percentile(found.latencies[kinds == kind], 50)) * 1000,
@@ -228,7 +223,7 @@ def _memory(seconds: float, samples: Sequence[Sample]) -> Row:
         "at most",
         MEMORY_TARGET,
         {
-            # Pages of the library count in PSS once they are read, and the system takes them back when it needs them.
+            # Pages of the library count in PSS once they are read, but the system can reclaim them.
             "without_mapped_files": {"here": own[0], "floor": own[1], "ratio": own[0] / own[1]},
             "samples": [[round(s.seconds, 1), round(s.memory.pss / 1e6, 1)] for s in samples],
         },

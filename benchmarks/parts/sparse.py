@@ -1,21 +1,20 @@
-"""Sparse search in the process: beside FTS5's ranked OR over the same library, beside tantivy and bm25s over the same
-texts, and whether it finds as much."""
+"""Sparse search in the process compared with FTS5's ranked OR over the same library, and with tantivy and bm25s over
+the same texts: latency and quality."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import engines, scifact
-from benchmarks.asking import in_turns, questions, read_through, size, spread
 from benchmarks.engines import Bm25s, Engine, Tantivy
+from benchmarks.parts.recall import held_answers
 from benchmarks.rows import Row, Setting
-from scholarbase.evaluation.answers import judge
-from scholarbase.evaluation.formats import read_queries
-from scholarbase.identifiers import parse
+from benchmarks.timing import interleaved, questions, read_files, size, summary
 from scholarbase.indexes import catalog, fulltext, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS
@@ -27,19 +26,18 @@ from scholarbase.search.library import Library
 
 PART: Final = "sparse"
 LIMIT: Final = 100
-SLOW: Final = 200
-"""Questions that FTS5 is asked."""
+FTS5_QUESTIONS: Final = 200
 ROUNDS: Final = 3
 
 
 def run(setting: Setting) -> list[Row]:
-    """Rows: the whole call beside FTS5, its quality on SciFact, the index beside tantivy and beside bm25s."""
-    read_through(setting.library)
-    return [*beside_fts5(setting), quality(setting), *beside_engines(setting)]
+    """Rows of the whole call and FTS5, of quality on SciFact, and of the index and tantivy and bm25s."""
+    read_files(setting.library)
+    return [*compare_fts5(setting), quality(setting), *compare_engines(setting)]
 
 
 class Index:
-    """The library's BM25 index as the other engines are asked: a text goes in, ids and scores come out."""
+    """The library's BM25 index with the interface of the other engines."""
 
     def __init__(self, library: Path, threads: int | None = None) -> None:
         self.vectors = EdgeIndex.open(library / "vectors", threads=threads)
@@ -52,43 +50,47 @@ class Index:
         self.vectors.close()
 
 
-def beside_fts5(setting: Setting) -> list[Row]:
-    """A search with its titles, the whole call, beside FTS5's bare list of ids and scores."""
+def compare_fts5(setting: Setting) -> list[Row]:
+    """The row of a whole search call with titles and FTS5's bare list of ids and scores."""
     library, index = Library.open(setting.library, encoder="none"), Index(setting.library)
     papers = Catalog(setting.library / catalog.FILE_NAME)
 
     def fts5(question: str) -> object:
-        with papers.connection() as connection:
-            return fulltext.search(connection, query_syntax.free_text(question) or '""', LIMIT)
+        expression = query_syntax.free_text(question) or '""'
+        return papers.search_text(expression, LIMIT, NO_FILTERS, title_weight=fulltext.TITLE_WEIGHT)
 
     with closing(library), closing(index), closing(papers):
-        times = in_turns(
+        times = interleaved(
             {
                 "search": lambda q: library.search(q, mode="sparse", limit=LIMIT, fields=("id", "title")),
                 "index": lambda q: index.search(q, LIMIT),
                 "fts5": fts5,
             },
-            questions(setting, SLOW),
+            questions(setting, FTS5_QUESTIONS),
         )
     here, floor = statistics.median(times["search"]), statistics.median(times["fts5"])
-    notes = {"ms": {way: spread(taken) for way, taken in times.items()}, "questions": SLOW}
+    notes = {"ms": _summaries(times), "questions": FTS5_QUESTIONS}
     notes["index_alone_faster_than_fts5"] = floor / statistics.median(times["index"])
     what = f"sparse top {LIMIT} with titles"
     return [Row(PART, what, "FTS5's ranked OR", here, floor, "ms", floor / here, "at least", 50, notes)]
 
 
+def _summaries(times: Mapping[str, list[float]]) -> dict[str, dict[str, float]]:
+    return {name: summary(latencies) for name, latencies in times.items()}
+
+
 def quality(setting: Setting) -> Row:
-    """How far the two rankings are apart on SciFact, where 300 claims have been judged."""
-    found = scifact.measured(setting, ("bm25", "fts5"))
+    """The row of the difference of BM25 and FTS5 on SciFact."""
+    found = scifact.measure(setting, ("bm25", "fts5"))
     here, floor = found["bm25"].mean(scifact.NDCG), found["fts5"].mean(scifact.NDCG)
-    notes = {scifact.RECALL: {engine: measured.mean(scifact.RECALL) for engine, measured in found.items()}}
+    notes = {scifact.RECALL: {engine: measures.mean(scifact.RECALL) for engine, measures in found.items()}}
     what = f"{scifact.NDCG} of BM25 on SciFact: the difference"
     return Row(PART, what, "FTS5's", here, floor, scifact.NDCG, abs(here - floor), "at most", 0.01, notes)
 
 
-def beside_engines(setting: Setting) -> list[Row]:
-    """One question at a time, from its text to ids and scores: every engine as its users get it, which is with as many
-    search threads as cores here and with one there; and, without a target, in one thread here too."""
+def compare_engines(setting: Setting) -> list[Row]:
+    """Rows of one question at a time, from text to ids and scores, each engine with its defaults: as many threads as
+    cores here, one thread in the others. Further rows, without a target, have one thread here too."""
     built: dict[str, Engine] = {
         "tantivy": Tantivy(
             engines.built(setting.work / "tantivy" / setting.library.name, Tantivy.build, setting.library)
@@ -97,17 +99,16 @@ def beside_engines(setting: Setting) -> list[Row]:
             engines.built(setting.work / "bm25s" / setting.library.name, Bm25s.build, setting.library)
         ),
     }
-    alone, default = Index(setting.library, threads=1), Index(setting.library)
-    ways: dict[str, Callable[[str], Any]] = {
-        "here": lambda q: default.search(q, LIMIT),
-        "here_in_one_thread": lambda q: alone.search(q, LIMIT),
+    single, default = Index(setting.library, threads=1), Index(setting.library)
+    searched: dict[str, Engine | Index] = {"here": default, "here_in_one_thread": single, **built}
+    functions: dict[str, Callable[[str], Any]] = {
+        name: partial(engine.search, limit=LIMIT) for name, engine in searched.items()
     }
-    ways |= {name: _asked(engine) for name, engine in built.items()}
-    with closing(alone), closing(default):
-        times = in_turns(ways, questions(setting), ROUNDS)
-        recalls = shared_recall(setting, ways)
+    with closing(single), closing(default):
+        times = interleaved(functions, questions(setting), ROUNDS)
+        recalls = mean_recalls(setting, functions)
     notes: dict[str, Any] = {
-        "ms": {way: spread(taken) for way, taken in times.items()},
+        "ms": _summaries(times),
         "R@100": recalls,
         "index_bytes": {"here": size(setting.library / "vectors")},
         "build_seconds": {},
@@ -118,10 +119,6 @@ def beside_engines(setting: Setting) -> list[Row]:
     notes["tantivy_segments"] = built["tantivy"].facts["segments"]
     rows = [_row(name, times, notes) for name in built]
     return rows + [_row(name, times, {}, one_thread=True) for name in built]
-
-
-def _asked(engine: Engine) -> Callable[[str], Any]:
-    return lambda question: engine.search(question, LIMIT)
 
 
 def _row(
@@ -144,19 +141,17 @@ def _row(
     )
 
 
-def shared_recall(setting: Setting, ways: Mapping[str, Callable[[str], Any]]) -> dict[str, float]:
-    """Each engine's recall at 100 over the answers that the library holds. Copies of a paper are none of its answers,
-    so that in a library of copies it says how the engines compare, not how well they find."""
-    with Library.open(setting.library, encoder="none") as library:
-        judged = judge(library, read_queries(setting.data / "autoscholar" / "queries.jsonl")).queries
-    names = {query.id: [a.paper_id for a in query.relevant if a.held] for query in judged}
-    with closing(Catalog(setting.library / catalog.FILE_NAME)) as papers:
-        answers = {key: set(papers.resolve([parse(name) for name in held])) for key, held in names.items()}
-    texts = {query.id: query.text for query in judged if answers[query.id]}
+def mean_recalls(setting: Setting, functions: Mapping[str, Callable[[str], Any]]) -> dict[str, float]:
+    """Each engine's recall at 100 over the answers that the library holds. Copies of a paper are not answers, so that
+    in a library of copies recall compares engines, and does not measure their quality."""
+    papers = Catalog(setting.library / catalog.FILE_NAME)
+    with Library.open(setting.library, encoder="none") as library, closing(papers):
+        answers = held_answers(setting, library, papers)
     return {
         name: statistics.fmean(
-            len(answers[key] & {paper for paper, _ in ask(text)}) / len(answers[key])
-            for key, text in texts.items()
+            len(relevant & {paper for paper, _ in search(text)}) / len(relevant)
+            for text, relevant in answers.values()
+            if relevant
         )
-        for name, ask in ways.items()
+        for name, search in functions.items()
     }

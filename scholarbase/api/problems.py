@@ -46,15 +46,18 @@ def _ours(request: Request, error: Exception) -> Response:
 
 def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    return problem_of(invalid_request(error))
+
+
+def invalid_request(error: RequestValidationError) -> InvalidRequest:
+    """An error of FastAPI's validation as InvalidRequest."""
     first = error.errors()[0]
     where, *path = first["loc"]
     if first["type"] == "json_invalid":
-        detail = f"The body is not valid JSON ({first['ctx']['error']}): send a JSON object."
-    elif first["type"] == "missing" and not path:
-        detail = "The body is missing: send a JSON object."
-    else:
-        detail = sentence({**first, "loc": path}, "key" if where == "body" else "parameter")
-    return problem(400, InvalidRequest.slug, InvalidRequest.title, detail)
+        return InvalidRequest(f"The body is not valid JSON ({first['ctx']['error']}): send a JSON object.")
+    if first["type"] == "missing" and not path:
+        return InvalidRequest("The body is missing: send a JSON object.")
+    return InvalidRequest(sentence({**first, "loc": path}, "key" if where == "body" else "parameter"))
 
 
 def _http(request: Request, error: Exception) -> Response:

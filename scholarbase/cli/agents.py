@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,8 @@ import click
 import orjson
 
 from scholarbase.cli.options import as_of_option, encoder_option, library_option, need_library, open_source
-from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists, StorageError
+from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
+from scholarbase.files import atomic_write, storage_errors
 from scholarbase.sessions.session import Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
@@ -277,14 +277,5 @@ def _written(output: Path | None) -> Iterator[BinaryIO]:
     if output is None:
         yield sys.stdout.buffer
         return
-    temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-        temporary.replace(output)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write {output} ({error.strerror or error}): name another file."
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with storage_errors(output, "give another file"), atomic_write(output) as file:
+        yield file

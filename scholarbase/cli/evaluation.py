@@ -31,14 +31,14 @@ def evaluation() -> None:
 
 
 def queries_options(command: F) -> F:
-    """How a query file is read, and where its runs go."""
+    """Options for reading the query file and writing runs."""
     for option in (
         click.option(
-            "--metadata", type=A_PATH, help="The query set's metadata file, where it is not beside it."
+            "--metadata", type=A_PATH, help="The query set's metadata file, if it is in another folder."
         ),
-        click.option("--skip-broken", is_flag=True, help="Leave broken lines out, and count them."),
+        click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them."),
         click.option("--out", type=A_PATH, default="runs", show_default=True, help="The folder for runs."),
-        click.option("--restart", is_flag=True, help="Begin again, or replace a run of other settings."),
+        click.option("--restart", is_flag=True, help="Start again, or replace a run of other settings."),
     ):
         command = option(command)
     return command
@@ -53,26 +53,26 @@ def measure_option(command: F) -> F:
     )(command)
 
 
-def _one_folder(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+def _folder_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     if name is not None and (name in ("", ".", "..") or "/" in name):
         raise InvalidRequest(
-            f"--name is {name!r}: it is the name of a folder in --out, so give one without a slash."
+            f"--name is {name!r}: it must be the name of a folder in --out, without a slash."
         )
     return name
 
 
 def name_option(default: str) -> Callable[[F], F]:
-    return click.option("--name", callback=_one_folder, help=f"{default}, when left out.")
+    return click.option("--name", callback=_folder_name, help=f"The run's name; default: {default}.")
 
 
 def across_option(command: F) -> F:
-    return click.option(
-        "--across-snapshots", is_flag=True, help="Take runs of different snapshots all the same."
-    )(command)
+    return click.option("--across-snapshots", is_flag=True, help="Allow runs of different snapshots.")(
+        command
+    )
 
 
 def _command() -> str:
-    """The command as it was typed, for the manifest. ``--restart`` is left out: who makes a run again begins anew."""
+    """The command line for the manifest, without ``--restart``, which reproducing the run does not need."""
     return shlex.join(["scholarbase", *(word for word in sys.argv[1:] if word != "--restart")])
 
 
@@ -86,7 +86,7 @@ def _read(path: Path, metadata: Path | None, skip_broken: bool) -> QuerySet:
 
 
 def _measured(runs: Sequence[Run], measures: Sequence[str]) -> list[Evaluation]:
-    """The runs' measures: those asked for, else the usual ones for which each was searched deep enough."""
+    """Evaluate the runs by the requested measures, else by the default ones that each run is deep enough for."""
     from scholarbase.evaluation.measures import default_measures, evaluate
 
     return [evaluate(run, measures or default_measures(run)) for run in runs]
@@ -97,8 +97,8 @@ def _show(runs: Sequence[Run], measures: Sequence[str], as_json: bool) -> list[E
 
     evaluations = _measured(runs, measures)
     if as_json:
-        found = {"runs": [figures(run, made) for run, made in zip(runs, evaluations, strict=True)]}
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        result = {"runs": [figures(*pair) for pair in zip(runs, evaluations, strict=True)]}
+        click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
     else:
         show_runs(runs, evaluations)
     return evaluations
@@ -110,7 +110,7 @@ def _report(runs: Sequence[Run], folder: Path | None, measures: Sequence[str], *
     from scholarbase.evaluation.measures import default_measures
     from scholarbase.evaluation.report import write_report
 
-    # Every run is measured alike: by what the shallowest of them can be.
+    # The default measures that all runs are deep enough for.
     common = [name for name in default_measures(runs[0]) if all(name in default_measures(r) for r in runs)]
     page = write_report(runs, folder, measures=measures or common, **options)
     click.echo(f"The report is at {page}.", err=True)
@@ -125,23 +125,21 @@ def _modes(text: str | None) -> list[Mode | None]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in MODES:
-            raise InvalidRequest(f"Unknown mode {name!r} in --mode: give one or more of {', '.join(MODES)}.")
-    return list(dict.fromkeys(names))  # type: ignore[arg-type]  # they are modes, as was just seen
+            raise InvalidRequest(f"Unknown mode {name!r} in --mode: use one or more of {', '.join(MODES)}.")
+    return list(dict.fromkeys(names))  # type: ignore[arg-type]  # checked to be modes above
 
 
 @evaluation.command()
 @click.argument("queries", type=A_PATH)
-@click.option(
-    "--mode", help="How to search: one of hybrid, sparse and dense, or several with commas between."
-)
+@click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
 @click.option("--engine", type=click.Choice(ENGINES), help="The sparse leg.")
-@click.option("--limit", default=100, show_default=True, help="Results of each query.")
+@click.option("--limit", default=100, show_default=True, help="Results per query.")
 @click.option("--exact", is_flag=True, help="No approximation.")
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
 @click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
-@name_option("The runs' name; the query set's and the mode")
-@click.option("--concurrency", type=int, help="Searches at once; what is fastest, when left out.")
-@click.option("--report", type=A_PATH, help="Write a report of the runs into this folder.")
+@name_option("the query set's name and the mode")
+@click.option("--concurrency", type=int, help="Concurrent searches; default: the fastest number.")
+@click.option("--report", type=A_PATH, help="Write a report of the runs to this folder.")
 @measure_option
 @queries_options
 @where_options
@@ -167,10 +165,10 @@ def run(
     as_json: bool,
     **place: Any,
 ) -> None:
-    """Search for every query of QUERIES, and measure what was found.
+    """Search for every query of QUERIES and measure the results.
 
-    QUERIES is a file or folder of any known form: ScholarQuest, AutoScholarQuery, RealScholarQuery, SPARBench,
-    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines. Killed or interrupted, the same command goes on.
+    QUERIES is a file or folder in a known format: ScholarQuest, AutoScholarQuery, RealScholarQuery, SPARBench,
+    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines. If interrupted, the same command continues the run.
     """
     from scholarbase.evaluation.answers import judge
     from scholarbase.evaluation.extras import MEASURING, REPORTING, check_installed
@@ -179,84 +177,84 @@ def run(
     from scholarbase.progress import reporter
 
     check_installed(*MEASURING, *(REPORTING if report else ()))
-    asked_modes = _modes(mode)
+    requested_modes = _modes(mode)
     for measure in map(parse_measure, measures):
         if measure.cutoff is not None and measure.cutoff > limit:
             raise InvalidRequest(
                 f"{measure.name} needs the first {measure.cutoff:,} results, and --limit is {limit:,}: give --limit "
-                f"{measure.cutoff}, or a lower cutoff."
+                f"{measure.cutoff}, or use a lower cutoff."
             )
-    # The engine is for those of several modes that have a sparse leg.
-    engines = [None if m == "dense" and len(asked_modes) > 1 else engine for m in asked_modes]
-    wanted = [
+    # With several modes, the engine is for those with a sparse leg.
+    engines = [None if m == "dense" and len(requested_modes) > 1 else engine for m in requested_modes]
+    searches = [
         SearchSettings(m, sparse, limit, exact, to, pool)
-        for m, sparse in zip(asked_modes, engines, strict=True)
+        for m, sparse in zip(requested_modes, engines, strict=True)
     ]
-    # A model that no search needs takes longer to load than the searches take.
-    by_words = engine != "learned" and all(m == "sparse" for m in asked_modes)
-    with open_source(settings, **place, default_encoder="none" if by_words else None) as source:
+    # Loading the library's model can take longer than all searches.
+    lexical = engine != "learned" and all(m == "sparse" for m in requested_modes)
+    with open_source(settings, **place, default_encoder="none" if lexical else None) as source:
         query_set = _read(queries, metadata, skip_broken)
-        modes = [check_modes(source, [one.mode], one.engine)[0] for one in wanted]
+        modes = [check_modes(source, [search.mode], search.engine)[0] for search in searches]
         judged = judge(source, query_set)
         runs = []
-        for one, searched in zip(wanted, modes, strict=True):
-            named = name if name and len(modes) == 1 else f"{name}-{searched}" if name else None
-            named = named or default_name(query_set, searched, one.engine)
-            made = run_searches(
+        for search, used_mode in zip(searches, modes, strict=True):
+            run_name = name if name and len(modes) == 1 else f"{name}-{used_mode}" if name else None
+            run_name = run_name or default_name(query_set, used_mode, search.engine)
+            completed = run_searches(
                 source,
                 query_set,
                 judged.queries,
                 judged.counts,
-                one,
-                out / named,
-                name=named,
+                search,
+                out / run_name,
+                name=run_name,
                 command=_command(),
                 concurrency=concurrency,
                 restart=restart,
                 reporter=reporter(settings.progress_seconds),
             )
-            runs.append(made)
+            runs.append(completed)
     _show(runs, measures, as_json)
     click.echo(
         f"{'The run is' if len(runs) == 1 else 'The runs are'} in {out}: "
-        f"{', '.join(made.name for made in runs)}.",
+        f"{', '.join(run.name for run in runs)}.",
         err=True,
     )
     _report(runs, report, measures)
 
 
-# -- runs made elsewhere --------------------------------------------------------------------------------
+# -- runs of other systems ------------------------------------------------------------------------------
 
 
-def _outside(
+def _import_run(
     settings: Settings,
     make: Callable[..., Run],
     file: Path,
     queries: Path,
     options: dict[str, Any],
 ) -> None:
-    """Read what another system did as a run, and show it. ``make`` is given all that every run is made of."""
+    """Write the results of another system as a run with ``make``, and show it."""
     from scholarbase.evaluation.answers import judge
     from scholarbase.evaluation.extras import MEASURING, check_installed
 
     check_installed(*MEASURING)
     query_set = _read(queries, options["metadata"], options["skip_broken"])
-    named = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
+    name = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
     place = {key: options[key] for key in ("library", "url", "encoder")}
     with open_source(settings, **place, default_encoder="none") as source:
         judged = judge(source, query_set)
-        made = make(
+        run = make(
             source,
             queries=query_set,
             judged=judged.queries,
             counts=judged.counts,
-            folder=options["out"] / named,
-            name=named,
+            folder=options["out"] / name,
+            name=name,
             command=_command(),
             restart=options["restart"],
         )
-    _show([made], options["measures"], options["as_json"])
-    click.echo(f"The run is at {options['out'] / named}.", err=True)
+    _show([run], options["measures"], options["as_json"])
+    click.echo(f"The run is at {options['out'] / name}.", err=True)
 
 
 @evaluation.command()
@@ -267,66 +265,68 @@ def _outside(
     type=click.Choice(["answer", "answer-only", "observed"]),
     default="answer",
     show_default=True,
-    help="What the agent's ranking is: its answer and then what it saw, its answer alone, or what it saw.",
+    help="The agent's ranking: its answer and then all other papers it saw, its answer alone, or the papers it saw.",
 )
-@name_option("The run's name; the file's")
+@name_option("the file's name")
 @measure_option
 @queries_options
 @where_options
 @click.pass_obj
 def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
-    """Read an agent's tool CALLS as a run over QUERIES. docs/trajectories.md has the form of the file."""
+    """Convert an agent's tool CALLS for QUERIES to a run. docs/trajectories.md describes the file."""
     from scholarbase.evaluation.trajectories import run_from_trajectory
     from scholarbase.trajectories.calls import read_trajectory
 
     make = partial(run_from_trajectory, calls=read_trajectory(calls), ranking=ranking)
-    _outside(settings, make, calls, queries, options)
+    _import_run(settings, make, calls, queries, options)
 
 
 @evaluation.command("import")
 @click.argument("run_file", metavar="RUN", type=A_PATH)
 @click.argument("queries", type=A_PATH)
-@name_option("The run's name; the file's")
+@name_option("the file's name")
 @measure_option
 @queries_options
 @where_options
 @click.pass_obj
 def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any) -> None:
-    """Read a TREC RUN of another system over QUERIES."""
+    """Import a TREC RUN of another system for QUERIES."""
     from scholarbase.evaluation.imports import run_from_trec
 
-    _outside(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
+    _import_run(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
 
 
-# -- runs that are there --------------------------------------------------------------------------------
+# -- existing runs --------------------------------------------------------------------------------------
 
 
 @evaluation.command()
 @click.argument("runs", nargs=-1, required=True, type=A_PATH)
 @click.option(
-    "--by", multiple=True, help="Also by groups: intent, category, year or answers; may be repeated."
+    "--by", multiple=True, help="Also show groups by intent, category, year or answers; may be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @measure_option
 def show(runs: Sequence[Path], by: Sequence[str], as_json: bool, measures: Sequence[str]) -> None:
-    """Measure RUNS that are there already."""
+    """Measure existing RUNS."""
     from scholarbase.evaluation.display import show_groups
     from scholarbase.evaluation.runs import read_run
 
     if by and as_json:
-        raise InvalidRequest("--by has no JSON form: eval report writes every table as CSV.")
+        raise InvalidRequest("--by cannot be used with --json: eval report writes every table as CSV.")
     read = [read_run(path) for path in runs]
-    for made, evaluated in zip(read, _show(read, measures, as_json), strict=True):
+    for run, evaluated in zip(read, _show(read, measures, as_json), strict=True):
         for dimension in by:
-            show_groups(made, evaluated, dimension)
+            show_groups(run, evaluated, dimension)
 
 
 @evaluation.command()
 @click.argument("a", type=A_PATH)
 @click.argument("b", type=A_PATH)
 @click.option("--query", "queries", multiple=True, help="Show both rankings of this query; may be repeated.")
-@click.option("--top", default=5, show_default=True, help="Queries shown that gained and lost most.")
-@click.option("--depth", default=10, show_default=True, help="Results shown of each ranking.")
+@click.option(
+    "--top", default=5, show_default=True, help="Queries to show with the largest gains and losses."
+)
+@click.option("--depth", default=10, show_default=True, help="Results to show per ranking.")
 @measure_option
 @across_option
 def compare(
@@ -339,7 +339,7 @@ def compare(
     across_snapshots: bool,
 ) -> None:
     """Show what run B gains and loses against run A, query by query."""
-    from scholarbase.evaluation.comparison import compare as compared
+    from scholarbase.evaluation.comparison import compare as compare_runs
     from scholarbase.evaluation.comparison import side_by_side
     from scholarbase.evaluation.display import show_comparison, show_side_by_side
     from scholarbase.evaluation.measures import default_measures
@@ -349,9 +349,9 @@ def compare(
         raise InvalidRequest(f"--top is {top}: it must be 0 or more.")
     first, second = read_run(a), read_run(b)
     common = [name for name in default_measures(first) if name in default_measures(second)]
-    made = compared(first, second, list(measures) or common, across_snapshots=across_snapshots)
+    comparison = compare_runs(first, second, list(measures) or common, across_snapshots=across_snapshots)
     rankings = {query: side_by_side(first, second, query, depth) for query in queries}
-    show_comparison(made, top)
+    show_comparison(comparison, top)
     for query, rows in rankings.items():
         show_side_by_side(first, second, query, rows)
 
@@ -360,7 +360,7 @@ def compare(
 @click.argument("runs", nargs=-1, required=True, type=A_PATH)
 @click.option("--out", type=A_PATH, default="report", show_default=True, help="The report's folder.")
 @click.option("--title", help="The report's title.")
-@click.option("--drill-down", default=10, show_default=True, help="Results shown of each query of each run.")
+@click.option("--drill-down", default=10, show_default=True, help="Results to show per query and run.")
 @measure_option
 @across_option
 def report(
@@ -373,7 +373,7 @@ def report(
 ) -> None:
     """Write a report of RUNS: one page, and its tables as Markdown, CSV and LaTeX.
 
-    The first run is the one that the others are tested against.
+    The other runs are tested against the first one.
     """
     from scholarbase.evaluation.runs import read_run
 
@@ -381,14 +381,14 @@ def report(
     _report(read, out, measures, title=title, drill_down=drill_down, across_snapshots=across_snapshots)
 
 
-# -- where recall is lost -------------------------------------------------------------------------------
+# -- ceilings and sweeps --------------------------------------------------------------------------------
 
 
 @evaluation.command()
 @click.argument("runs", nargs=-1, required=True, type=A_PATH)
-@click.option("--first", "n", default=100, show_default=True, help="How many first results of each run.")
+@click.option("--first", "n", default=100, show_default=True, help="Results per query to use.")
 @click.option(
-    "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Citation hops from them."
+    "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Citation hops of the expansion."
 )
 @where_options
 @click.pass_obj
@@ -397,7 +397,7 @@ def oracle(
 ) -> None:
     """Show the ceilings of RUNS: perfect reranking, their union, citation expansion.
 
-    Expansion starts from the first run, and asks the library that it was made on.
+    Expansion starts from the first run and uses the library that it was made on.
     """
     from dataclasses import asdict
 
@@ -408,7 +408,7 @@ def oracle(
 
     read = [read_run(path) for path in runs]
     cutoffs = [k for k in (10, 25, 100) if k <= n] or [n]
-    tables = [reranking_ceiling(made, n, cutoffs) for made in read]
+    tables = [reranking_ceiling(run, n, cutoffs) for run in read]
     if len(read) > 1:
         tables.append(union_ceiling(read, n))
     if hops:
@@ -424,9 +424,9 @@ def oracle(
 @evaluation.command()
 @click.argument("sweep_file", metavar="SWEEP", type=A_PATH)
 @library_option
-@click.option("--out", type=A_PATH, default="sweep", show_default=True, help="The folder for what is found.")
-@click.option("--concurrency", type=int, help="Searches at once; what is fastest, when left out.")
-@click.option("--restart", is_flag=True, help="Begin again, or replace another sweep.")
+@click.option("--out", type=A_PATH, default="sweep", show_default=True, help="The folder for the results.")
+@click.option("--concurrency", type=int, help="Concurrent searches; default: the fastest number.")
+@click.option("--restart", is_flag=True, help="Start again, or replace another sweep.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def sweep(
@@ -440,8 +440,8 @@ def sweep(
 ) -> None:
     """Try every combination of the settings in the TOML file SWEEP.
 
-    The best is chosen on one half of the queries and reported on the other. Killed or interrupted, the same command
-    goes on.
+    The best is chosen on one half of the queries and measured on the other. If interrupted, the same command
+    continues the sweep.
     """
     from scholarbase.evaluation.display import show_sweep
     from scholarbase.evaluation.extras import MEASURING, check_installed

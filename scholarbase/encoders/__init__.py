@@ -6,7 +6,7 @@ __all__ = ["Encoder", "Encodings", "LearnedSparse", "document_text", "open_encod
 
 
 def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:
-    """Open the encoder that ``name`` means: see :func:`scholarbase.encoders.registry.open_encoder`."""
-    from scholarbase.encoders.registry import open_encoder as open_by_name  # models load only when asked for
+    """Open an encoder by name: see :func:`scholarbase.encoders.registry.open_encoder`."""
+    from scholarbase.encoders.registry import open_encoder as open_by_name  # keeps the import light
 
     return open_by_name(name, device=device, api_key=api_key)

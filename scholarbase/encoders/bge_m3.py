@@ -25,19 +25,18 @@ from scholarbase.models.encoders import EncoderSpec
 
 DEFAULT_NAME: Final = "BAAI/bge-m3"
 DEFAULT_MAX_TOKENS: Final = 1024
-"""arXiv allows an abstract 1,920 characters: with its title it fits, whatever its language."""
+"""Enough for a title and an abstract in any language: arXiv limits abstracts to 1,920 characters."""
 
-# Both must be there: FlagEmbedding reads them as a pair, and where either is missing it starts both layers
-# from random numbers with no more than a line in the log.
+# FlagEmbedding reads both or none: if either is missing, it initializes both layers at random and only logs that.
 _LINEAR_LAYERS: Final = ("colbert_linear.pt", "sparse_linear.pt")
 
-# Padded tokens in one batch. A CPU gains nothing from more; a GPU is kept busy.
+# Padded tokens per batch. Larger batches gain nothing on a CPU.
 _TOKENS_PER_BATCH: Final = {"cpu": 4096}
 _TOKENS_PER_BATCH_ON_GPU: Final = 65536
 
 
 def is_bge_m3(folder: Path) -> bool:
-    """Whether ``folder`` holds a model of BGE-M3's kind: XLM-RoBERTa with a layer for term weights."""
+    """Whether ``folder`` has a BGE-M3 model: XLM-RoBERTa with a layer for term weights."""
     if not (folder / "config.json").is_file() or not (folder / "sparse_linear.pt").is_file():
         return False
     config = read_json(folder / "config.json")
@@ -47,10 +46,9 @@ def is_bge_m3(folder: Path) -> bool:
 class BgeM3Encoder:
     """BGE-M3 through FlagEmbedding, on one device: half precision on a GPU, single on a CPU.
 
-    Weights, tokenizer and forward pass are FlagEmbedding's. The loop around them is ours, because
-    FlagEmbedding's runs the first batch of every call twice (it first tries whether the batch fits), which
-    doubles the time of a query, and goes on retrying whatever error the model raises. Texts longer than
-    ``max_tokens`` tokens are cut there.
+    Weights, tokenizer and forward pass are FlagEmbedding's, without its batching: that runs the first batch of every
+    call twice (to test whether it fits), which doubles the time of a query, and retries after any error. Texts are
+    truncated to ``max_tokens`` tokens.
 
     Raises:
         EncoderError: the extra is not installed, or the model cannot be found or loaded, or is incomplete.
@@ -65,11 +63,11 @@ class BgeM3Encoder:
     ) -> None:
         folder = find_checkpoint(str(path_or_name), extra_files=_LINEAR_LAYERS)
         config = _check_folder(folder)
-        # XLM-RoBERTa numbers positions from padding_idx + 1, so two of them are never used.
+        # XLM-RoBERTa numbers positions from padding_idx + 1, so two are never used.
         positions = int(config["max_position_embeddings"]) - 2
         if max_tokens < 3:
             raise EncoderError(
-                f"max_tokens is {max_tokens}: two are taken by the text's marks, so give 3 or more."
+                f"max_tokens is {max_tokens}: give 3 or more, as every text has two special tokens."
             )
         try:
             from FlagEmbedding import BGEM3FlagModel
@@ -97,20 +95,20 @@ class BgeM3Encoder:
                 f"({type(error).__name__}: {error}): copy the model again, or try another device."
             ) from error
         tokenizer = self._flag.tokenizer
-        marks = (
+        special = (
             tokenizer.cls_token_id,
             tokenizer.eos_token_id,
             tokenizer.pad_token_id,
             tokenizer.unk_token_id,
         )
-        self._marks = np.array(sorted({mark for mark in marks if mark is not None}), dtype=np.int64)
+        self._special_ids = np.array(sorted({i for i in special if i is not None}), dtype=np.int64)
         self._spec = EncoderSpec(
             kind="bge-m3",
             name=self._name,
             dimensions=int(config["hidden_size"]),
             learned_sparse=True,
             max_tokens=self._max_tokens,
-            # Multi-vectors are not used, so colbert_linear.pt decides nothing.
+            # Without colbert_linear.pt: multi-vectors are not used.
             fingerprint=fingerprint(
                 folder, [*_without_modules(deciding_files(folder)), folder / "sparse_linear.pt"]
             ),
@@ -125,16 +123,16 @@ class BgeM3Encoder:
         return self._encode(texts)
 
     def encode_queries(self, texts: Sequence[str]) -> Encodings:
-        """Encode queries. BGE-M3 has no instruction for queries: a text is the same on both sides."""
+        """Encode queries, in the same way as documents: BGE-M3 has no query instruction."""
         return self._encode(texts)
 
     def close(self) -> None:
-        """Let go of the model. Encoding after this raises EncoderError."""
+        """Release the model. Encoding after this raises EncoderError."""
         with self._lock:
             self._flag = None
 
     def _encode(self, texts: Sequence[str]) -> Encodings:
-        # One text after another: neither the tokenizer's truncation nor the model is made for two threads.
+        # Neither the tokenizer's truncation nor the model is thread-safe.
         with self._lock:
             if self._flag is None:
                 raise EncoderError(f"The encoder {self._name} is closed: open it again.")
@@ -154,7 +152,7 @@ class BgeM3Encoder:
 
         tokenizer = self._flag.tokenizer
         ids = tokenizer(list(texts), truncation=True, max_length=self._max_tokens)["input_ids"]
-        # Longest first: little padding, and a batch that does not fit fails at the start of a long call.
+        # Longest first: there is little padding, and a batch that does not fit in memory fails early.
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         dense = np.empty((len(ids), self._spec.dimensions), dtype=np.float32)
         sparse: list[LearnedSparse | None] = [None] * len(ids)
@@ -176,10 +174,10 @@ class BgeM3Encoder:
     def _term_weights(
         self, token_ids: npt.NDArray[np.int64], weights: npt.NDArray[np.float32]
     ) -> LearnedSparse:
-        """Each token's greatest weight in the text, without the marks of start, end, padding and unknown."""
+        """Each token's greatest weight in the text, without the start, end, padding and unknown tokens."""
         if not np.isfinite(weights).all():
             raise ValueError("a term weight is not finite")
-        keep = (weights > 0) & ~np.isin(token_ids, self._marks)
+        keep = (weights > 0) & ~np.isin(token_ids, self._special_ids)
         unique, where = np.unique(token_ids[keep], return_inverse=True)
         greatest = np.zeros(len(unique), dtype=np.float32)
         np.maximum.at(greatest, where, weights[keep])
@@ -187,7 +185,7 @@ class BgeM3Encoder:
 
 
 def _without_modules(files: Sequence[Path]) -> list[Path]:
-    """Without what only sentence-transformers reads: FlagEmbedding pools BGE-M3 by itself."""
+    """The files without those that only sentence-transformers reads."""
     return [
         file
         for file in files
@@ -197,12 +195,12 @@ def _without_modules(files: Sequence[Path]) -> list[Path]:
 
 
 def _check_folder(folder: Path) -> dict[str, Any]:
-    """The model's configuration, once all its files are known to be there."""
+    """Read the model's configuration, and check that all its files exist."""
     config = read_json(folder / "config.json")
     if not isinstance(config, dict) or config.get("model_type") != "xlm-roberta":
         raise EncoderError(
-            f"{folder} is no BGE-M3 model: its config.json names no xlm-roberta model. "
-            "Open another model with the sentence-transformers encoder."
+            f"{folder} is not a BGE-M3 model: its config.json is not of the type xlm-roberta. "
+            "Open other models with the sentence-transformers encoder."
         )
     for name in _LINEAR_LAYERS:
         if not (folder / name).is_file():
@@ -212,5 +210,5 @@ def _check_folder(folder: Path) -> dict[str, Any]:
             )
     for key in ("hidden_size", "max_position_embeddings"):
         if not isinstance(config.get(key), int):
-            raise EncoderError(f"{folder / 'config.json'} has no whole number {key}: copy the model again.")
+            raise EncoderError(f"{folder / 'config.json'} has no integer {key}: copy the model again.")
     return config

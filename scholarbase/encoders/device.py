@@ -1,4 +1,4 @@
-"""The device a model runs on."""
+"""The device of a model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from scholarbase.errors import EncoderError
 
 
 def choose_device(name: str | None) -> str:
-    """The device to name to a model: ``name`` where given, else ``cuda`` where torch finds one, else ``cpu``.
+    """The device for a model: ``name`` if specified, else ``cuda`` if available, else ``cpu``.
 
-    One device is always named: left to themselves, some libraries take every GPU of the machine.
+    Models always get an explicit device: without one, some libraries use every GPU of the machine.
 
     Raises:
-        EncoderError: torch knows no such device, or does not find it here.
+        EncoderError: torch does not know the device, or does not find it here.
     """
     import torch
 
@@ -21,11 +21,11 @@ def choose_device(name: str | None) -> str:
         device = torch.device(name)
     except RuntimeError as error:
         raise EncoderError(
-            f"Unknown device {name!r}: it is cpu, cuda, cuda:1 or another of torch's."
+            f"Unknown device {name!r}: give cpu, cuda, cuda:1 or another device of torch's."
         ) from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise EncoderError(
-            f"The device {name!r} is not here: torch finds {torch.cuda.device_count()} CUDA devices. "
+            f"No device {name!r}: torch finds {torch.cuda.device_count()} CUDA devices. "
             "Use cpu, or install a CUDA build of torch."
         )
     return name

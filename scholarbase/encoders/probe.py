@@ -1,4 +1,4 @@
-"""Whether the encoder at hand is the one that a library was built with."""
+"""Checks that an encoder is the one that a library was built with."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PROBE_TEXT: Final = (
 """Encoded when a library is built and again when it is opened. Changing it invalidates every stored probe."""
 
 TOLERANCE: Final = 0.001
-"""How far below 1 the cosine may lie: rounding stays well within it, another model well outside."""
+"""How far the cosine may be below 1: rounding stays well within, other models are far outside."""
 
 
 def probe(encoder: Encoder) -> list[float]:
-    """The vector of :data:`PROBE_TEXT` as a document. Its last digits differ between machines.
+    """Encode :data:`PROBE_TEXT` as a document. The last digits differ between machines.
 
     Raises:
         EncoderError: the encoder fails.
@@ -33,10 +33,10 @@ def probe(encoder: Encoder) -> list[float]:
 
 
 def check_probe(encoder: Encoder, stored: Sequence[float], *, tolerance: float = TOLERANCE) -> None:
-    """Hold the encoder's vector of :data:`PROBE_TEXT` against the one stored when the library was built.
+    """Compare the encoder's vector of :data:`PROBE_TEXT` with the one stored when the library was built.
 
     Raises:
-        EncoderMismatch: other dimensions, or a cosine below ``1 - tolerance``.
+        EncoderMismatch: the dimensions differ, or the cosine is below ``1 - tolerance``.
         EncoderError: the encoder fails.
     """
     name = encoder.spec.name
@@ -44,29 +44,28 @@ def check_probe(encoder: Encoder, stored: Sequence[float], *, tolerance: float =
     then = np.asarray(stored, dtype=np.float64)
     if now.shape != then.shape:
         raise EncoderMismatch(
-            f"The encoder {name} gives {now.size} dimensions for the probe text, and the library's probe has "
+            f"The encoder {name} returns {now.size} dimensions for the probe text, and the library's probe has "
             f"{then.size}: open the library with the encoder it was built with, or build it again."
         )
     lengths = float(np.linalg.norm(now) * np.linalg.norm(then))
     cosine = float(now @ then) / lengths if lengths else float("nan")
-    # "not >=" and not "<": a stored vector that is not finite has no cosine, and must not pass.
+    # "not >=" instead of "<", so that the NaN of a stored vector that is not finite fails.
     if not cosine >= 1 - tolerance:
         raise EncoderMismatch(
-            f"The encoder {name} gives another vector for the probe text than when the library was built "
-            f"(cosine {cosine:.4f}, expected {1 - tolerance:g} or more): its weights or settings are not the "
-            "same. Use the model that the library was built with, or build the library again."
+            f"The encoder {name} returns another vector for the probe text than when the library was built "
+            f"(cosine {cosine:.4f}, expected {1 - tolerance:g} or more): its weights or settings differ. "
+            "Use the model that the library was built with, or build the library again."
         )
 
 
 def check_spec(expected: EncoderSpec, actual: EncoderSpec) -> None:
-    """Hold the encoder at hand (``actual``) against the library's (``expected``).
+    """Compare an encoder's spec (``actual``) with the library's (``expected``).
 
-    Everything must agree, with two exceptions. A fingerprint that either side does not know is not compared.
-    And where both know it and it agrees, the files are the same whatever their folder is called, so the names
-    may differ.
+    All fields must be equal, with two exceptions: a fingerprint that either side lacks is not compared, and names may
+    differ where the fingerprints are equal, since the files are then the same.
 
     Raises:
-        EncoderMismatch: they differ; the sentence names both, and what differs.
+        EncoderMismatch: they differ; the message names both encoders and the differences.
     """
     same_files = expected.fingerprint is not None and expected.fingerprint == actual.fingerprint
     differences = []
@@ -76,10 +75,10 @@ def check_spec(expected: EncoderSpec, actual: EncoderSpec) -> None:
             continue
         if field.name == "fingerprint" and None in (then, now):
             continue
-        differences.append(f"{field.name} {then!r} there and {now!r} here")
+        differences.append(f"{field.name} {then!r} in the library and {now!r} in the encoder")
     if differences:
         raise EncoderMismatch(
-            f"The library was built with the encoder {expected.name} ({expected.kind}), and the one at hand "
+            f"The library was built with the encoder {expected.name} ({expected.kind}), and the specified encoder "
             f"is {actual.name} ({actual.kind}): {'; '.join(differences)}. Vectors of different encoders "
             f"cannot be compared: open the library with {expected.name}, or build it again with "
             f"{actual.name}."

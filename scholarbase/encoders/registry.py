@@ -1,4 +1,4 @@
-"""Which encoder a name means."""
+"""Opens encoders by name."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
 
 
 def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:
-    """Open the encoder that ``name`` means, and no other library than it needs.
+    """Open the encoder ``name``, and import only the libraries that it needs.
 
     - ``https://host/v1#model`` or ``unix:/path/to.sock``: an embeddings service (:mod:`.http`), with
       ``api_key``, or else ``SCHOLARBASE_ENCODER_API_KEY`` from the environment;
-    - ``BAAI/bge-m3``, or a folder with a model of that kind: BGE-M3 (:mod:`.bge_m3`);
+    - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: BGE-M3 (:mod:`.bge_m3`);
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
 
-    ``device`` is torch's name for where a model runs here; None is a GPU where there is one.
+    ``device`` is a torch device; None is a GPU if available, else the CPU.
 
     Raises:
-        EncoderError: the name means no encoder, or its encoder cannot be opened.
+        EncoderError: the name is not an encoder's, or the encoder cannot be opened.
     """
     if name.strip() in ("", "none"):
         raise EncoderError(
-            f"{name!r} is no encoder: name a model's folder, a hub name such as BAAI/bge-m3, or a URL such "
+            f"{name!r} is not an encoder: give a model's folder, a hub name such as BAAI/bge-m3, or a URL such "
             "as https://host/v1#model-name."
         )
     if name.startswith(("http://", "https://", "unix:")):
         if device is not None:
             raise EncoderError(
-                f"device is {device!r}, but {name.split(':', 1)[0]} names a service: leave it out."
+                f"device is {device!r}, but {name.split(':', 1)[0]} is a service, which has no device: leave it out."
             )
         from scholarbase.encoders.http import HttpEncoder
 

@@ -1,4 +1,4 @@
-"""Any sentence-transformers model, by path or hub name."""
+"""Sentence-transformers models, by path or hub name."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ DEFAULT_BATCH_SIZE: Final = 64
 class SentenceTransformersEncoder:
     """A model that sentence-transformers can load, on one device.
 
-    Queries and documents get the prompts that the model's own configuration names for them. Texts longer
-    than ``spec.max_tokens`` tokens are cut there, as the model's configuration says.
+    Queries and documents get the prompts in the model's configuration. Texts are truncated to ``spec.max_tokens``
+    tokens.
 
     Raises:
         EncoderError: the extra is not installed, or the model cannot be found or loaded.
@@ -54,7 +54,7 @@ class SentenceTransformersEncoder:
             ) from error
         self._batch_size = batch_size
         self._lock = threading.Lock()
-        # Named without the path: an error may be read by someone else than the machine's owner.
+        # Errors may be sent to clients, so they have the name and not the path.
         self._name = model_name(folder)
         device = choose_device(device)
         try:
@@ -91,14 +91,14 @@ class SentenceTransformersEncoder:
         return self._encode(texts, lambda model: model.encode_query)
 
     def close(self) -> None:
-        """Let go of the model. Encoding after this raises EncoderError."""
+        """Release the model. Encoding after this raises EncoderError."""
         with self._lock:
             self._model = None
 
     def _encode(
         self, texts: Sequence[str], method: Callable[[SentenceTransformer], Callable[..., Any]]
     ) -> Encodings:
-        # Tokenizers keep truncation and padding as state: two threads in one model would race for it.
+        # Tokenizers are not thread-safe: truncation and padding are part of their state.
         with self._lock:
             if self._model is None:
                 raise EncoderError(f"The encoder {self._name} is closed: open it again.")
@@ -121,19 +121,19 @@ class SentenceTransformersEncoder:
 
 
 def _module_folders(folder: Path) -> list[Path]:
-    """The folders of the model's modules, as its ``modules.json`` names them, itself first.
+    """The model's folder and those of the modules in its ``modules.json``.
 
     Raises:
-        EncoderError: there is no ``modules.json``. sentence-transformers would then guess the pooling, and
-            a wrong guess gives vectors that look right and rank badly.
+        EncoderError: ``modules.json`` is missing. sentence-transformers would then guess the pooling, and a wrong
+            guess gives vectors that look valid and rank badly.
     """
     if not (folder / "modules.json").exists():
         raise EncoderError(
-            f"{folder} has no modules.json, so it does not say how its vectors are pooled: give the folder "
-            "of a sentence-transformers model (one that SentenceTransformer.save wrote)."
+            f"{folder} has no modules.json, so the pooling of its vectors is unknown: give the folder of a "
+            "sentence-transformers model, as SentenceTransformer.save writes it."
         )
     modules = read_json(folder / "modules.json")
     if not isinstance(modules, list) or not all(isinstance(m, dict) and "path" in m for m in modules):
-        raise EncoderError(f"{folder / 'modules.json'} is no list of modules: copy the model again.")
+        raise EncoderError(f"{folder / 'modules.json'} is not a list of modules: copy the model again.")
     paths = {str(module["path"]) for module in modules}
     return [folder, *(folder / path for path in sorted(paths - {""}))]

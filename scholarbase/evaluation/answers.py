@@ -1,4 +1,4 @@
-"""Which papers of a library the answers of a query set are: by their ids, and by their titles where ids don't help."""
+"""Resolve the answers of a query set to papers of a library, by id and then by title."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.making import resolve
+from scholarbase.evaluation.papers import resolve
 from scholarbase.identifiers import parse
 from scholarbase.models import check_title_match
 from scholarbase.models.queries import Answer, Query, QuerySet
@@ -16,21 +16,21 @@ from scholarbase.models.runs import Found, JudgedAnswer, JudgedQuery
 from scholarbase.models.source import Source
 
 MIN_SCORE: Final = 0.95
-"""How alike the titles of an answer and of a paper must be: one or two characters of a usual title may differ."""
-_TITLES: Final = 100
-"""Titles in one call: one that no paper has takes 24 ms among 330,000 papers, and a server must answer in time."""
-_LIKE: Final = 3
-"""Titles like one that are looked at."""
+"""Minimum similarity of titles: one or two characters of a title of usual length may differ."""
+_BATCH: Final = 100
+"""Titles per call. An unknown title takes 24 ms among 330,000 papers, and a server has a time limit."""
+_CANDIDATES: Final = 3
+"""Matches to check for each title."""
 _NUMBER: Final = re.compile(r"\d+|\b(?:i{1,3}|iv|vi{0,3}|ix)\b")
-_SHOWN: Final = 3
+_EXAMPLES: Final = 3
 
 
 class Judged(NamedTuple):
-    """Queries with their answers resolved, and what came of it.
+    """Queries with resolved answers.
 
-    ``counts`` has ``queries``; ``answers``, those with a grade above zero, which are ``by_id`` + ``by_title`` +
-    ``absent`` + ``duplicates`` (further names of a paper that is an answer already); ``not_relevant``, papers judged
-    with grade zero or less; ``pool_papers`` held and ``pool_absent``; ``queries_without_held_answers``.
+    ``counts`` has ``queries``; ``answers``, those with a grade above zero, which is ``by_id`` + ``by_title`` +
+    ``absent`` + ``duplicates`` (second ids of an answer); ``not_relevant``, papers judged with grade zero or less;
+    ``pool_papers`` held and ``pool_absent``; ``queries_without_held_answers``.
     """
 
     queries: tuple[JudgedQuery, ...]
@@ -38,28 +38,28 @@ class Judged(NamedTuple):
 
 
 class _Papers(NamedTuple):
-    """What the library holds: canonical ids as they were asked for, and casefolded titles, to its papers' ids."""
+    """Ids of the query set, and casefolded titles, to ids of the library's papers."""
 
     by_id: Mapping[str, str | None]
     by_title: Mapping[str, str | None]
 
 
 def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCORE) -> Judged:
-    """Look every answer and every paper of a pool up in the library.
+    """Look up every answer and every pool paper in the library.
 
-    An answer is found by its id; where the library does not hold that, by its title, where a paper's title is as
-    like it as ``min_title_score`` and has the same numbers. Two answers that are one paper count once, with the
-    better grade. Papers of a pool that the library does not hold are left out of it.
+    An answer is looked up by its id, then by its title: a title matches with a score of at least
+    ``min_title_score`` and the same numbers. Two answers that are one paper count once, with the higher grade. Pool
+    papers that the library does not hold are dropped.
 
     Raises:
-        QueryFileError: the library holds not one of the answers.
-        InvalidRequest: ``min_title_score`` is not above 0 and at most 1, or an id has no known form.
+        QueryFileError: the library holds none of the answers.
+        InvalidRequest: ``min_title_score`` is not above 0 and at most 1, or an id has an unknown form.
         ScholarBaseError: the library or its server fails.
     """
     check_title_match(1, min_title_score)
     canonical = _canonical(queries.queries)
     held = resolve(source, set(canonical.values()))
-    by_id = {given: held.get(name) for given, name in canonical.items()}
+    by_id = {written: held.get(paper_id) for written, paper_id in canonical.items()}
     titles = {
         _folded(answer.title): answer.title
         for query in queries.queries
@@ -74,36 +74,39 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     )
     counts = _counts(queries.queries, judged, pool_absent)
     if counts["answers"] and not counts["by_id"] + counts["by_title"]:
-        raise _another_world(source, queries, judged, counts["answers"])
+        raise _none_held(source, queries, judged, counts["answers"])
     return Judged(judged, counts)
 
 
 def _canonical(queries: Iterable[Query]) -> dict[str, str]:
-    """Every id that the queries name, to its canonical form."""
-    given = {answer.id for query in queries for answer in query.answers if answer.id is not None}
-    given.update(name for query in queries for name in query.pool or ())
-    return {name: str(parse(name)) for name in given}
+    """Every id of the queries to its canonical form."""
+    ids = {answer.id for query in queries for answer in query.answers if answer.id is not None}
+    ids.update(paper_id for query in queries for paper_id in query.pool or ())
+    return {paper_id: str(parse(paper_id)) for paper_id in ids}
 
 
 def _match(source: Source, titles: Mapping[str, str], min_score: float) -> dict[str, str | None]:
-    """Each casefolded title to the id of the paper whose title is most like it, None where none is."""
+    """Each casefolded title to the id of the paper with the most similar title, or None."""
     found: dict[str, str | None] = {}
-    wanted = sorted(titles)
-    for first in range(0, len(wanted), _TITLES):
-        batch = wanted[first : first + _TITLES]
-        answers = source.match_titles(
-            [titles[folded] for folded in batch], limit=_LIKE, min_score=min_score, fields=["id", "title"]
+    ordered = sorted(titles)
+    for first in range(0, len(ordered), _BATCH):
+        batch = ordered[first : first + _BATCH]
+        responses = source.match_titles(
+            [titles[folded] for folded in batch],
+            limit=_CANDIDATES,
+            min_score=min_score,
+            fields=["id", "title"],
         )
-        for folded, answer in zip(batch, answers, strict=True):
-            like = (
-                hit.paper for hit in answer.results if _numbers(hit.paper.title or "") == _numbers(folded)
+        for folded, response in zip(batch, responses, strict=True):
+            matches = (
+                hit.paper for hit in response.results if _numbers(hit.paper.title or "") == _numbers(folded)
             )
-            found[folded] = next((paper.id for paper in like), None)
+            found[folded] = next((paper.id for paper in matches), None)
     return found
 
 
 def _numbers(title: str) -> str:
-    """The numbers of a title: papers that differ by them, such as parts I and II, are different papers."""
+    """The numbers of a title. Papers that differ by them, such as parts I and II, are different papers."""
     return "".join(_NUMBER.findall(_folded(title)))
 
 
@@ -115,14 +118,14 @@ def _judged(query: Query, papers: _Papers, canonical: Mapping[str, str]) -> Judg
     merged: dict[str, JudgedAnswer] = {}
     for answer in query.answers:
         found = _resolved(answer, papers, canonical)
-        before = merged.get(found.paper_id)
-        if before is not None:
-            way: Found = "id" if "id" in (before.found, found.found) else found.found
-            found = JudgedAnswer(found.paper_id, way, max(before.grade, found.grade))
+        first = merged.get(found.paper_id)
+        if first is not None:
+            found_by: Found = "id" if "id" in (first.found, found.found) else found.found
+            found = JudgedAnswer(found.paper_id, found_by, max(first.grade, found.grade))
         merged[found.paper_id] = found
     pool = None
     if query.pool is not None:
-        held = (papers.by_id[name] for name in query.pool)
+        held = (papers.by_id[paper_id] for paper_id in query.pool)
         pool = tuple(dict.fromkeys(paper_id for paper_id in held if paper_id is not None))
     return JudgedQuery(
         query.id, query.text, tuple(merged.values()), query.intent, query.category, query.date, pool
@@ -144,8 +147,8 @@ def _resolved(answer: Answer, papers: _Papers, canonical: Mapping[str, str]) -> 
     return JudgedAnswer(f"title:{title[:12]}", "absent", answer.grade)
 
 
-def _counts(given: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent: int) -> dict[str, int]:
-    answers = sum(answer.grade > 0 for query in given for answer in query.answers)
+def _counts(queries: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent: int) -> dict[str, int]:
+    answers = sum(answer.grade > 0 for query in queries for answer in query.answers)
     relevant = [answer for query in judged for answer in query.relevant]
     found = [answer.found for answer in relevant]
     pool_held = sum(len(query.pool or ()) for query in judged)
@@ -165,20 +168,19 @@ def _counts(given: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent: 
     }
 
 
-def _another_world(
+def _none_held(
     source: Source, queries: QuerySet, judged: Sequence[JudgedQuery], count: int
 ) -> QueryFileError:
-    about = source.snapshot()
-    papers = about["manifest"]["counts"]["papers"]
-    first = [answer.paper_id for query in judged for answer in query.relevant][:_SHOWN]
+    info = source.snapshot()
+    papers = info["manifest"]["counts"]["papers"]
+    first = [answer.paper_id for query in judged for answer in query.relevant][:_EXAMPLES]
     end = ", ..." if count > len(first) else "."
-    whose = (
-        f"None of the {count:,} answers of {queries.name}"
+    subject = (
+        f"None of the {count:,} answers of {queries.name} is"
         if count > 1
-        else f"The one answer of {queries.name}"
+        else (f"The only answer of {queries.name} is not")
     )
-    verb = "is" if count > 1 else "is not"
     return QueryFileError(
-        f"{whose} {verb} in this library (snapshot {about['snapshot']}, {papers:,} papers): is it the library that "
-        f"these queries are about? The first answers are {', '.join(first)}{end}"
+        f"{subject} in this library (snapshot {info['snapshot']}, {papers:,} papers): search the library that these "
+        f"queries were written for. The first answers are {', '.join(first)}{end}"
     )

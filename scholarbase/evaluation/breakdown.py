@@ -15,17 +15,17 @@ Dimension = Literal["intent", "category", "year", "answers"]
 
 DIMENSIONS: Final[tuple[Dimension, ...]] = ("intent", "category", "year", "answers")
 NONE: Final = "(none)"
-"""The label of the queries that have nothing of a dimension."""
+"""The label of queries without a value of the dimension."""
 
 BUCKETS: Final = ((1, 4), (5, 25), (26, 50), (51, 100), (101, 150), (151, 200), (201, None))
-"""Numbers of answers, first and last: ScholarQuest's five classes, and what lies below and above them."""
+"""Classes of the number of answers, first and last: ScholarQuest's five, one below and one above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The ``n`` queries with one label, and for each measure the mean over them with its confidence interval.
+    """The ``n`` queries with one label, and the mean of each measure with its confidence interval.
 
-    An interval's own ``n`` is less where some of the queries have no value.
+    The interval's ``n`` is lower if some of the queries have no value.
     """
 
     label: str
@@ -42,20 +42,19 @@ def summary(evaluation: Evaluation, over: Over = "all") -> dict[str, Interval]:
 
 
 def break_down(run: Run, evaluation: Evaluation, by: str, *, over: Over = "all") -> list[Group]:
-    """The run's measures for each group of its queries. Each query is in one group, so that their ``n`` add up;
-    those that have nothing of the dimension are in ``(none)``, which stands last.
+    """The run's measures by group. Every query is in exactly one group; ``(none)`` is the last.
 
     ``by`` is ``intent`` or ``category`` (largest group first), ``year`` of the query's date, or ``answers``, the
-    number of relevant answers, held or not: how robust the run is to the size of the answer set.
+    number of relevant answers, held or not.
 
     Raises:
-        InvalidRequest: no such dimension, or the evaluation is of other queries.
+        InvalidRequest: the dimension is unknown, or the evaluation is of other queries.
     """
     members = _members(run, by)
     known = {*evaluation.values(evaluation.measures[0]), *evaluation.unjudged}
     if known != {query.id for query in run.queries}:
         raise InvalidRequest(
-            f"The evaluation of {evaluation.run!r} is of other queries than those of the run {run.name!r}: "
+            f"The evaluation of {evaluation.run!r} is of other queries than the run {run.name!r}: "
             "give the run that was evaluated."
         )
     groups = []
@@ -69,19 +68,19 @@ def break_down(run: Run, evaluation: Evaluation, by: str, *, over: Over = "all")
 
 
 def dimensions(run: Run) -> list[Dimension]:
-    """The dimensions worth showing: those by which the run's queries fall into two groups or more."""
+    """The dimensions with two groups or more."""
     return [by for by in DIMENSIONS if len(_members(run, by)) > 1]
 
 
 def group_label(query: JudgedQuery, by: str) -> str:
-    """The label of the query's group. Raises InvalidRequest: no such dimension."""
+    """The label of the query's group. Raises InvalidRequest: the dimension is unknown."""
     if by not in DIMENSIONS:
         raise InvalidRequest(f"Unknown dimension {by!r}: it is one of {', '.join(DIMENSIONS)}.")
     return _LABELS[by](query) or NONE
 
 
 def _members(run: Run, by: str) -> Mapping[str, list[JudgedQuery]]:
-    """The queries of each label, in the order in which the groups are shown."""
+    """The queries of each label, in display order."""
     members: dict[str, list[JudgedQuery]] = {}
     for query in run.queries:
         members.setdefault(group_label(query, by), []).append(query)
@@ -92,8 +91,8 @@ def _members(run: Run, by: str) -> Mapping[str, list[JudgedQuery]]:
 
 
 def group_order(by: str, labels: Iterable[str]) -> list[str]:
-    """The labels of groups in the order in which they are shown: by year, and by number of answers, from the least;
-    those of intents and categories, which stand by their size, as they come. ``(none)`` is the last."""
+    """Labels in display order: years and numbers of answers ascending, intents and categories unchanged, ``(none)``
+    last."""
 
     def place(label: str) -> tuple[bool, int, str]:
         first = int(label.rstrip("+").partition("-")[0]) if by == "answers" and label != NONE else 0

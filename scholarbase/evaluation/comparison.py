@@ -1,4 +1,4 @@
-"""Two runs of one query set side by side: which queries gained, which lost, by how much, and where papers moved."""
+"""Comparison of two runs of one query set: gains and losses by query, significance, and both rankings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scholarbase.evaluation.statistics import PairedTest, paired_test
 from scholarbase.models.runs import Run
 
 Mark = Literal["same", "up", "down", "new", "gone"]
-"""What became of a paper from the first run to the second; ``up`` is nearer to the top."""
+"""How a paper's rank changed from the first run to the second; ``up`` is nearer to the top."""
 
 
 class Change(NamedTuple):
@@ -28,8 +28,8 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasureComparison:
-    """One measure of both runs: the means over the queries that have a value in both, the paired test of their
-    difference, and the queries that gained, lost (each the greatest change first) or stayed the same."""
+    """One measure of both runs, over the queries with a value in both: the two means, the paired test of their
+    difference, and the queries that gained or lost (greatest change first) or stayed the same."""
 
     measure: str
     a: float
@@ -44,9 +44,8 @@ class MeasureComparison:
 class Comparison:
     """Two runs, measure by measure.
 
-    ``snapshots`` are those that the two were made on. ``differing`` names the search settings that are not the same,
-    with both values; a setting that a run does not have is None there. ``evaluations`` are those of the two runs.
-    ``notes`` are sentences to show beside the figures.
+    ``differing`` has the search settings that differ, with both values, None where a run lacks the setting. ``notes``
+    are sentences to show with the figures.
     """
 
     a: str
@@ -59,7 +58,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
     def label(self, measure: str) -> str:
-        """The measure's name as a table shows it: that of R@All says how deep each of the two runs went."""
+        """The measure's name for tables; R@All with the depths of the two runs."""
         labels = dict.fromkeys(evaluation.label(measure) for evaluation in self.evaluations)
         if len(labels) == 1:
             return next(iter(labels))
@@ -71,7 +70,7 @@ class Comparison:
             if compared.measure == measure:
                 return compared
         names = ", ".join(compared.measure for compared in self.measures)
-        raise InvalidRequest(f"{measure} was not compared: there are {names}.")
+        raise InvalidRequest(f"{measure} was not compared: use one of {names}.")
 
 
 def compare(
@@ -80,8 +79,8 @@ def compare(
     """Compare run ``b`` with run ``a``, query by query.
 
     Raises:
-        RunMismatch: the runs are of different query sets, or of different snapshots and ``across_snapshots`` is off.
-        InvalidRequest, EvaluationError: a run cannot be measured so; as ``evaluate``.
+        RunMismatch: the query sets differ, or the snapshots differ and ``across_snapshots`` is off.
+        InvalidRequest, EvaluationError: as ``evaluate``.
     """
     check_comparable(a, b, across_snapshots=across_snapshots)
     first, second = evaluate(a, measures), evaluate(b, measures)
@@ -100,19 +99,18 @@ def compare(
 
 
 def check_comparable(a: Run, b: Run, *, across_snapshots: bool = False) -> None:
-    """Raises RunMismatch: the runs are of different query sets, or of different snapshots and that is not allowed."""
+    """Raises RunMismatch: the query sets differ, or the snapshots differ and ``across_snapshots`` is off."""
     ours, theirs = a.manifest.queries, b.manifest.queries
-    # Another release may have left out other broken lines of the same file.
+    # Other versions may have skipped other broken lines of the same file.
     if ours["sha256"] != theirs["sha256"] or [q.id for q in a.queries] != [q.id for q in b.queries]:
         raise RunMismatch(
-            f"The run {a.name!r} answers the query set {ours['name']!r} ({ours['sha256'][:12]}) and {b.name!r} answers "
+            f"The run {a.name!r} is of the query set {ours['name']!r} ({ours['sha256'][:12]}) and {b.name!r} of "
             f"{theirs['name']!r} ({theirs['sha256'][:12]}): compare runs of the same queries."
         )
     if a.manifest.snapshot != b.manifest.snapshot and not across_snapshots:
         raise RunMismatch(
             f"The run {a.name!r} was made on snapshot {a.manifest.snapshot} and {b.name!r} on {b.manifest.snapshot}: "
-            "they differ in more than the search. Run one of them again on the other's library, or compare them "
-            "all the same with --across-snapshots."
+            "run one of them again on the other's library, or compare them anyway with --across-snapshots."
         )
 
 
@@ -152,14 +150,14 @@ def _notes(first: Evaluation, second: Evaluation, over: Over, a: Run, b: Run) ->
     one_sided = set(first.values(name, over)) ^ set(second.values(name, over))
     if one_sided:
         notes.append(
-            f"Queries with an answer to be found in one of the runs only are left out: {len(one_sided):,}."
+            f"Queries with a relevant answer in only one of the runs are left out: {len(one_sided):,}."
         )
     ours, theirs = _answers(a, over), _answers(b, over)
     other = sum(ours[query_id] != theirs.get(query_id) for query_id in ours)
     if other:
         notes.append(
-            f"Queries whose answers are not the same in both runs: {other:,}. A part of the difference may come from "
-            "the answers, not from the search."
+            f"Queries whose answers differ between the runs: {other:,}. Part of the difference may come from the "
+            "answers, not from the search."
         )
     if "R@All" in first.measures and first.depth != second.depth:
         notes.append(
@@ -169,7 +167,7 @@ def _notes(first: Evaluation, second: Evaluation, over: Over, a: Run, b: Run) ->
 
 
 def _answers(run: Run, over: Over) -> dict[str, set[tuple[str, int]]]:
-    """The relevant answers that count, with their grades, by query."""
+    """The relevant answers, with their grades, by query."""
     return {
         query.id: {(found.paper_id, found.grade) for found in query.relevant if found.held or over == "all"}
         for query in run.queries
@@ -180,8 +178,8 @@ def _answers(run: Run, over: Over) -> dict[str, set[tuple[str, int]]]:
 
 
 class Place(NamedTuple):
-    """A paper at a rank of one run. ``other`` is its rank in the whole ranking of the other run, None where it is
-    not there, and ``mark`` what became of it from the first run to the second."""
+    """A paper at a rank of one run. ``other`` is its rank in the other run, None if it is not ranked there; ``mark`` is
+    the change from the first run to the second."""
 
     id: str
     title: str | None
@@ -192,7 +190,7 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What both runs have at a ``rank``, counted from 1; None where a ranking is shorter."""
+    """The papers of both runs at a ``rank``, counted from 1; None past the end of a ranking."""
 
     rank: int
     a: Place | None
@@ -200,10 +198,10 @@ class Row(NamedTuple):
 
 
 def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[Row]:
-    """Both rankings of a query, rank by rank down to ``depth``, or to the end of the longer one.
+    """Both rankings of a query, rank by rank to ``depth`` or the end of the longer one.
 
     Raises:
-        InvalidRequest: one of the runs has no such query, or the depth is below 1.
+        InvalidRequest: a run lacks the query, or the depth is below 1.
     """
     if depth < 1:
         raise InvalidRequest(f"depth is {depth}: it must be 1 or more.")

@@ -1,4 +1,4 @@
-"""Figures of runs in a form that a person enjoys reading in a terminal."""
+"""Tables of evaluation results for a terminal, and the same figures for JSON."""
 
 from __future__ import annotations
 
@@ -22,34 +22,37 @@ from scholarbase.evaluation.sweeps import SweepResult
 from scholarbase.models.runs import Run, RunManifest
 
 _MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
-_NOTED = 5
+_MAX_NOTES = 5
 
 
 def _console() -> Console:
-    # Without a terminal, rich would wrap at 80 columns; a file or a pipe is read at any width.
+    # Without a terminal, rich would wrap at 80 columns.
     return Console(width=None if sys.stdout.isatty() else 130, highlight=False, soft_wrap=False)
 
 
 def _cell(interval: Interval, narrow: bool = False) -> str:
     if not interval.n:
         return "–"
-    if interval.n == 1:  # its spread is not known
+    if interval.n == 1:  # no interval for one query
         return f"{interval.mean:.3f}"
     dash = "–\n" if narrow else "–"
     return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}{dash}{interval.high:.3f}[/dim]"
 
 
-def _print(console: Console, made: Callable[[bool], Table]) -> None:
-    """Print a table of cells, narrow ones where the console has no room for others: rich would cut figures off."""
-    table = made(False)
+def _print(console: Console, build: Callable[[bool], Table]) -> None:
+    """Print a table, with narrow cells if the console is not wide enough: rich would truncate figures."""
+    table = build(False)
     width = console.measure(table, options=console.options.update_width(1_000)).maximum
-    console.print(table if width <= console.width else made(True))
+    console.print(table if width <= console.width else build(True))
 
 
-def _table(*headings: str) -> Table:
-    """A table whose first column, of names, is folded where it is too long, since names often differ at the end."""
-    first, *others = headings
-    return Table(Column(first, overflow="fold"), *others, box=None, header_style="bold", pad_edge=False)
+def _table(*headings: str | Column, **options: Any) -> Table:
+    return Table(*headings, **{"box": None, "header_style": "bold", "pad_edge": False} | options)
+
+
+def _names_column(heading: str) -> Column:
+    """A column that wraps long names instead of truncating them."""
+    return Column(heading, overflow="fold")
 
 
 def _number(value: float | None) -> str:
@@ -63,33 +66,33 @@ def _difference(test: PairedTest) -> str:
 
 
 def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
-    """One row a run: each measure with its 95% interval, over all answers and over those that are held."""
+    """One row per run: each measure with its 95% interval, over all answers and over held answers."""
     console = _console()
-    about: dict[str, list[str]] = {}
+    query_sets: dict[str, list[str]] = {}
     for run in runs:
-        about.setdefault(_about(run.manifest), []).append(run.name)
-    for line, names_of in about.items():
-        console.print(line if len(about) == 1 else f"[dim]{escape(', '.join(names_of))}:[/dim] {line}")
+        query_sets.setdefault(_query_set(run.manifest), []).append(run.name)
+    for line, names in query_sets.items():
+        console.print(line if len(query_sets) == 1 else f"[dim]{escape(', '.join(names))}:[/dim] {line}")
     overs: list[tuple[Over, str]] = [("all", "all answers")]
     if any(evaluation.held != evaluation.all for evaluation in evaluations):
         overs.append(("held", "answers that the library holds"))
-    for over, what in overs:
-        _print(console, partial(_runs_table, runs, evaluations, over, what))
+    for over, title in overs:
+        _print(console, partial(_runs_table, runs, evaluations, over, title))
     console.print("[dim]Means over queries, with 95% bootstrap intervals.[/dim]")
     for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
         console.print(f"[dim]{escape(note)}[/dim]")
 
 
 def _runs_table(
-    runs: Sequence[Run], evaluations: Sequence[Evaluation], over: Over, what: str, narrow: bool
+    runs: Sequence[Run], evaluations: Sequence[Evaluation], over: Over, title: str, narrow: bool
 ) -> Table:
     names = _columns(evaluations)
-    table = _table(what, *names.values())
+    table = _table(_names_column(title), *names.values())
     for run, evaluation in zip(runs, evaluations, strict=True):
         values = summary(evaluation, over)
         cells = []
         for name, heading in names.items():
-            # R@All never goes without its depth: in the heading where the runs share it, else in the cell.
+            # The depth of R@All is in the heading if all runs share it, else in the cell.
             label = evaluation.label(name) if name in values else heading
             depth = "" if label == heading else f"\n[dim]depth {evaluation.depth:,}[/dim]"
             cells.append(_cell(values[name], narrow) + depth if name in values else "–")
@@ -98,29 +101,29 @@ def _runs_table(
 
 
 def _columns(evaluations: Sequence[Evaluation]) -> dict[str, str]:
-    """Measure to its heading. R@All has its depth beside it where all runs share one."""
+    """Each measure to its heading; R@All with its depth if all runs share it."""
     names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.measures))
     labels = {name: {evaluation.label(name) for evaluation in evaluations} for name in names}
     return {name: labels[name].pop() if len(labels[name]) == 1 else name for name in names}
 
 
-def _about(manifest: RunManifest) -> str:
+def _query_set(manifest: RunManifest) -> str:
     answers = manifest.answers
     return (
         f"[dim]{escape(manifest.queries['name'])}: {manifest.queries['count']:,} queries; "
-        f"{answers['answers']:,} answers, of which {answers['by_id']:,} found by id, {answers['by_title']:,} by title, "
-        f"{answers['absent']:,} not in the library and {answers['duplicates']:,} named twice; "
+        f"{answers['answers']:,} answers: {answers['by_id']:,} found by id, {answers['by_title']:,} by title, "
+        f"{answers['absent']:,} not in the library, {answers['duplicates']:,} duplicates; "
         f"{manifest.papers:,} papers, snapshot {manifest.snapshot}[/dim]"
     )
 
 
 def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
-    """One row a group of a run's queries."""
+    """One row per group of a run's queries."""
     headings = [evaluation.label(name) for name in evaluation.measures]
     groups = break_down(run, evaluation, by)
 
-    def made(narrow: bool) -> Table:
-        table = _table(by, "queries", *headings)
+    def build(narrow: bool) -> Table:
+        table = _table(_names_column(by), "queries", *headings)
         for group in groups:
             cells = (_cell(group.values[name], narrow) for name in evaluation.measures)
             table.add_row(escape(group.label), f"{group.n:,}", *cells)
@@ -128,21 +131,18 @@ def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
 
     console = _console()
     console.print(f"\n[bold]{escape(run.name)}[/bold]")
-    _print(console, made)
+    _print(console, build)
 
 
 def show_comparison(comparison: Comparison, top: int) -> None:
-    """What the second run gains and loses against the first."""
+    """The differences of the second run from the first, by measure and by query."""
     console = _console()
     first_name, second_name = _names(comparison.a, comparison.b)
     console.print(f"[bold]{second_name}[/bold] against [bold]{first_name}[/bold]")
     for name, values in comparison.differing.items():
         a, b = ("–" if value is None else escape(str(value)) for value in values)
         console.print(f"[dim]{escape(name)}: {a} → {b}[/dim]")
-    table = Table(
-        "measure", first_name, second_name, "difference", "p", "gained", "lost", "same",
-        box=None, header_style="bold", pad_edge=False,
-    )  # fmt: skip
+    table = _table("measure", first_name, second_name, "difference", "p", "gained", "lost", "same")
     for compared in comparison.measures:
         test = compared.test
         table.add_row(
@@ -165,29 +165,29 @@ def show_comparison(comparison: Comparison, top: int) -> None:
 
 
 def _names(a: str, b: str) -> tuple[str, str]:
-    """The names of two runs, told apart where they have one."""
+    """The names of two runs, numbered if they are equal."""
     return (f"{escape(a)} (1)", f"{escape(b)} (2)") if a == b else (escape(a), escape(b))
 
 
-def _show_changes(console: Console, way: str, label: str, changes: Iterable[Change]) -> None:
-    table = Table("query", "", "from", "to", box=None, header_style="dim", pad_edge=False)
+def _show_changes(console: Console, change_type: str, label: str, changes: Iterable[Change]) -> None:
+    table = _table("query", "", "from", "to", header_style="dim")
     for change in changes:
         table.add_row(escape(change.query_id), escape(change.text), _number(change.a), _number(change.b))
     if not table.rows:
-        console.print(f"\n[dim]No query {way} by {label}.[/dim]")
+        console.print(f"\n[dim]No query {change_type} by {label}.[/dim]")
     else:
-        console.print(f"\n[bold]{way} most by {label}[/bold]")
+        console.print(f"\n[bold]{change_type} most by {label}[/bold]")
         console.print(table)
 
 
 def show_side_by_side(a: Run, b: Run, query_id: str, rows: Sequence[Row]) -> None:
-    """Both rankings of one query; answers are marked with a star."""
+    """Both rankings of one query, with answers marked by a star."""
     query = next(query for query in a.queries if query.id == query_id)
     console = _console()
     held = sum(answer.held for answer in query.relevant)
     console.print(f"\n[bold]{escape(query_id)}[/bold]  {escape(query.text)}")
-    console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ an answer[/dim]")
-    table = Table("", *_names(a.name, b.name), box=None, header_style="bold", pad_edge=False)
+    console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ answer[/dim]")
+    table = _table("", *_names(a.name, b.name))
     for row in rows:
         table.add_row(f"{row.rank}.", _place(row.a), _place(row.b))
     console.print(table)
@@ -202,35 +202,31 @@ def _place(place: Place | None) -> str:
 
 
 def show_oracles(tables: Sequence[OracleTable]) -> None:
-    """Ceilings: what recall could be at most."""
+    """Ceilings of recall."""
     console = _console()
-    for made in tables:
-        table = Table(
-            "", "recall, all answers", "recall, held", "candidates", "queries",
-            title=escape(made.title), title_justify="left", box=None, header_style="bold", pad_edge=False,
-        )  # fmt: skip
-        for row in made.rows:
+    for oracle in tables:
+        headings = ("", "recall, all answers", "recall, held", "candidates", "queries")
+        table = _table(*headings, title=escape(oracle.title), title_justify="left")
+        for row in oracle.rows:
             candidates = "–" if row.candidates is None else f"{row.candidates:,.0f}"
             table.add_row(
                 escape(row.name), _number(row.recall), _number(row.held), candidates, f"{row.queries:,}"
             )
         console.print(table)
-        for note in made.notes:
+        for note in oracle.notes:
             console.print(f"[dim]{escape(note)}[/dim]")
         console.print()
 
 
 def show_sweep(result: SweepResult) -> None:
-    """The best point of a sweep, on the test half alone, beside the baseline."""
+    """The best point of a sweep and the baseline, on the test half."""
     console = _console()
     best, baseline, change = result.best_on_test, result.baseline_on_test, result.change
     console.print(
-        f"[dim]{len(result.sweep.points):,} points, the best chosen by {escape(result.measure)} on "
-        f"{len(result.tune_queries):,} queries; below, the other {len(result.test_queries):,}[/dim]"
+        f"[dim]{len(result.sweep.points):,} points; best point chosen by {escape(result.measure)} on "
+        f"{len(result.tune_queries):,} queries, measured below on the other {len(result.test_queries):,}[/dim]"
     )
-    table = Table(
-        "", f"{result.measure}, test half", "settings", box=None, header_style="bold", pad_edge=False
-    )
+    table = _table("", f"{result.measure}, test half", "settings")
     table.add_row("best", _cell(best), escape(_settings(result.best)))
     table.add_row("baseline", _cell(baseline), escape(_settings(result.sweep.baseline)))
     console.print(table)
@@ -248,15 +244,15 @@ def _settings(point: Point) -> str:
 
 
 def show_notes(notes: Sequence[str]) -> None:
-    """What of a query file was passed over, on standard error."""
-    for note in notes[:_NOTED]:
+    """Print the notes on a query file to standard error."""
+    for note in notes[:_MAX_NOTES]:
         sys.stderr.write(f"note: {note}\n")
-    if len(notes) > _NOTED:
-        sys.stderr.write(f"note: and {len(notes) - _NOTED} more, in the runs' manifests\n")
+    if len(notes) > _MAX_NOTES:
+        sys.stderr.write(f"note: and {len(notes) - _MAX_NOTES} more, in the runs' manifests\n")
 
 
 def figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:
-    """A run's figures as JSON has them."""
+    """A run's figures for JSON."""
     overs: tuple[Over, ...] = ("all", "held")
     return {
         "name": run.name,

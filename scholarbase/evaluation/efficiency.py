@@ -1,7 +1,7 @@
-"""What the calls of a run cost and what they found: rounds, calls, candidates, recall for what was looked at.
+"""Efficiency of a run: rounds, calls, candidates, and recall by candidates, as ScholarQuest (arXiv:2606.20235) reports.
 
-ScholarQuest (arXiv:2606.20235) asks this of agents. A run of plain searches counts as one search call a query, so
-that agents and plain retrieval stand in one table; of a run that another system made, the calls are not known.
+A run of plain searches counts as one search call per query, so that agents and plain retrieval share a table. The
+calls of an imported run are unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scholarbase.trajectories.figures import (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A query of which no answer was found: what was looked at in vain, and how many answers there were to find."""
+    """A query with no answer found: its calls and candidates, and how many answers it has."""
 
     query_id: str
     text: str
@@ -37,11 +37,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """A run's queries one by one, and together.
+    """Figures of each query and of the run.
 
-    ``means`` has the mean of each figure of :class:`QueryEfficiency` over the queries that have it (None: no query
-    has), ``counts`` how many those are. ``pooled_recall_100_per_100`` is the mean R@100 divided by the mean
-    hundreds of candidates: it does not jump where a query saw few.
+    ``means`` has the mean of each figure of :class:`QueryEfficiency` over the queries where it is known (None: no
+    query), ``counts`` the number of those queries. ``pooled_recall_100_per_100`` is the mean R@100 divided by the mean
+    hundreds of candidates, which is robust to queries with few candidates.
     """
 
     run: str
@@ -53,7 +53,7 @@ class Efficiency:
 
 
 def efficiency(run: Run) -> Efficiency:
-    """What a run's calls cost and found, over all answers. Means are over queries (macro)."""
+    """Compute a run's efficiency over all answers. Means are over queries (macro)."""
     calls = _calls_by_query(run)
     rows = tuple(_of_query(run, query, calls[query.id]) for query in run.queries)
     means: dict[str, float | None] = {}
@@ -81,19 +81,18 @@ def efficiency(run: Run) -> Efficiency:
 
 
 def recall_by_call(run: Run) -> list[float]:
-    """Mean recall over all answers after 1, 2, ... n calls, n the most calls of a query; one with fewer keeps its
-    last value, one without any stays at 0. Queries without an answer are left out.
+    """Mean recall over all answers after 1, 2, ... n calls, n the most calls of a query.
 
-    What counts after a call is what search and expand calls have found and the last answer so far: an agent may
-    answer with papers that no call has shown. Every call is a step, also one that failed. A plain search is one
-    call.
+    A query with fewer calls keeps its last value, one without calls has 0. Queries without an answer are left out.
+    Counted after a call are all results of search and expand calls and the agent's last answer, which may name papers
+    that no call returned. Failed calls count as calls. A plain search is one call.
 
     Raises:
-        InvalidRequest: the calls of the run are not known, since another system made it.
+        InvalidRequest: the run is imported, so its calls are unknown.
     """
     if run.manifest.kind == "import":
         raise InvalidRequest(
-            f"The run {run.name!r} was made elsewhere, and its calls are not known: give the agent's trajectory."
+            f"The run {run.name!r} is imported and its calls are unknown: give the agent's trajectory."
         )
     queries = [query for query in run.queries if query.relevant]
     calls = _calls_by_query(run)
@@ -125,7 +124,6 @@ def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEffic
     relevant = _relevant(query)
     if run.manifest.kind == "trajectory":
         return figures(query.id, calls, relevant, ranking)
-    # One search a query, unless another system made the run, and nobody knows how.
     known = run.manifest.kind == "search"
     recall_100 = recall(relevant, ranking[:CUTOFF])
     return QueryEfficiency(

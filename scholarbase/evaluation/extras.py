@@ -1,4 +1,4 @@
-"""The packages of the ``evaluation`` extra, imported where they are used: the rest starts without them."""
+"""Lazy imports of the packages of the ``evaluation`` extra."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPORTING: Final = ("matplotlib", "jinja2")
 
 
 def check_installed(*packages: str) -> None:
-    """See before the work begins that it can be ended. Raises EvaluationError: one of the packages is missing."""
+    """Check that packages are installed. Raises EvaluationError: a package is missing."""
     for package in packages:
         try:
             found = importlib.util.find_spec(package) is not None
@@ -25,11 +25,7 @@ def check_installed(*packages: str) -> None:
 
 
 def require(name: str) -> ModuleType:
-    """The module ``name`` of the ``evaluation`` extra, imported.
-
-    Raises:
-        EvaluationError: it is not installed.
-    """
+    """Import the module ``name``. Raises EvaluationError: it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

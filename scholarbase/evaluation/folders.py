@@ -1,4 +1,4 @@
-"""Folders that are there whole or not at all: built beside their place, and put there by two renames."""
+"""Folders replaced atomically: built beside their path, and moved there by two renames."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def building(folder: Path) -> Path:
-    """Where what will stand at ``folder`` is built."""
+    """The path where the new content of ``folder`` is built."""
     return _beside(folder, "writing")
 
 
-def put(folder: Path, sign: str) -> None:
-    """Put what was built at its place; what stood there goes. ``sign`` is the file of it that was written last.
+def put(folder: Path, last: str) -> None:
+    """Replace ``folder`` by what was built. ``last`` is the file that was written last.
 
     Raises:
-        OSError: it cannot be put there.
+        OSError: a rename failed.
     """
     old = _beside(folder, "old")
     _remove(old)
@@ -25,28 +25,28 @@ def put(folder: Path, sign: str) -> None:
     try:
         building(folder).rename(folder)
     except FileNotFoundError:
-        if not (folder / sign).is_file():  # else who reads it has mended it just now
+        if not (folder / last).is_file():  # otherwise another process has just repaired it
             raise
     _remove(old)
 
 
-def mend(folder: Path, sign: str) -> None:
-    """Finish what a process that was killed between the two renames has left: the old folder set aside, and the new
-    one, whole, still under its own name."""
+def repair(folder: Path, last: str) -> None:
+    """Finish a replacement that was killed between its two renames: ``folder`` is missing, and the old and the
+    complete new one are beside it."""
     old, new = _beside(folder, "old"), building(folder)
     if old.is_dir() and not folder.exists():
-        with suppress(OSError):  # another process does it, or nobody may
-            (new if (new / sign).is_file() else old).rename(folder)
+        with suppress(OSError):  # another process repairs it, or the parent is read-only
+            (new if (new / last).is_file() else old).rename(folder)
             _remove(old)
 
 
-def _beside(folder: Path, what: str) -> Path:
+def _beside(folder: Path, suffix: str) -> Path:
     place = folder if folder.name not in ("", "..") else folder.resolve()
-    return place.parent / f".{place.name}.{what}"
+    return place.parent / f".{place.name}.{suffix}"
 
 
 def _remove(folder: Path) -> None:
-    """Of a folder that was a link to one elsewhere, the link: what it led to is left."""
+    """Remove a folder. Of a symbolic link only the link is removed."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)

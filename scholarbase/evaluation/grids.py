@@ -1,21 +1,4 @@
-"""What a sweep tries: a small TOML file to the points of a grid. docs/evaluation.md has the file's form.
-
-queries = "queries.jsonl"            # beside this file
-measure = "R@100"                    # the best by this, on the tune half
-seed = 0                             # which half a query falls into
-limit = 100                          # results of each query
-[grid]                               # every combination of these is a point
-library = ["lib-minilm", "lib-bge"]  # what is built into a library: the encoder, BM25's field weights
-mode = ["hybrid"]
-engine = ["bm25", "fts5"]
-rrf_k = [20, 60, 100]
-fusion_depth = [100, 1000]
-fts5_title_weight = [1.0, 2.0, 4.0]
-[grid.weights]
-dense = [0.5, 1.0, 2.0]
-[baseline]                           # one point; what it leaves out is as the settings have it
-mode = "sparse"
-"""
+"""Sweep files: read the points of a grid from TOML. docs/evaluation.md describes the file."""
 
 from __future__ import annotations
 
@@ -37,19 +20,19 @@ from scholarbase.settings import LEGS, PREFIX, Settings, load_settings
 MAX_POINTS: Final = 10_000
 MAX_LIMIT: Final = 10_000
 AXES: Final = ("library", "mode", "engine", "rrf_k", "fusion_depth", "fts5_title_weight")
-"""What a grid may vary, besides the legs' weights; points come in this order, the first axis slowest."""
+"""Axes of a grid, besides the legs' weights; the first axis varies slowest."""
 _TOP: Final = ("queries", "metadata", "measure", "seed", "limit", "to", "grid", "baseline")
 _CHOICES: Final = {"mode": get_args(Mode), "engine": get_args(Engine)}
 
 
 def shortest(number: float) -> str:
-    """The number in the fewest digits that say just that one: ``2``, ``0.1234567``."""
+    """The shortest text that reads back as the same number: ``2``, ``0.1234567``."""
     return repr(number).removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One way to search. ``library`` is its path as the file writes it; a leg without a weight counts 1."""
+    """Search settings. ``library`` is its path as written in the file; a leg's default weight is 1."""
 
     library: str
     mode: Mode
@@ -64,7 +47,7 @@ class Point:
 
     @property
     def effective(self) -> tuple[Any, ...]:
-        """What decides this point's rankings: two points with one of these rank alike."""
+        """The settings that affect the rankings: points where these are equal rank alike."""
         if self.mode == "dense":
             return self.library, self.mode
         title_weight = self.fts5_title_weight if self.engine == "fts5" else None
@@ -74,13 +57,13 @@ class Point:
         return *sparse, self.rrf_k, self.fusion_depth, self.weight(self.engine), self.weight("dense")
 
     def differs_from(self, other: Point) -> int:
-        """In how many ways two points differ."""
+        """The number of settings that differ."""
         mine, theirs = dict(self.weights), dict(other.weights)
         axes = [axis for axis in AXES if getattr(self, axis) != getattr(other, axis)]
         return len(axes) + len([leg for leg in LEGS if mine.get(leg, 1.0) != theirs.get(leg, 1.0)])
 
     def variables(self) -> dict[str, str]:
-        """The settings of this point, as environment variables. Library, mode and engine are no settings."""
+        """The settings of this point as environment variables; library, mode and engine are not settings."""
         weights = ",".join(f"{leg}={shortest(weight)}" for leg, weight in self.weights)
         return {
             f"{PREFIX}RRF_K": str(self.rrf_k),
@@ -94,8 +77,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep, as its file describes it. ``libraries`` has the folder of each library that a point names; ``to`` is
-    a date for all queries, or ``query`` for each query's own."""
+    """A parsed sweep file. ``libraries`` has the folder of each library of a point; ``to`` is the latest date of a
+    paper, or ``query`` for each query's own date."""
 
     queries: Path
     metadata: Path | None
@@ -109,12 +92,12 @@ class Sweep:
 
 
 class _File:
-    """Reads values of a sweep file, and says in which file a wrong one stands."""
+    """Checks the values of a sweep file; errors begin with the file's name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def wrong(self, sentence: str) -> EvaluationError:
+    def error(self, sentence: str) -> EvaluationError:
         return EvaluationError(f"{self.path.name}: {sentence}")
 
     def load(self) -> dict[str, Any]:
@@ -125,7 +108,7 @@ class _File:
                 f"The sweep file {self.path} cannot be read: {error.strerror}. Check its path."
             ) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise self.wrong(f"it is no TOML ({error}): see https://toml.io.") from error
+            raise self.error(f"it is not valid TOML ({error}): see https://toml.io.") from error
 
     def check_keys(self, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
         known = tuple(known)
@@ -133,53 +116,55 @@ class _File:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 meant = f" Did you mean {near[0]}?" if near else ""
-                raise self.wrong(f"{where} has the unknown key {key!r}: known are {', '.join(known)}.{meant}")
+                raise self.error(
+                    f"{where} has the unknown key {key!r}: known keys are {', '.join(known)}.{meant}"
+                )
 
     def table(self, table: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = table.get(key, {})
         if not isinstance(value, dict):
-            raise self.wrong(f"{key} is {value!r}: it must be a table, [{key}].")
+            raise self.error(f"{key} is {value!r}: it must be a table, [{key}].")
         return value
 
     def text(self, table: Mapping[str, Any], key: str) -> str | None:
         value = table.get(key)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise self.wrong(f"{key} is {value!r}: it must be a text.")
+            raise self.error(f"{key} is {value!r}: it must be a text.")
         return value
 
     def whole(self, table: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
         value = table.get(key, default)
         if type(value) is not int or not least <= value <= most:
-            raise self.wrong(f"{key} is {value!r}: it must be a whole number from {least} to {most:,}.")
+            raise self.error(f"{key} is {value!r}: it must be a whole number from {least} to {most:,}.")
         return value
 
     def axis(self, key: str, value: Any, where: str) -> Any:
-        """One value of an axis, checked as the setting of its name is."""
+        """One value of an axis, checked like the setting of the same name."""
         name = f"{where}{key}"
         if key in ("library", *_CHOICES):
             choices = _CHOICES.get(key)
             if not isinstance(value, str) or not value or (choices and value not in choices):
                 expected = f"one of {', '.join(choices)}" if choices else "the path of a library, as a text"
-                raise self.wrong(f"{name} holds {value!r}: it must be {expected}.")
+                raise self.error(f"{name} has the value {value!r}: it must be {expected}.")
             return value
         whole = key in ("rrf_k", "fusion_depth")
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
             kind = "whole numbers" if whole else "numbers"
-            raise self.wrong(f"{name} holds {value!r}: it takes {kind}.")
+            raise self.error(f"{name} has the value {value!r}: it takes {kind}.")
         try:
             load_settings(**({"fusion_weights": {key: value}} if key in LEGS else {key: value}))
         except InvalidRequest as error:
-            raise self.wrong(f"{name} holds {value!r}, which cannot be: {error}") from error
+            raise self.error(f"{name} has the invalid value {value!r}: {error}") from error
         return value if whole else float(value)
 
     def values(self, key: str, values: Any, where: str) -> list[Any]:
         """The values of an axis."""
         if not isinstance(values, list) or not values:
-            raise self.wrong(f"{where}{key} is {values!r}: it must be a list of one value or more.")
+            raise self.error(f"{where}{key} is {values!r}: it must be a list of at least one value.")
         checked = [self.axis(key, value, where) for value in values]
         twice = [value for place, value in enumerate(checked) if value in checked[:place]]
         if twice:
-            raise self.wrong(f"{where}{key} holds {twice[0]!r} twice: each value once.")
+            raise self.error(f"{where}{key} has the value {twice[0]!r} twice: list each value once.")
         return checked
 
 
@@ -187,12 +172,12 @@ def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | 
     """Read a sweep file. Paths in it are relative to it.
 
     Args:
-        library: the library of a file that names none.
-        settings: what the baseline has where the file says nothing; None takes the environment's.
+        library: used if the file names no library.
+        settings: the baseline's settings that the file leaves out; None: from the environment.
 
     Raises:
-        EvaluationError: the file cannot be read, or cannot be right; the sentence names the key and the value.
-        InvalidRequest: the measure is none, or looks deeper than the limit.
+        EvaluationError: the file is unreadable or has an invalid value; the message names the key and the value.
+        InvalidRequest: the measure is unknown, or needs more results than the limit.
         LibraryNotFound, LibraryCorrupt: a library cannot be opened.
     """
     file = _File(path)
@@ -200,16 +185,16 @@ def read_sweep(path: Path, *, library: Path | None = None, settings: Settings | 
     file.check_keys(content, _TOP, "the file")
     queries = file.text(content, "queries")
     if queries is None:
-        raise file.wrong('it names no queries: say queries = "queries.jsonl".')
+        raise file.error('it names no queries: add queries = "queries.jsonl".')
     metadata = file.text(content, "metadata")
     limit = file.whole(content, "limit", 100, 1, MAX_LIMIT)
     grid = file.table(content, "grid")
-    given = file.table(content, "baseline")
-    libraries = _libraries(file, grid, given, library)
+    baseline_table = file.table(content, "baseline")
+    libraries = _libraries(file, grid, baseline_table, library)
     axes, weights = _grid(file, grid)
     first = next(iter(libraries))
     manifests = {label: read_manifest(folder)[0] for label, folder in libraries.items()}
-    baseline = _baseline(file, given, first, manifests, settings or load_settings())
+    baseline = _baseline(file, baseline_table, first, manifests, settings or load_settings())
     points = _points(file, axes, weights, baseline)
     for point in (*points, baseline):
         _check_supported(file, point, manifests[point.library])
@@ -231,7 +216,7 @@ def _measure(file: _File, content: Mapping[str, Any], limit: int) -> Measure:
     if measure.cutoff is not None and measure.cutoff > limit:
         raise InvalidRequest(
             f"{measure.name} needs the first {measure.cutoff:,} results, and {file.path.name} has a limit of "
-            f"{limit:,}: give a greater limit, or a lower cutoff."
+            f"{limit:,}: raise the limit, or use a lower cutoff."
         )
     return measure
 
@@ -245,7 +230,7 @@ def _libraries(
     if labels:
         return {label: file.path.parent / label for label in labels}
     if library is None:
-        raise file.wrong('no library is named: say library = ["my-library"] under [grid], or give --library.')
+        raise file.error('no library is named: add library = ["my-library"] to [grid], or give --library.')
     return {str(library): library}
 
 
@@ -253,31 +238,31 @@ def _grid(file: _File, grid: Mapping[str, Any]) -> tuple[dict[str, list[Any]], d
     """The values of each axis, and of each leg's weight."""
     file.check_keys(grid, (*AXES, "weights"), "[grid]")
     axes = {axis: file.values(axis, grid[axis], "grid.") for axis in AXES if axis in grid}
-    given = file.table(grid, "weights")
-    file.check_keys(given, LEGS, "[grid.weights]")
+    table = file.table(grid, "weights")
+    file.check_keys(table, LEGS, "[grid.weights]")
     weights: dict[str, list[float]] = {
-        leg: file.values(leg, given[leg], "grid.weights.") for leg in LEGS if leg in given
+        leg: file.values(leg, table[leg], "grid.weights.") for leg in LEGS if leg in table
     }
     count = math.prod(map(len, (*axes.values(), *weights.values())))
     if count > MAX_POINTS:
-        raise file.wrong(f"the grid has {count:,} points: {MAX_POINTS:,} is the most. Leave values out.")
+        raise file.error(f"the grid has {count:,} points: the maximum is {MAX_POINTS:,}. Remove some values.")
     if not axes and not weights:
-        raise file.wrong(f"[grid] is empty: give lists of values for some of {', '.join(AXES)} or weights.")
+        raise file.error(f"[grid] is empty: add lists of values for some of {', '.join(AXES)} or weights.")
     return axes, weights
 
 
 def _baseline(
-    file: _File, given: Mapping[str, Any], first: str, manifests: Mapping[str, Manifest], settings: Settings
+    file: _File, table: Mapping[str, Any], first: str, manifests: Mapping[str, Manifest], settings: Settings
 ) -> Point:
-    """The point that the file describes; what it leaves out is as the settings, and the library, have it."""
-    file.check_keys(given, (*AXES, "weights"), "[baseline]")
-    said = {axis: file.axis(axis, given[axis], "baseline.") for axis in AXES if axis in given}
-    weights = file.table(given, "weights")
+    """The baseline of the file, completed from the settings and the library."""
+    file.check_keys(table, (*AXES, "weights"), "[baseline]")
+    values = {axis: file.axis(axis, table[axis], "baseline.") for axis in AXES if axis in table}
+    weights = file.table(table, "weights")
     file.check_keys(weights, LEGS, "[baseline.weights]")
     legs = {leg: file.axis(leg, weights[leg], "baseline.weights.") for leg in LEGS if leg in weights}
-    label = said.get("library", first)
+    label = values.get("library", first)
     mode: Mode = "sparse" if manifests[label].encoder is None else "hybrid"
-    usual = Point(
+    default = Point(
         library=label,
         mode=mode,
         engine="bm25",
@@ -286,13 +271,13 @@ def _baseline(
         fts5_title_weight=settings.fts5_title_weight,
         weights=_weights((settings.fusion_weights or {}) | legs),
     )
-    return replace(usual, **said)
+    return replace(default, **values)
 
 
 def _points(
     file: _File, axes: Mapping[str, list[Any]], weights: Mapping[str, list[float]], baseline: Point
 ) -> tuple[Point, ...]:
-    """Every combination; what the grid does not vary is as the baseline has it."""
+    """Every combination of the grid, completed from the baseline."""
     points = []
     for values in product(*axes.values(), *weights.values()):
         changed = dict(zip(axes, values, strict=False))
@@ -307,16 +292,16 @@ def _weights(legs: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
 
 def _check_supported(file: _File, point: Point, manifest: Manifest) -> None:
     if point.mode != "sparse" and manifest.encoder is None:
-        raise file.wrong(
+        raise file.error(
             f"mode {point.mode!r} needs dense vectors, and the library {point.library} was built without them: "
-            "leave the mode out, or name another library."
+            "remove the mode, or use another library."
         )
     if point.mode != "dense" and point.engine == "learned" and not cast("Any", manifest.vectors)["learned"]:
-        raise file.wrong(
-            f"engine 'learned' needs learned term weights, and the library {point.library} has none: leave it out."
+        raise file.error(
+            f"engine 'learned' needs learned term weights, and the library {point.library} has none: remove it."
         )
     if point.mode == "hybrid" and point.weight(point.engine) == point.weight("dense") == 0:
-        raise file.wrong(
-            f"a point weighs {point.engine} and dense 0 both, so that nothing would rank their fusion: leave the 0 of "
-            "one of them out."
+        raise file.error(
+            f"a point has weight 0 for both {point.engine} and dense, so its fusion would rank nothing: remove one of "
+            "the zeros."
         )

@@ -1,7 +1,7 @@
-"""Where recall is lost: what the best reranker, the union of several runs, or a walk along citations could reach.
+"""Upper bounds of recall: perfect reranking, the union of several runs, and expansion along citations.
 
-Every table is over a run's own results and judgements. A query without an answer has no recall and is left out;
-recall over held answers leaves out the queries of which the library holds none.
+All tables use a run's own results and judgements. Queries without answers are left out; recall over held answers also
+leaves out queries with no held answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
-from scholarbase.evaluation.making import resolve
+from scholarbase.evaluation.papers import resolve
 from scholarbase.models import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.models.source import Source
@@ -23,20 +23,19 @@ from scholarbase.search.library import Library
 
 CUTOFFS: Final = (25, 100)
 OVER_HTTP: Final = 4
-"""Queries whose neighbours are asked of a server at once. In the process a walk holds the interpreter's lock most of
-the time: there it is one after the other, and four at once were no faster."""
+"""Concurrent expansion requests to a server. In process they run one at a time: four threads were not faster, as an
+expansion holds the interpreter lock most of the time."""
 _TOO_LARGE: Final = "walks more than"
-"""What an expansion says that is refused for its size, and no other refusal does."""
+"""Text of the error of an expansion that is too large, and of no other error."""
 
 
 @dataclass(frozen=True, slots=True)
 class OracleRow:
-    """A ceiling: what recall could be at most, as means over queries.
+    """An upper bound of recall, as means over queries.
 
-    ``recall`` is over all answers and ``held`` over those in the library (None: no query has such an answer);
-    ``queries`` and ``held_queries`` say over how many. ``candidates`` is how many papers must be looked at.
-    ``refused`` counts queries whose expansion was too large: they count with what was reached without it, so that
-    the ceiling is then a lower bound.
+    ``recall`` is over all answers and ``held`` over those in the library (None: no query has such an answer), with
+    the number of queries in ``queries`` and ``held_queries``. ``candidates`` is the number of papers to look at.
+    ``refused`` counts queries whose expansion was too large; they count without it, so the true bound is higher.
     """
 
     name: str
@@ -50,7 +49,7 @@ class OracleRow:
 
 @dataclass(frozen=True, slots=True)
 class OracleTable:
-    """Rows that stand beside each other. ``notes`` say what a reader must know of them."""
+    """Comparable rows. ``notes`` qualify them."""
 
     title: str
     rows: tuple[OracleRow, ...]
@@ -58,7 +57,7 @@ class OracleTable:
 
 
 class _Reach(NamedTuple):
-    """What is reached of one query: which answers, and among how many candidates."""
+    """The answers reached for one query, and the number of candidates."""
 
     answers: Collection[str]
     candidates: int
@@ -69,11 +68,12 @@ class _Reach(NamedTuple):
 
 
 def reranking_ceiling(run: Run, n: int, cutoffs: Sequence[int] = CUTOFFS) -> OracleTable:
-    """Recall at each cutoff as the run ranks, and if its first ``n`` were ranked perfectly: then
-    R@k = min(k, answers among the first n) / answers.
+    """Recall at each cutoff, as ranked and with the first ``n`` results ranked perfectly.
+
+    The latter is R@k = min(k, answers among the first n) / answers.
 
     Raises:
-        InvalidRequest: the run is not as deep as ``n``, or a cutoff is not from 1 to ``n``.
+        InvalidRequest: the run has fewer than ``n`` results, or a cutoff is not from 1 to ``n``.
     """
     _check_depth(run, n)
     for k in cutoffs:
@@ -82,7 +82,7 @@ def reranking_ceiling(run: Run, n: int, cutoffs: Sequence[int] = CUTOFFS) -> Ora
     rows = []
     for k in cutoffs:
         rows.append(_row(f"R@{k} as ranked", run, _first([run], k)))
-        rows.append(_row(f"R@{k} at best", run, _first([run], n), shown=k))
+        rows.append(_row(f"R@{k} at best", run, _first([run], n), cutoff=k))
     return OracleTable(f"Perfect reranking of the first {n} of {run.name}", tuple(rows))
 
 
@@ -90,48 +90,47 @@ def reranking_ceiling(run: Run, n: int, cutoffs: Sequence[int] = CUTOFFS) -> Ora
 
 
 def union_ceiling(runs: Sequence[Run], n: int) -> OracleTable:
-    """Recall of the first ``n`` of each run, of each two together, and of all: what fusion could reach at most.
+    """Recall of the first ``n`` of each run, of each pair, and of all runs: the upper bound of fusion.
 
     Raises:
-        InvalidRequest: there are fewer than two runs, two have one name, or one is not as deep as ``n``.
+        InvalidRequest: fewer than two runs, two runs of one name, or a run with fewer than ``n`` results.
         RunMismatch: the runs are of different query sets or snapshots.
     """
     if len(runs) < 2:
-        raise InvalidRequest(f"A union takes two runs or more, and {len(runs)} was given: name another.")
+        raise InvalidRequest(f"A union needs at least two runs, and there is {len(runs)}: add another run.")
     names = [run.name for run in runs]
     for name in names:
         if names.count(name) > 1:
             raise InvalidRequest(f"Two runs are named {name!r}: give each its own name.")
     for run in runs:
         _check_depth(run, n)
-        _check_alike(runs[0], run)
+        _check_comparable(runs[0], run)
     groups: list[tuple[Run, ...]] = [(run,) for run in runs]
     groups += combinations(runs, 2)
     if len(runs) > 2:
         groups.append(tuple(runs))
     rows = []
     for group in groups:
-        whole = len(group) == len(runs) > 2
-        name = "all" if whole else " + ".join(run.name for run in group)
+        name = "all" if len(group) > 2 else " + ".join(run.name for run in group)
         rows.append(_row(name, runs[0], _first(group, n)))
     return OracleTable(f"Union of the first {n} of each run", tuple(rows))
 
 
-def _check_alike(one: Run, other: Run) -> None:
-    for what, a, b in (
+def _check_comparable(one: Run, other: Run) -> None:
+    for name, a, b in (
         ("query sets", one.manifest.queries["sha256"], other.manifest.queries["sha256"]),
         ("snapshots", one.manifest.snapshot, other.manifest.snapshot),
     ):
         if a != b:
             raise RunMismatch(
-                f"The runs {one.name!r} and {other.name!r} are of different {what}, {a} and {b}: what they find "
-                "together says nothing. Give runs of one."
+                f"The runs {one.name!r} and {other.name!r} are of different {name}, {a} and {b}, and cannot be "
+                "combined: give runs of the same query set and snapshot."
             )
-    # The same questions, read with the same answers, may still have been judged in different ways.
+    # Answers of one query set may have been resolved differently.
     if one.queries != other.queries:
         raise RunMismatch(
-            f"The answers of the runs {one.name!r} and {other.name!r} were resolved differently: make both again "
-            "with one release."
+            f"The answers of the runs {one.name!r} and {other.name!r} were resolved differently: make both runs "
+            "again with the same version."
         )
 
 
@@ -148,12 +147,12 @@ def expansion_ceiling(
     concurrency: int | None = None,
     reporter: Reporter | None = None,
 ) -> OracleRow:
-    """Recall of the first ``n`` and of everything within so many hops of them along citations.
+    """Recall of the first ``n`` and everything within ``hops`` citation hops of them.
 
     Raises:
-        InvalidRequest: the run is not as deep as ``n``, or ``hops`` or ``direction`` cannot be right.
+        InvalidRequest: the run has fewer than ``n`` results, or ``hops`` or ``direction`` is invalid.
         EvaluationError: the run was made on another snapshot than this library's.
-        All that ``expand`` raises, but for an expansion that is too large: that is counted.
+        ScholarBaseError: ``expand`` fails. An expansion that is too large is counted instead.
     """
     ((name, reaches),) = _expansions(source, run, n, [(hops, direction)], concurrency, reporter).items()
     return _row(name, run, reaches)
@@ -168,10 +167,12 @@ def expansion_table(
     concurrency: int | None = None,
     reporter: Reporter | None = None,
 ) -> OracleTable:
-    """The first ``n`` alone; with their citations, their references and both; and, where ``hops`` is 2, with
-    everything within two hops. Raises as ``expansion_ceiling``."""
+    """The first ``n`` alone; with their citations, references, and both; and with ``hops`` 2, within two hops.
+
+    Raises as ``expansion_ceiling``.
+    """
     if hops not in (1, 2):
-        raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
+        raise InvalidRequest(f"hops is {hops!r}: it must be 1 or 2.")
     steps: list[tuple[int, Direction]] = [(1, "citations"), (1, "references"), (1, "both")]
     if hops == 2:
         steps.append((2, "both"))
@@ -179,15 +180,15 @@ def expansion_table(
     rows = [_row(f"first {n} alone", run, _first([run], n))]
     rows += [_row(name, run, reaches) for name, reaches in found.items()]
     notes = [
-        f"{row.name}: for {row.refused} of {row.queries} queries the expansion was refused as too large; they count "
-        "with what is reached without it, so that the true ceiling is higher."
+        f"{row.name}: for {row.refused} of {row.queries} queries the expansion was refused as too large; they are "
+        "counted without it, so the true ceiling is higher."
         for row in rows
         if row.refused
     ]
     if not source.snapshot()["manifest"]["counts"]["edges"]:
         notes.append(
-            "The library has no citation edge, so that nothing can be reached along citations: this says nothing of "
-            "what expansion could find. Ingest the citations too, search that library, and ask again."
+            "The library has no citations, so expansion cannot find anything here. Ingest the citations too, search "
+            "that library, and compute this again."
         )
     return OracleTable(f"Citation expansion from the first {n} of {run.name}", tuple(rows), tuple(notes))
 
@@ -205,10 +206,10 @@ def _expansions(
     concurrency: int | None,
     reporter: Reporter | None,
 ) -> dict[str, dict[str, _Reach]]:
-    """What each step reaches of each query, by the step's name and the query's id."""
+    """What each step reaches for each query, by the step's name and the query's id."""
     _check_depth(run, n)
     if n > MAX_IDS:
-        raise InvalidRequest(f"n is {n}: an expansion starts from {MAX_IDS} papers at most.")
+        raise InvalidRequest(f"n is {n}: an expansion starts from at most {MAX_IDS} papers.")
     if concurrency is None:
         concurrency = 1 if isinstance(source, Library) else OVER_HTTP
     if concurrency < 1:
@@ -217,7 +218,7 @@ def _expansions(
     if snapshot != run.manifest.snapshot:
         raise EvaluationError(
             f"The run {run.name!r} was made on the snapshot {run.manifest.snapshot}, and this library is {snapshot}: "
-            "name the library that was searched."
+            "give the library that was searched."
         )
     queries = [query for query in run.queries if query.relevant]
     held = _held(source, run, n)
@@ -243,7 +244,7 @@ def _expansions(
 
 
 def _held(source: Source, run: Run, n: int) -> frozenset[str]:
-    """The results that the library holds: all of a search; of other runs, those that it finds."""
+    """The results that the library holds; those of a search need no look-up."""
     ids = {result.id for ranking in run.rankings.values() for result in ranking[:n]}
     return frozenset(ids if run.manifest.kind == "search" else resolve(source, ids))
 
@@ -257,34 +258,33 @@ def _query_reaches(
 ) -> list[_Reach]:
     alone = _reached(query, top)
     seeds = [paper_id for paper_id in top if paper_id in held]
-    wanted = [a.paper_id for a in query.relevant if a.held and a.paper_id not in alone.answers]
+    missing = [a.paper_id for a in query.relevant if a.held and a.paper_id not in alone.answers]
     reaches: list[_Reach] = []
     for hops, direction in steps:
         try:
-            reached, count = _neighbours(source, seeds, hops, direction, wanted)
+            reached, count = _neighbours(source, seeds, hops, direction, missing)
         except InvalidRequest as error:
             if _TOO_LARGE not in str(error):
                 raise
-            # What fewer hops reached is reached all the same.
-            nearer = reaches[-1] if reaches and direction == "both" else alone
-            reaches.append(nearer._replace(refused=True))
+            fewer_hops = reaches[-1] if reaches and direction == "both" else alone
+            reaches.append(fewer_hops._replace(refused=True))
         else:
             reaches.append(_Reach({*alone.answers, *reached}, alone.candidates + count))
     return reaches
 
 
 def _neighbours(
-    source: Source, seeds: Sequence[str], hops: int, direction: Direction, wanted: Sequence[str]
+    source: Source, seeds: Sequence[str], hops: int, direction: Direction, missing: Sequence[str]
 ) -> tuple[set[str], int]:
-    """Which of the wanted papers are neighbours of the seeds, and how many neighbours there are.
+    """The missing answers among the neighbours of the seeds, and the number of all neighbours.
 
-    The library counts them all and names those wanted: a hub has more than anyone wants to read.
+    Only these answers are requested, as a hub has very many neighbours.
     """
     if not seeds:
         return set(), 0
     total = source.expand(seeds, direction=direction, hops=hops, limit=1, fields=["id"]).total
     reached: set[str] = set()
-    offset: int | None = 0 if wanted and total else None
+    offset: int | None = 0 if missing and total else None
     while offset is not None:
         page = source.expand(
             seeds,
@@ -292,7 +292,7 @@ def _neighbours(
             hops=hops,
             limit=MAX_LIMIT,
             offset=offset,
-            within=wanted,
+            within=missing,
             fields=["id"],
         )
         reached.update(neighbour.paper.id for neighbour in page.results)
@@ -300,7 +300,7 @@ def _neighbours(
     return reached, total
 
 
-# -- in common ------------------------------------------------------------------------------------------
+# -- shared ---------------------------------------------------------------------------------------------
 
 
 def _check_depth(run: Run, n: int) -> None:
@@ -310,8 +310,8 @@ def _check_depth(run: Run, n: int) -> None:
         raise InvalidRequest(f"n is {n!r}: it must be a whole number of 1 or more.")
     if n > depth:
         raise InvalidRequest(
-            f"The run {run.name!r} has {depth} results a query at most, and its first {n} were asked for: make it "
-            f"again with --limit {n}, or ask for fewer."
+            f"The run {run.name!r} has at most {depth} results per query, fewer than {n}: make it again with --limit "
+            f"{n}, or use fewer results."
         )
 
 
@@ -320,7 +320,7 @@ def _top(run: Run, query: JudgedQuery, n: int) -> list[str]:
 
 
 def _first(runs: Sequence[Run], n: int) -> dict[str, _Reach]:
-    """What the first ``n`` of these runs reach together, by query."""
+    """What the first ``n`` results of these runs reach together, by query."""
     return {
         query.id: _reached(query, {paper_id for run in runs for paper_id in _top(run, query, n)})
         for query in runs[0].queries
@@ -331,9 +331,9 @@ def _reached(query: JudgedQuery, ids: Collection[str]) -> _Reach:
     return _Reach({answer.paper_id for answer in query.relevant}.intersection(ids), len(set(ids)))
 
 
-def _row(name: str, run: Run, reaches: Mapping[str, _Reach], shown: int | None = None) -> OracleRow:
-    """The means over queries. ``shown`` is how many papers are shown at most, the answers first."""
-    shares, held_shares, candidates = [], [], []
+def _row(name: str, run: Run, reaches: Mapping[str, _Reach], cutoff: int | None = None) -> OracleRow:
+    """The means over queries. ``cutoff`` is the number of papers that are kept, answers first."""
+    recalls, held_recalls, candidates = [], [], []
     refused = 0
     for query in run.queries:
         relevant = {answer.paper_id for answer in query.relevant}
@@ -341,19 +341,19 @@ def _row(name: str, run: Run, reaches: Mapping[str, _Reach], shown: int | None =
         if not relevant:
             continue
         reach = reaches[query.id]
-        shares.append(_share(reach.answers, relevant, shown))
+        recalls.append(_recall(reach.answers, relevant, cutoff))
         candidates.append(reach.candidates)
         refused += reach.refused
         if held:
-            held_shares.append(_share(reach.answers, held, shown))
+            held_recalls.append(_recall(reach.answers, held, cutoff))
     return OracleRow(
-        name, _mean(shares), _mean(held_shares), _mean(candidates), len(shares), len(held_shares), refused
+        name, _mean(recalls), _mean(held_recalls), _mean(candidates), len(recalls), len(held_recalls), refused
     )
 
 
-def _share(reached: Collection[str], relevant: Collection[str], shown: int | None) -> float:
+def _recall(reached: Collection[str], relevant: Collection[str], cutoff: int | None) -> float:
     found = len(set(relevant).intersection(reached))
-    return min(found, len(relevant) if shown is None else shown) / len(relevant)
+    return min(found, len(relevant) if cutoff is None else cutoff) / len(relevant)
 
 
 def _mean(values: Sequence[float]) -> float | None:

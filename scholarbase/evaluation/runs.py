@@ -1,25 +1,24 @@
-"""A run is a folder: what was found for every query, what counts as right, and how to make it again.
+"""The run folder: rankings of every query, their answers, and how to repeat the run.
 
-    manifest.json       facts, no times: snapshot, query set, search settings, counts, hashes of the files, command
+    manifest.json       snapshot, query set, search settings, counts, hashes of the files, command; no times
     run.trec.gz         query_id Q0 paper_id rank score tag: https://github.com/usnistgov/trec_eval
     qrels.trec.gz       query_id 0 paper_id grade
-    queries.jsonl.gz    each query with its answers, as they were resolved in the library
+    queries.jsonl.gz    each query with its answers as resolved in the library
     papers.jsonl.gz     title and year of the first results and of the answers, so that a report needs no library
-    calls.jsonl.gz      an agent's tool calls, where the run is a trajectory
-    seconds.json        how long each query took: the one file that differs between two identical runs
+    calls.jsonl.gz      an agent's tool calls, only in the run of a trajectory
+    seconds.json        seconds of each query: the only file that differs between two identical runs
 
-The gzip files carry no time, so that identical runs have identical files. TREC tools order a run by its scores,
-read as 32-bit floats, and break ties by id: the scores written here fall strictly, by the least step where a search
-gave two papers the same one, so that every tool sees the ranking as it was.
+The gzip files contain no timestamp, so that identical runs have identical files. TREC tools sort a run by its scores,
+read as 32-bit floats, and break ties by id. The scores are therefore written strictly decreasing, equal ones lowered
+by the smallest step, so that every tool reads the same ranking.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import islice
@@ -30,13 +29,17 @@ from urllib.parse import quote, unquote
 import numpy as np
 import orjson
 
+from scholarbase import __version__
 from scholarbase.errors import RunDamaged, RunExists, RunNotFound
 from scholarbase.evaluation import folders
+from scholarbase.files import atomic_write, gzip_writer
+from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import (
     FORMAT,
     Call,
     JudgedAnswer,
     JudgedQuery,
+    Kind,
     PaperNote,
     RankedId,
     Run,
@@ -51,20 +54,56 @@ PAPERS: Final = "papers.jsonl.gz"
 CALLS: Final = "calls.jsonl.gz"
 SECONDS: Final = "seconds.json"
 LEVEL: Final = 6
-"""Of gzip. The best, 9, takes 2.4 times as long to make a run 5% smaller."""
+"""Compression level of gzip. Level 9 takes 2.4 times as long and makes a run 5% smaller."""
 HASHED: Final = (RUN, QRELS, QUERIES, PAPERS, CALLS)
 FILES: Final = frozenset({MANIFEST, SECONDS, *HASHED})
-"""All that a run folder holds."""
+"""All files of a run folder."""
+
+
+def run_manifest(
+    about: Mapping[str, Any],
+    queries: QuerySet,
+    counts: Mapping[str, int],
+    kind: Kind,
+    name: str,
+    command: str,
+    search: dict[str, Any],
+) -> RunManifest:
+    """The manifest of a run before it is written.
+
+    Args:
+        about: ``snapshot()`` of the library or its server.
+        counts: how many answers were found, and how.
+        search: the search settings, or what is known of a run made elsewhere.
+    """
+    return RunManifest(
+        name=name,
+        kind=kind,
+        snapshot=about["snapshot"],
+        papers=about["manifest"]["counts"]["papers"],
+        version=__version__,
+        queries={
+            "name": queries.name,
+            "format": queries.format,
+            "sha256": queries.sha256,
+            "count": len(queries.queries),
+            "notes": list(queries.notes),
+        },
+        search=search,
+        answers=dict(counts),
+        command=command,
+    )
+
 
 # -- scores ---------------------------------------------------------------------------------------------
 
 
-def strictly_falling(scores: Sequence[float]) -> list[float]:
-    """The scores as 32-bit floats, each below the one before it by the least step where it was not already.
+def strictly_decreasing(scores: Sequence[float]) -> list[float]:
+    """Scores as strictly decreasing 32-bit floats: a score that is not lower than the one before is lowered by the
+    smallest step below it.
 
-    Each is given as the number that its shortest digits say, so that what is written is read back the same.
+    Each is returned as the number of its shortest decimal form, so that reading what was written gives the same.
     """
-    # Step by step only where it must be: most rankings fall already.
     values = np.asarray(scores, np.float32)
     if not (values[1:] < values[:-1]).all():
         last = np.float32(np.inf)
@@ -79,14 +118,15 @@ def strictly_falling(scores: Sequence[float]) -> list[float]:
 
 
 def write_run(folder: Path, run: Run) -> Run:
-    """Write a run under its final name, whole or not at all; the run that stood there is replaced. Returns it as
-    :func:`read_run` will, with the hashes of its files in the manifest and strictly falling scores.
+    """Write a run folder atomically, replacing the run at its path.
+
+    Returns: the run as :func:`read_run` reads it, with the hashes of its files and strictly decreasing scores.
 
     Raises:
-        RunExists: there is something that is no run.
+        RunExists: the path is occupied by something other than a run.
         OSError: the folder cannot be written.
     """
-    mend(folder)
+    repair(folder)
     check_place(folder)
     run = replace(run, rankings={query.id: _as_read(run.rankings.get(query.id, ())) for query in run.queries})
     building = folders.building(folder)
@@ -109,13 +149,17 @@ def write_run(folder: Path, run: Run) -> Run:
     written = manifest.to_bytes()
     _write(building / MANIFEST, written)
     folders.put(folder, MANIFEST)
-    # The facts in the order in which they are read back: a report lists them as they come.
+    # Read back, so that the facts have the order of the file: reports list them in this order.
     return replace(run, manifest=RunManifest(**orjson.loads(written)))
 
 
 def check_place(folder: Path) -> None:
-    """Raises RunExists: a run cannot stand at ``folder``, since something stands there that is none, or in the run
-    that is there. A library has a ``manifest.json`` too."""
+    """Check that a run can be written to ``folder``.
+
+    Raises:
+        RunExists: the path is not a run folder, or the run folder has other files. (A library has a
+            ``manifest.json`` too.)
+    """
     if not folder.exists() and not folder.is_symlink():
         return
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
@@ -123,36 +167,31 @@ def check_place(folder: Path) -> None:
         return
     if MANIFEST in names:
         raise RunExists(
-            f"{folder} holds {min(names - FILES)}, which is no part of a run: give another folder, or move it away."
+            f"{folder} holds {min(names - FILES)}, which is not part of a run: give another folder, or move it away."
         )
-    raise RunExists(f"{folder} is there already, and is no run: give another folder, or move it away.")
+    raise RunExists(f"{folder} exists and is not a run: give another folder, or move it away.")
 
 
-def mend(folder: Path) -> None:
-    """Finish what a process that was killed while it put a new run in its place has left."""
-    folders.mend(folder, MANIFEST)
+def repair(folder: Path) -> None:
+    """Finish the replacement of a run by a process that was killed."""
+    folders.repair(folder, MANIFEST)
 
 
 def _as_read(ranking: Sequence[RankedId]) -> tuple[RankedId, ...]:
-    scores = strictly_falling([result.score for result in ranking])
+    scores = strictly_decreasing([result.score for result in ranking])
     return tuple(RankedId(result.id, score) for result, score in zip(ranking, scores, strict=True))
 
 
 def _write_lines(path: Path, lines: Iterable[bytes]) -> str:
-    """Write a gzip file without a time or a name in it, and give its SHA-256."""
-    with path.open("wb") as file:
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=file, mtime=0) as packed:
-            packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a gzip file without timestamp or name. Returns its SHA-256."""
+    with atomic_write(path) as file, gzip_writer(file, LEVEL) as packed:
+        packed.writelines(b"\n".join([*some, b""]) for some in _chunks(lines))
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    with atomic_write(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -180,8 +219,7 @@ _TOKEN: Final = "".join(chr(c) for c in range(33, 127) if chr(c) != "%")
 
 @lru_cache(maxsize=65_536)
 def token(text: str) -> str:
-    """A text as one field of a TREC file, which ends at white space: that, ``%`` and what is not ASCII become
-    percent escapes."""
+    """A text as one field of a TREC file: white space, ``%`` and non-ASCII characters become percent escapes."""
     return quote(text, safe=_TOKEN)
 
 
@@ -189,10 +227,10 @@ def token(text: str) -> str:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder, with every file seen to be the one that the manifest describes.
+    """Read a run folder and check every file against its hash in the manifest.
 
     Raises:
-        RunNotFound: there is no run.
+        RunNotFound: the folder is not a run.
         RunDamaged: a file is missing, changed or unreadable.
     """
     manifest = read_manifest(folder)
@@ -200,11 +238,11 @@ def read_run(folder: Path) -> Run:
         path = folder / name
         if name not in HASHED or not path.is_file():
             raise RunDamaged(
-                f"The run at {folder} has lost its file {name}: make it again ({manifest.command})."
+                f"The file {name} of the run at {folder} is missing: make the run again ({manifest.command})."
             )
         if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
             raise RunDamaged(
-                f"{path} is not the file that the run's manifest describes: make the run again ({manifest.command})."
+                f"{path} does not match its hash in the run's manifest: make the run again ({manifest.command})."
             )
     try:
         queries = tuple(_judged(row) for row in _rows(folder / QUERIES))
@@ -219,30 +257,35 @@ def read_run(folder: Path) -> Run:
             found[unquote(query_id)].append(RankedId(unquote(paper_id), float(score)))
         seconds = orjson.loads((folder / SECONDS).read_bytes()) if (folder / SECONDS).is_file() else {}
     except (KeyError, TypeError, ValueError, OSError, EOFError) as error:
-        raise RunDamaged(f"The run at {folder} cannot be read ({error}): make it again.") from error
+        raise RunDamaged(f"The run at {folder} cannot be read ({error}): make the run again.") from error
     rankings = {query_id: tuple(ranking) for query_id, ranking in found.items()}
     return Run(manifest, queries, rankings, papers, seconds, calls)
 
 
 def read_manifest(folder: Path) -> RunManifest:
-    """Raises RunNotFound: there is no run; RunDamaged: its manifest cannot be read."""
-    mend(folder)
+    """Read the manifest of a run folder.
+
+    Raises:
+        RunNotFound: the folder is not a run.
+        RunDamaged: the manifest cannot be read, or has another format.
+    """
+    repair(folder)
     path = folder / MANIFEST
     if not path.is_file():
         below = sorted(found.parent.name for found in folder.glob(f"*/{RUN}"))
         if below:
             raise RunNotFound(
-                f"No run at {folder}, but in it: give {folder / below[0]}, one of {', '.join(below)}."
+                f"No run at {folder}, but below it: give {folder / below[0]}, one of {', '.join(below)}."
             )
         raise RunNotFound(f'No run at {folder}: make one with "scholarbase eval run".')
     try:
         manifest = RunManifest(**orjson.loads(path.read_bytes()))
     except (TypeError, ValueError) as error:
-        raise RunDamaged(f"{path} is no manifest of a run ({error}): make the run again.") from error
+        raise RunDamaged(f"{path} is not the manifest of a run ({error}): make the run again.") from error
     if manifest.format != FORMAT:
         raise RunDamaged(
-            f"The run at {folder} has format {manifest.format}, and this ScholarBase reads format {FORMAT}: read it "
-            f"with the version that made it ({manifest.version}), or make the run again."
+            f"The run at {folder} has format {manifest.format}, and this version of ScholarBase reads format {FORMAT}: "
+            f"read it with version {manifest.version}, or make the run again."
         )
     return manifest
 

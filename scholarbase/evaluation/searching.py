@@ -1,8 +1,7 @@
-"""Searching for every query of a set, many at a time, into a run folder.
+"""Search for every query of a set and write a run folder.
 
-A run that was stopped, whatever stopped it, goes on where it was when it is started again: ``partial`` keeps what
-is done. What a run holds depends on the library, the queries and the settings alone, never on the concurrency, on
-which queries were asked together, or on whether the library is here or behind a server.
+A run that was interrupted or killed resumes from its checkpoint. Its content depends only on the library, the queries
+and the settings, not on the concurrency, the batches, or whether the library is opened here or behind a server.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from scholarbase.errors import (
     RunExists,
     ScholarBaseError,
 )
-from scholarbase.evaluation.asking import (
-    Asked,
+from scholarbase.evaluation.checkpoints import Checkpoint, QueryResult
+from scholarbase.evaluation.papers import noted_papers, paper_notes
+from scholarbase.evaluation.requests import (
+    QueryRequest,
     SearchSettings,
     check_modes,
     default_name,
-    manifest_of,
-    searches,
+    search_manifest,
+    search_requests,
 )
-from scholarbase.evaluation.making import noted, paper_notes
-from scholarbase.evaluation.partial import Found, Partial
 from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, read_run, write_run
 from scholarbase.files import storage_errors
 from scholarbase.models import MAX_LIMIT, SearchRequest, SearchResponse
@@ -50,21 +49,21 @@ log = logging.getLogger("scholarbase.evaluation")
 
 
 class Load(NamedTuple):
-    """How many threads ask, and how many queries each of them asks for in one call."""
+    """The number of threads, and the queries of one call of ``search_batch``."""
 
     concurrency: int
     batch: int
 
 
 IN_PROCESS: Final = Load(1, 1)
-"""In the process a search holds the interpreter's lock, or a model that already takes every core: further threads
-only get in each other's way (50,000 papers, two cores: 80 dense queries/s with one thread, 60 with two)."""
-LAST_ANSWERS: Final = 2.0
-"""Seconds that the searches which are under way when a run is stopped have to end."""
+"""In the process a search holds the interpreter's lock, or runs a model on all cores: more threads are slower (50,000
+papers, two cores: 80 dense queries/s with one thread, 60 with two)."""
+JOIN_SECONDS: Final = 2.0
+"""How long a stopped run waits for searches in progress."""
 OVER_HTTP: Final = Load(4, 8)
-"""Over HTTP a call's own cost is shared and the server kept busy, and a batch still ends soon on a slow server
-(the same library, two cores: 377 sparse queries/s one by one, 463 with four threads, 635 in batches of 8, and
-711 with both). A server with several workers needs the threads."""
+"""Batches share the cost of a request, threads keep the server busy (the same library, two cores: 377 sparse queries/s
+one by one, 463 with four threads, 635 in batches of 8, 711 with both). A server with several workers needs the
+threads."""
 
 
 def run_searches(
@@ -83,61 +82,59 @@ def run_searches(
 ) -> Run:
     """Search for every query and write the run folder.
 
-    What an unfinished run of the same identity has done is not done again, and a finished one is returned as it is.
+    Finished queries of an interrupted run of the same identity are not searched again; a finished run is returned
+    unchanged.
 
     Args:
-        judged: the queries with their answers resolved in the library of ``source``, in their order.
-        counts: what the manifest says of the answers.
-        folder: the run's own; made, or replaced where ``restart`` is on.
-        name: the run's, which is also the tag of its TREC file.
-        command: makes the run again.
-        concurrency: threads that search; None is what is fastest for the kind of source.
-        restart: throw away what is done, and replace another run.
+        judged: the queries, in order, with their answers resolved in the library of ``source``.
+        counts: counts of the answers, for the manifest.
+        folder: the run's folder; made, or replaced if ``restart`` is on.
+        name: the run's name, which is also the tag of its TREC file.
+        command: the command that makes the run.
+        concurrency: number of threads; None is the fastest for this kind of source.
+        restart: discard finished queries, and replace another run.
 
     Raises:
-        QueryFileError: a query lacks the date or the pool that the settings ask for.
-        InvalidRequest: a query cannot be searched for; the sentence says which.
-        RunExists: another run, or something that is none, is in the way.
-        RunDamaged: the run in the folder is not what its manifest says.
-        EvaluationError: another process makes this run, or the library changed under it.
+        QueryFileError: a query lacks the date or the pool that the settings require.
+        InvalidRequest: the request of a query is invalid; the message names the query.
+        RunExists: the folder has another run, or is not a run.
+        RunDamaged: the run in the folder does not match its manifest.
+        EvaluationError: another process makes this run, or the library changed during the run.
         StorageError: the folder cannot be written.
-        EncoderError, VectorIndexError, LibraryCorrupt, ClientError: a search failed; what is done is kept.
+        EncoderError, VectorIndexError, LibraryCorrupt, ClientError: a search failed; finished queries are kept.
     """
     _check_arguments(queries, judged, concurrency)
-    manifest = manifest_of(source, queries, judged, counts, settings, name, command)
-    asked = searches(judged, manifest, settings)
-    with Partial(folder) as partial:
-        # A run that was begun to replace another goes on to do so.
-        replacing = restart or partial.holds(manifest, judged, replacing=True)
+    manifest = search_manifest(source, queries, judged, counts, settings, name, command)
+    requests = search_requests(judged, manifest, settings)
+    with Checkpoint(folder) as checkpoint:
+        # An interrupted run with --restart still replaces the other run when it resumes.
+        replacing = restart or checkpoint.matches(manifest, judged, replacing=True)
         finished = None if replacing else _finished(folder, manifest, judged)
         if finished is not None:
-            if partial.holds(manifest, judged):
-                partial.clear()
+            if checkpoint.matches(manifest, judged):
+                checkpoint.clear()
             log.info("The run at %s is finished: nothing to search for.", folder)
             return finished
         check_place(folder)
-        partial.open(manifest, judged, restart=restart)
+        checkpoint.open(manifest, judged, restart=restart)
         load = IN_PROCESS if isinstance(source, Library) else OVER_HTTP
         load = load if concurrency is None else load._replace(concurrency=concurrency)
         try:
-            _search(source, asked, manifest, partial, load, reporter or SilentReporter())
+            _search(source, requests, manifest, checkpoint, load, reporter or SilentReporter())
         except ScholarBaseError as error:
-            raise type(error)(f"{error} {_kept(partial, asked, restart)}") from error
+            raise type(error)(f"{error} {_resume_hint(checkpoint, requests, restart)}") from error
         except KeyboardInterrupt:
-            log.warning("Stopped: %s", _kept(partial, asked, restart))
+            log.warning("Interrupted: %s", _resume_hint(checkpoint, requests, restart))
             raise
-        found = [partial.done[query.id] for query in judged]
-        rankings = {query_id: ranking for query_id, ranking, _ in found}
+        results = [checkpoint.done[query.id] for query in judged]
+        rankings = {result.query_id: result.ranking for result in results}
         notes = _notes(source, manifest, judged, rankings)
-        seconds = {query_id: taken for query_id, _, taken in found}
+        seconds = {result.query_id: result.seconds for result in results}
         run = Run(manifest, tuple(judged), rankings, notes, seconds)
         with storage_errors(folder):
             run = write_run(folder, run)
-        partial.clear()
+        checkpoint.clear()
     return run
-
-
-# -- what is asked ----------------------------------------------------------------------------------------
 
 
 def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurrency: int | None) -> None:
@@ -151,15 +148,12 @@ def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurren
         )
 
 
-# -- a run that stands there already ----------------------------------------------------------------------
-
-
 def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]) -> Run | None:
-    """The finished run of this identity, None where the folder holds none.
+    """The finished run of this identity, None if the folder does not exist or is empty.
 
     Raises:
-        RunExists: there is another run, or something that is none.
-        RunDamaged: it is not what its manifest says.
+        RunExists: the folder has another run, or is not a run.
+        RunDamaged: the run does not match its manifest.
     """
     if not (folder / MANIFEST).is_file():
         check_place(folder)
@@ -174,7 +168,7 @@ def _finished(folder: Path, manifest: RunManifest, judged: Sequence[JudgedQuery]
         check_place(folder)
         raise RunDamaged(f"{error} Give --restart to replace it.") from error
     raise RunExists(
-        f"At {folder} stands the run of other settings, queries or another snapshot ({stored.command}): "
+        f"{folder} has a run of other settings, queries or another snapshot ({stored.command}): "
         "give another name or folder, or replace it with --restart."
     )
 
@@ -189,67 +183,67 @@ def _renamed(folder: Path, run: Run, manifest: RunManifest) -> Run:
 
 def _search(
     source: Source,
-    asked: Sequence[Asked],
+    requests: Sequence[QueryRequest],
     manifest: RunManifest,
-    partial: Partial,
+    checkpoint: Checkpoint,
     load: Load,
     reporter: Reporter,
 ) -> None:
-    """Ask for what is not done, and keep every answer as it comes."""
-    left = [each for each in asked if each.query_id not in partial.done]
-    if len(left) < len(asked):
-        log.info("%s: %d of %d queries are done already.", manifest.name, len(asked) - len(left), len(asked))
+    """Search for the queries that are not finished, and store each result in the checkpoint."""
+    left = [request for request in requests if request.query_id not in checkpoint.done]
+    if done := len(requests) - len(left):
+        log.info("%s: %d of %d queries are done already.", manifest.name, done, len(requests))
     batches = [left[at : at + load.batch] for at in range(0, len(left), load.batch)]
-    ask = _asking(source, manifest, partial.shared)
-    with reporter.stage(f"search {manifest.name}", "queries", len(asked), len(partial.done)) as tracker:
-        _keep_all(ask, batches, partial, load.concurrency, tracker)
+    search = _searcher(source, manifest, checkpoint.intern)
+    with reporter.stage(f"search {manifest.name}", "queries", len(requests), len(checkpoint.done)) as tracker:
+        _search_batches(search, batches, checkpoint, load.concurrency, tracker)
 
 
-def _kept(partial: Partial, asked: Sequence[Asked], restart: bool) -> str:
+def _resume_hint(checkpoint: Checkpoint, requests: Sequence[QueryRequest], restart: bool) -> str:
     return (
-        f"{len(partial.done)} of {len(asked)} queries are done and kept: the same command"
-        f"{' without --restart' if restart else ''} goes on from there."
+        f"{len(checkpoint.done)} of {len(requests)} queries are done and kept: the same command"
+        f"{' without --restart' if restart else ''} resumes from there."
     )
 
 
-def _keep_all(
-    ask: Callable[[Sequence[Asked]], list[Found]],
-    batches: Sequence[Sequence[Asked]],
-    partial: Partial,
+def _search_batches(
+    search: Callable[[Sequence[QueryRequest]], list[QueryResult]],
+    batches: Sequence[Sequence[QueryRequest]],
+    checkpoint: Checkpoint,
     concurrency: int,
     tracker: Tracker,
 ) -> None:
-    def keep(found: list[Found]) -> None:
-        partial.append(found)
+    def store(found: list[QueryResult]) -> None:
+        checkpoint.append(found)
         tracker.advance(len(found))
-        tracker.at(len(partial.done))
+        tracker.at(len(checkpoint.done))
 
     if concurrency == 1:
-        # In the caller's own thread, since a model in the process keeps its threads for each thread that calls it.
+        # In the caller's thread: a model in the process starts threads of its own for each thread that calls it.
         for batch in batches:
-            keep(ask(batch))
+            store(search(batch))
         return
-    coming = SimpleQueue[Sequence[Asked]]()
+    waiting = SimpleQueue[Sequence[QueryRequest]]()
     for batch in batches:
-        coming.put(batch)
-    answers = SimpleQueue[list[Found] | Exception | None]()
+        waiting.put(batch)
+    results = SimpleQueue[list[QueryResult] | Exception | None]()
     stopped = Event()
 
     def work() -> None:
         try:
             while not stopped.is_set():
                 try:
-                    batch = coming.get_nowait()
+                    batch = waiting.get_nowait()
                 except Empty:
                     break
-                answers.put(ask(batch))
+                results.put(search(batch))
         except Exception as error:
             stopped.set()
-            answers.put(error)
+            results.put(error)
         finally:
-            answers.put(None)
+            results.put(None)
 
-    # Daemons, so that Ctrl-C ends the process also while a server keeps us waiting for its answer.
+    # Daemon threads, so that Ctrl-C ends the process while a response is awaited.
     threads = [Thread(target=work, name="search", daemon=True) for _ in range(min(concurrency, len(batches)))]
     for thread in threads:
         thread.start()
@@ -257,89 +251,87 @@ def _keep_all(
     working = len(threads)
     try:
         while working:
-            answer = answers.get()
+            result = results.get()
             try:
-                if answer is None:
+                if result is None:
                     working -= 1
-                elif isinstance(answer, Exception):
-                    raise answer
+                elif isinstance(result, Exception):
+                    raise result
                 else:
-                    keep(answer)
+                    store(result)
             except Exception as error:
                 failed = failed or error
-                # What has not begun is not begun any more; what has is waited for, and kept.
-                stopped.set()
+                stopped.set()  # no new batches; those in progress are finished and stored
     finally:
         stopped.set()
-        until = time.monotonic() + LAST_ANSWERS
+        until = time.monotonic() + JOIN_SECONDS
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
     if failed is not None:
         raise failed
 
 
-def _asking(
-    source: Source, manifest: RunManifest, shared: Callable[[str], str]
-) -> Callable[[Sequence[Asked]], list[Found]]:
-    """A function that searches for a few queries. The seconds of one call are shared out among its queries."""
+def _searcher(
+    source: Source, manifest: RunManifest, intern: Callable[[str], str]
+) -> Callable[[Sequence[QueryRequest]], list[QueryResult]]:
+    """A function that searches for a batch. Its seconds are divided equally among its queries."""
     assert manifest.search is not None
     limit: int = manifest.search["limit"]
 
-    def ask(batch: Sequence[Asked]) -> list[Found]:
+    def search(batch: Sequence[QueryRequest]) -> list[QueryResult]:
         began = time.perf_counter()
-        requests = [each.request for each in batch if each.request is not None]
-        answers = iter(_answers(source, batch) if len(batch) > 1 else map(source.run, requests))
+        requests = [request for _, request in batch if request is not None]
+        responses = iter(_responses(source, requests) if len(batch) > 1 else map(source.run, requests))
         rankings: list[tuple[RankedId, ...]] = []
         for query_id, request in batch:
             if request is None:
                 rankings.append(())
                 continue
             try:
-                scores = _ranking(source, request, next(answers), limit, manifest)
+                scores = _ranking(source, request, next(responses), limit, manifest)
             except (InvalidRequest, PaperNotFound) as error:
                 raise type(error)(f"Query {query_id!r} cannot be searched for: {error}") from error
-            rankings.append(tuple(RankedId(shared(i), score) for i, score in scores.items()))
+            rankings.append(tuple(RankedId(intern(i), score) for i, score in scores.items()))
         seconds = (time.perf_counter() - began) / len(batch)
-        return [Found(each.query_id, ranking, seconds) for each, ranking in zip(batch, rankings, strict=True)]
+        return [
+            QueryResult(query_id, ranking, seconds)
+            for (query_id, _), ranking in zip(batch, rankings, strict=True)
+        ]
 
-    return ask
+    return search
 
 
-def _answers(source: Source, batch: Sequence[Asked]) -> Iterator[SearchResponse]:
-    requests = [each.request for each in batch if each.request is not None]
+def _responses(source: Source, requests: Sequence[SearchRequest]) -> Iterator[SearchResponse]:
     try:
         yield from source.search_batch(requests)
     except (InvalidRequest, PaperNotFound):
-        # One by one, so that the error comes where the query's id is known.
+        # One by one, so that the error is raised where the query's id is known.
         for request in requests:
             yield source.run(request)
 
 
 def _ranking(
-    source: Source, request: SearchRequest, answer: SearchResponse, limit: int, manifest: RunManifest
+    source: Source, request: SearchRequest, response: SearchResponse, limit: int, manifest: RunManifest
 ) -> dict[str, float]:
-    """The ids and scores of a query's results, best first, over as many pages as the limit takes. Each paper comes
-    once: where vectors are searched approximately, two pages may share one."""
+    """The ids and scores of all pages up to the limit, best first, each paper once: pages of an approximate search may
+    overlap."""
     scores: dict[str, float] = {}
     while True:
-        _check_unchanged(answer.snapshot, manifest)
-        for hit in answer.results:
+        _check_unchanged(response.snapshot, manifest)
+        for hit in response.results:
             scores.setdefault(hit.paper.id, hit.score)
-        if len(scores) >= limit or answer.next_offset is None:
+        if len(scores) >= limit or response.next_offset is None:
             return scores
         size = min(MAX_LIMIT, limit - len(scores))
-        answer = source.run(request.model_copy(update={"offset": answer.next_offset, "limit": size}))
+        response = source.run(request.model_copy(update={"offset": response.next_offset, "limit": size}))
 
 
 def _check_unchanged(snapshot: str, manifest: RunManifest) -> None:
     if snapshot != manifest.snapshot:
         raise EvaluationError(
-            f"The library changed under the run: it began on snapshot {manifest.snapshot}, and the answers now come "
-            f"from {snapshot}. Serve the first again, or begin again with --restart."
+            f"The library changed during the run, from snapshot {manifest.snapshot} to {snapshot}: serve the first "
+            "snapshot again, or start again with --restart."
         )
-
-
-# -- what a report says of papers -------------------------------------------------------------------------
 
 
 def _notes(
@@ -348,13 +340,12 @@ def _notes(
     judged: Sequence[JudgedQuery],
     rankings: Mapping[str, tuple[RankedId, ...]],
 ) -> dict[str, PaperNote]:
-    """Title and year of each query's first results and of the answers that the library holds."""
-    ids = noted(judged, rankings)
+    ids = noted_papers(judged, rankings)
     notes = paper_notes(source, ids)
     _check_unchanged(source.snapshot()["snapshot"], manifest)
     if missing := ids - notes.keys():
         raise EvaluationError(
-            f"The library does not hold {min(missing)}, which a search found or an answer names: resolve the answers "
+            f"The library does not hold {min(missing)}, a search result or an answer of the run: resolve the answers "
             "in the library that is searched."
         )
     return notes

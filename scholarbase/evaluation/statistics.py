@@ -1,4 +1,4 @@
-"""How sure a mean over queries is, and whether two runs differ by more than chance. Through scipy."""
+"""Confidence intervals and paired significance tests over queries, through scipy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scholarbase.evaluation.extras import require
 
 RESAMPLES: Final = 10_000
 BATCH: Final = 500
-"""Resamples that are in memory together: 500 of 1,000 queries are 4 MB."""
+"""Resamples in memory at a time: 500 of 1,000 queries are 4 MB."""
 LEVEL: Final = 0.95
 
 
 class Interval(NamedTuple):
-    """The mean of ``n`` values and the ends of its confidence interval; all nan where there are no values."""
+    """The mean of ``n`` values and the ends of its confidence interval; all nan without values."""
 
     mean: float
     low: float
@@ -28,7 +28,7 @@ class Interval(NamedTuple):
 
 class PairedTest(NamedTuple):
     """The mean ``difference`` of ``n`` pairs (b - a), the ends of its confidence interval, and the p-value of
-    ``test``: ``exact`` where all sign flips were counted, ``random`` where they were drawn."""
+    ``test``: ``exact`` if all sign flips were counted, ``random`` if they were sampled."""
 
     difference: float
     low: float
@@ -45,15 +45,15 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The mean and its bootstrap confidence interval, by the percentile method: the queries are drawn anew with
-    replacement, ``resamples`` times, and the interval holds the middle ``level`` of the means.
+    """The mean and its bootstrap confidence interval by the percentile method.
 
-    Percentile rather than BCa: it is defined for every sample, the few and nearly equal values of a small group
-    among them, and lies within the range of the measure. Efron and Tibshirani 1993, An Introduction to the
-    Bootstrap, chapter 13. One value, or equal ones, tell nothing of the spread: the interval is then the mean.
+    The queries are resampled with replacement ``resamples`` times; the interval has the middle ``level`` of the means.
+    Percentile rather than BCa: it is defined for every sample, including small groups of nearly equal values, and stays
+    within the range of the measure. Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13. For equal
+    values, or only one, both ends are the mean.
 
     Raises:
-        InvalidRequest: a value is no finite number, or an argument is out of range.
+        InvalidRequest: a value is not a finite number, or an argument is out of range.
     """
     if not 0 < level < 1:
         raise InvalidRequest(f"level is {level!r}: it must be between 0 and 1, such as 0.95.")
@@ -86,32 +86,31 @@ def paired_test(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> PairedTest:
-    """Whether ``b`` differs from ``a``, query by query: Fisher's randomisation test of the mean difference, two-sided,
-    with the bootstrap interval of that difference.
+    """Fisher's two-sided randomisation test of the mean difference b - a, with its bootstrap interval.
 
-    Were the two runs alike, each query's difference could as well have the other sign: p is the share of the
-    2^n ways to set the signs whose mean is at least as far from 0. All are counted where they are no more than
-    ``resamples``, else so many are drawn, and p is (1 + those as far) / (1 + resamples). It is the test that
-    Smucker, Allan and Carterette recommend: A Comparison of Statistical Significance Tests for Information Retrieval
-    Evaluation, CIKM 2007, https://doi.org/10.1145/1321440.1321528. Without pairs p is nan.
+    Under the null hypothesis each query's difference could have either sign: p is the share of the 2^n sign assignments
+    whose mean is at least as far from 0. All are counted if there are at most ``resamples``; otherwise that many are
+    sampled, and p is (1 + those as far) / (1 + resamples). Recommended by Smucker, Allan and Carterette: A Comparison
+    of Statistical Significance Tests for Information Retrieval Evaluation, CIKM 2007,
+    https://doi.org/10.1145/1321440.1321528. Without pairs p is nan.
 
     Raises:
-        InvalidRequest: the two are not of one length, or a value is no finite number.
+        InvalidRequest: the lengths differ, or a value is not a finite number.
     """
     first, second = _sample(a, "a"), _sample(b, "b")
     if first.size != second.size:
         raise InvalidRequest(
-            f"a has {first.size} values and b has {second.size}: a paired test takes those of the same queries."
+            f"a has {first.size} values and b has {second.size}: give the values of the same queries."
         )
     differences = second - first
     difference, low, high, n = bootstrap_interval(differences, seed=seed)
-    # A query that did not change is the same under both signs.
+    # An unchanged query is the same under both signs.
     changed = differences[differences != 0]
     test: Literal["exact", "random"] = "exact" if 2 ** int(changed.size) <= resamples else "random"
     if n == 0:
         p = np.nan
     elif changed.size < 2:
-        p = 1.0  # of no change every flip is as far from 0, and so are both flips of one
+        p = 1.0  # every sign assignment is as far from 0
     else:
         p = float(
             require("scipy.stats")

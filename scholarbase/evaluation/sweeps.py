@@ -1,12 +1,12 @@
-"""Sweeps: which settings rank best, found on one half of the queries and told for the other.
+"""Sweeps: choose the best settings on one half of the queries and measure them on the other.
 
-Every leg is searched once, to the greatest depth that a point of the grid needs, and kept as a run folder below the
-sweep's own, so that a sweep that was stopped goes on. The points are then fused from these rankings. The best point
-is chosen on the tune half; how good it is, is said of the test half alone, which had no part in the choice.
+Each leg is searched once, to the greatest depth that a point of the grid needs, and kept as a run folder in the folder
+of the sweep, so that an interrupted sweep can continue. All points are then fused from these rankings. The best point
+is chosen on the tune half and measured on the test half.
 
-At the depth that was searched, a point ranks exactly as the library does with its settings. A lesser depth is cut from
-the same dense ranking, which is a little closer to exact than a search of that depth alone: among 50,000 papers the
-first 100 of a fusion at depth 100 then share 99.8 with the library's.
+At the searched depth, a point ranks exactly as the library does with its settings. A smaller depth is cut from the same
+dense ranking, which is slightly closer to exact than a search of that depth: among 50,000 papers, the first 100 results
+of a fusion at depth 100 then share 99.8 with the library's.
 
     sweep.json      the best point, its settings as environment variables, its figures and the baseline's
     grid.csv        every point's value on the tune half
@@ -21,7 +21,7 @@ import io
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,10 +33,11 @@ from scholarbase.errors import EvaluationError, RunExists
 from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.grids import AXES, Point, Sweep, read_sweep, shortest
+from scholarbase.evaluation.grids import AXES, Point, Sweep, shortest
 from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
+from scholarbase.files import atomic_write
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
@@ -48,13 +49,11 @@ from scholarbase.search.fusion import FusionTable
 from scholarbase.search.library import Library
 from scholarbase.settings import LEGS, Settings, load_settings
 
-__all__ = ["Point", "Sweep", "SweepResult", "read_sweep", "run_sweep", "split"]
-
 RESULT: Final = "sweep.json"
 GRID: Final = "grid.csv"
 LEG_RUNS: Final = "legs"
 _FUSION: Final = {"rrf_k": 60, "fusion_depth": 1000, "fusion_weights": None}
-"""A leg's ranking does not depend on the fusion, so that the environment's settings of it must not either."""
+"""Fixed settings of the fusion, on which a leg's ranking does not depend: those of the environment are ignored."""
 
 Ranking = Sequence[int] | NDArray[np.int64]
 """Catalogue ids, best first."""
@@ -62,11 +61,11 @@ Ranking = Sequence[int] | NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The best point and how good it is.
+    """The best point and its figures.
 
-    ``tune`` is the measure's mean on the tune half for every point of the sweep, in its order, ``baseline_on_tune``
-    the baseline's; ``best_on_test``, ``baseline_on_test`` and ``change`` (from the baseline to the best) are of the
-    test half. Queries without a relevant answer (``unjudged``) are in neither half. ``snapshots`` has each library's.
+    ``tune`` has the measure's mean on the tune half for each point of the sweep, ``baseline_on_tune`` the baseline's;
+    ``best_on_test``, ``baseline_on_test`` and ``change`` (from the baseline to the best) are on the test half. Queries
+    without a relevant answer (``unjudged``) are in neither half. ``snapshots`` has the snapshot of each library.
     """
 
     sweep: Sweep
@@ -84,11 +83,11 @@ class SweepResult:
 
     @property
     def measure(self) -> str:
-        """The measure's name as a table shows it."""
+        """The measure's name in tables."""
         return self.sweep.measure.label(self.sweep.limit)
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``sweep.json`` holds."""
+        """The content of ``sweep.json``."""
         return {
             "measure": self.measure,
             "best": self.best.to_dict(),
@@ -118,19 +117,19 @@ class SweepResult:
 
 
 def split(queries: Iterable[JudgedQuery], seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The ids of the tune half and of the test half, in the order of the queries.
+    """The query ids of the tune half and of the test half, in the order of the queries.
 
-    Which half a query falls into depends on its id, the seed and which other queries there are, not on their order.
-    Each intent is split evenly.
+    The halves depend on the ids, the intents and the seed, not on the order of the queries. Each intent is split
+    evenly.
     """
     queries = list(queries)
 
-    def place(query: JudgedQuery) -> tuple[str, str]:
+    def order(query: JudgedQuery) -> tuple[str, str]:
         return query.intent or "", hashlib.sha256(f"{seed}:{query.id}".encode()).hexdigest()
 
-    tuned = {query.id for query in sorted(queries, key=place)[::2]}
+    tune = {query.id for query in sorted(queries, key=order)[::2]}
     ids = [query.id for query in queries]
-    return tuple(i for i in ids if i in tuned), tuple(i for i in ids if i not in tuned)
+    return tuple(i for i in ids if i in tune), tuple(i for i in ids if i not in tune)
 
 
 def run_sweep(
@@ -145,15 +144,15 @@ def run_sweep(
     """Search every leg, fuse every point, and write ``sweep.json`` and ``grid.csv`` in ``folder``.
 
     Args:
-        concurrency: threads that search; None is what is fastest.
-        restart: throw away what the folder holds of this or another sweep.
-        settings: how the libraries are opened; None takes the environment's.
+        concurrency: search threads; None: the fastest number.
+        restart: delete this or another sweep in the folder first.
+        settings: for opening the libraries; None: from the environment.
 
     Raises:
-        RunExists: the folder holds another sweep, or something else.
-        EvaluationError: there are too few queries, or another process makes this sweep.
-        QueryFileError: the query file cannot be read, or its answers are in none of the libraries.
-        LibraryError, EncoderError, VectorIndexError: a library cannot be opened or searched; what is done is kept.
+        RunExists: the folder has another sweep or other files.
+        EvaluationError: too few queries, or another process is running this sweep.
+        QueryFileError: the query file is unreadable, or none of its answers is in a library.
+        LibraryError, EncoderError, VectorIndexError: a library cannot be opened or searched; finished legs are kept.
     """
     reporter = reporter or SilentReporter()
     queries = read_queries(sweep.queries, metadata=sweep.metadata)
@@ -162,14 +161,14 @@ def run_sweep(
     for label, path in sweep.libraries.items():
         points = [point for point in (*sweep.points, sweep.baseline) if point.library == label]
         if points:
-            searching = _Searching(sweep, queries, label, path, folder, settings or load_settings())
-            parts[label] = searching.run(points, reporter, concurrency)
+            search = _LegSearch(sweep, queries, label, path, folder, settings or load_settings())
+            parts[label] = search.run(points, reporter, concurrency)
     judged = next(iter(parts.values())).judged
     relevant = [query for query in judged if query.relevant]
     tune, test = split(relevant, sweep.seed)
     if not tune or not test:
         raise EvaluationError(
-            f"{sweep.queries} has {len(relevant)} queries with answers: a sweep needs one at least for each half."
+            f"{sweep.queries} has {len(relevant)} queries with answers: a sweep needs at least one for each half."
         )
     means = _means(sweep, parts, tune, reporter)
     best = sweep.points[_best(sweep, means)]
@@ -177,11 +176,11 @@ def run_sweep(
     notes = [*queries.notes, *(note for part in parts.values() for note in part.notes)]
     if any(query.pool is not None for query in queries.queries):
         notes.append("The queries' candidate pools were not used: every search was over the whole library.")
-    lesser = [p.fusion_depth for p in sweep.points if p.mode == "hybrid" and p.fusion_depth < sweep.limit]
-    if lesser:
+    depths = [p.fusion_depth for p in sweep.points if p.mode == "hybrid" and p.fusion_depth < sweep.limit]
+    if depths:
         notes.append(
-            f"A hybrid search ends at its fusion_depth: points whose fusion_depth is below {sweep.limit:,} have fewer "
-            f"results than that, {min(lesser):,} at the least."
+            f"A hybrid search returns at most fusion_depth results: some points have fewer than {sweep.limit:,}, at "
+            f"least {min(depths):,}."
         )
     result = SweepResult(
         sweep=sweep,
@@ -205,8 +204,8 @@ def run_sweep(
 
 
 class _Leg(NamedTuple):
-    """A leg to search. ``title_weight`` is FTS5's. ``syntax``: only for the queries that FTS5 reads as query syntax,
-    and among what matches them, as a hybrid search ranks them by meaning."""
+    """A leg to search. ``title_weight`` is FTS5's. ``syntax``: the dense ranking of the queries that FTS5 reads as
+    query syntax, restricted to the papers that match them, as in a hybrid search."""
 
     name: str
     title_weight: float | None = None
@@ -214,8 +213,7 @@ class _Leg(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is known of one library: its queries judged, each leg's ranking of each query, the catalogue ids of the
-    answers that it holds."""
+    """One library: its judged queries, the ranking of each query by each leg, the catalogue ids of the answers."""
 
     snapshot: str
     judged: tuple[JudgedQuery, ...]
@@ -235,7 +233,7 @@ def _legs_of(point: Point) -> list[_Leg]:
     return legs
 
 
-class _Searching:
+class _LegSearch:
     """Searches the legs of one library."""
 
     def __init__(
@@ -260,14 +258,14 @@ class _Searching:
         found: dict[_Leg, Run] = {}
         notes = []
         for leg, depth in depths.items():
-            asked = [q.id for q in judged if not leg.syntax or query_syntax.is_syntax(q.text)]
-            if not asked:
+            query_ids = {q.id for q in judged if not leg.syntax or query_syntax.is_syntax(q.text)}
+            if not query_ids:
                 continue
             if leg.syntax:
-                notes.append(f"FTS5 reads {len(asked)} of {len(judged)} queries as query syntax.")
+                notes.append(f"FTS5 reads {len(query_ids)} of {len(judged)} queries as query syntax.")
             with self._open_for(leg, depth) as library:
                 found[leg] = self._search(
-                    library, leg, depth, judged, counts, set(asked), reporter, concurrency
+                    library, leg, depth, judged, counts, query_ids, reporter, concurrency
                 )
         rankings, answers = self._numbered(found, judged)
         return _Part(snapshot, judged, rankings, answers, tuple(notes))
@@ -282,7 +280,7 @@ class _Searching:
             changes = {} if leg.title_weight is None else {"fts5_title_weight": leg.title_weight}
             return self._open("none", **changes)
         if leg.syntax:
-            # A hybrid search whose sparse leg counts nothing: the ranking by meaning of what matches.
+            # A hybrid search with weight 0 for the sparse leg gives the dense ranking of the matching papers.
             return self._open(None, fusion_weights={"fts5": 0.0}, fusion_depth=depth)
         return self._open(None)
 
@@ -293,7 +291,7 @@ class _Searching:
         depth: int,
         judged: Sequence[JudgedQuery],
         counts: Mapping[str, int],
-        asked: set[str],
+        query_ids: set[str],
         reporter: Reporter,
         concurrency: int | None,
     ) -> Run:
@@ -306,11 +304,11 @@ class _Searching:
         library_name = re.sub(r"[^A-Za-z0-9._-]+", "-", self._label).strip("-.") or "library"
         place = self._folder / LEG_RUNS / f"{library_name}-{library.snapshot_id[:8]}"
         place.mkdir(parents=True, exist_ok=True)
-        some = tuple(query for query in self._queries.queries if query.id in asked)
+        selected = tuple(query for query in self._queries.queries if query.id in query_ids)
         return run_searches(
             library,
-            QuerySet(self._queries.name, self._queries.format, some, self._queries.notes),
-            [query for query in judged if query.id in asked],
+            replace(self._queries, queries=selected),
+            [query for query in judged if query.id in query_ids],
             counts,
             SearchSettings(mode=mode, engine=engine, limit=depth, to=self._sweep.to),
             place / name,
@@ -323,7 +321,7 @@ class _Searching:
     def _numbered(
         self, found: Mapping[_Leg, Run], judged: Sequence[JudgedQuery]
     ) -> tuple[dict[_Leg, dict[str, Sequence[int]]], dict[str, int]]:
-        """The rankings and the answers by catalogue ids, which the fusion breaks ties by."""
+        """The rankings and the answers as catalogue ids, which break ties in the fusion."""
         names = {hit.id for run in found.values() for ranking in run.rankings.values() for hit in ranking}
         answers = {answer.paper_id for query in judged for answer in query.answers if answer.held}
         listed = sorted(names | answers)
@@ -335,11 +333,12 @@ class _Searching:
         missing = [name for name, number in numbers.items() if number is None]
         if missing:
             raise EvaluationError(
-                f"The library {self._label} does not hold {missing[0]}, which a leg of the sweep found: give --restart."
+                f"The library {self._label} does not hold {missing[0]}, which a leg of the sweep found: start again "
+                "with --restart."
             )
         rankings: dict[_Leg, dict[str, Sequence[int]]] = {
             leg: {
-                # Where the sparse leg counts nothing, what it alone found has no score.
+                # With weight 0 for the sparse leg, the papers that only it found have score 0.
                 query_id: [numbers[hit.id] or 0 for hit in ranking if not leg.syntax or hit.score > 0]
                 for query_id, ranking in run.rankings.items()
             }
@@ -352,12 +351,12 @@ class _Searching:
 
 
 class _Scorer:
-    """Measures rankings of catalogue ids for some queries of one library, through ir_measures."""
+    """Measures rankings of catalogue ids for some queries of one library, with ir_measures."""
 
-    def __init__(self, measure: Measure, part: _Part, asked: Sequence[str]) -> None:
+    def __init__(self, measure: Measure, part: _Part, query_ids: Sequence[str]) -> None:
         by_id = {query.id: query for query in part.judged}
         self._qrels: dict[str, dict[str, int]] = {}
-        for query_id in asked:
+        for query_id in query_ids:
             grades: dict[str, int] = {}
             for answer in by_id[query_id].answers:
                 number = part.answers.get(answer.paper_id)
@@ -367,9 +366,9 @@ class _Scorer:
         self._evaluator = require("ir_measures").evaluator([ir_measure(measure)], self._qrels)
 
     def values(self, rankings: Mapping[str, Ranking]) -> list[float]:
-        """The value of each query asked for, in their order."""
+        """The value of each query, in their order."""
         run = {
-            # Scores fall by one: ir_measures' providers differ in how they order equal ones.
+            # Distinct scores, as the providers of ir_measures order ties differently.
             query_id: {str(paper): float(-place) for place, paper in enumerate(np.asarray(ranking).tolist())}
             for query_id, ranking in rankings.items()
             if len(ranking)
@@ -379,12 +378,12 @@ class _Scorer:
 
 
 class _Rankings:
-    """The rankings of points over some queries of one library: legs are cut to a depth once for all the points that
-    fuse them there."""
+    """The rankings of points for some queries of one library. Fusion tables are shared by consecutive points with the
+    same legs and depth."""
 
-    def __init__(self, part: _Part, asked: Sequence[str], limit: int) -> None:
+    def __init__(self, part: _Part, query_ids: Sequence[str], limit: int) -> None:
         self._part = part
-        self._asked = asked
+        self._query_ids = query_ids
         self._limit = limit
         self._key: tuple[Any, ...] = ()
         self._tables: dict[str, FusionTable] = {}
@@ -392,7 +391,7 @@ class _Rankings:
     def of(self, point: Point) -> dict[str, Ranking]:
         if point.mode != "hybrid":
             [leg] = _legs_of(point)
-            return {i: self._part.legs[leg][i][: self._limit] for i in self._asked}
+            return {i: self._part.legs[leg][i][: self._limit] for i in self._query_ids}
         limit = min(self._limit, point.fusion_depth)  # a hybrid search's pages end there
         weights = (point.weight(point.engine), point.weight("dense"))
         return {
@@ -411,23 +410,25 @@ class _Rankings:
                     in_syntax.get(query_id, self._part.legs[dense][query_id]),
                     point.fusion_depth,
                 )
-                for query_id in self._asked
+                for query_id in self._query_ids
             }
             self._key = key
         return self._tables
 
 
-def _means(sweep: Sweep, parts: Mapping[str, _Part], asked: Sequence[str], reporter: Reporter) -> list[float]:
-    """The mean over the queries asked for, of every point in the sweep's order."""
-    rankings = {label: _Rankings(part, asked, sweep.limit) for label, part in parts.items()}
-    scorers = {label: _Scorer(sweep.measure, part, asked) for label, part in parts.items()}
+def _means(
+    sweep: Sweep, parts: Mapping[str, _Part], query_ids: Sequence[str], reporter: Reporter
+) -> list[float]:
+    """The mean over these queries, for each point of the sweep."""
+    rankings = {label: _Rankings(part, query_ids, sweep.limit) for label, part in parts.items()}
+    scorers = {label: _Scorer(sweep.measure, part, query_ids) for label, part in parts.items()}
     means: dict[tuple[Any, ...], float] = {}
     with reporter.stage("fuse", "points", len(sweep.points)) as tracker:
-        # Points that fuse the same lists come one after the other, so that these are cut once.
+        # Sorted, so that points that fuse the same lists are consecutive.
         for done, point in enumerate(sorted(sweep.points, key=_order), 1):
             if point.effective not in means:
-                found = scorers[point.library].values(rankings[point.library].of(point))
-                means[point.effective] = float(np.mean(found))
+                values = scorers[point.library].values(rankings[point.library].of(point))
+                means[point.effective] = float(np.mean(values))
             tracker.advance(1)
             tracker.at(done)
     return [means[point.effective] for point in sweep.points]
@@ -437,13 +438,13 @@ def _order(point: Point) -> tuple[Any, ...]:
     return point.library, point.mode, point.engine, point.fts5_title_weight, point.fusion_depth
 
 
-def _values(sweep: Sweep, parts: Mapping[str, _Part], point: Point, asked: Sequence[str]) -> list[float]:
+def _values(sweep: Sweep, parts: Mapping[str, _Part], point: Point, query_ids: Sequence[str]) -> list[float]:
     part = parts[point.library]
-    return _Scorer(sweep.measure, part, asked).values(_Rankings(part, asked, sweep.limit).of(point))
+    return _Scorer(sweep.measure, part, query_ids).values(_Rankings(part, query_ids, sweep.limit).of(point))
 
 
 def _best(sweep: Sweep, means: Sequence[float]) -> int:
-    """The place of the best point; of several as good the one most like the baseline, then the first."""
+    """The index of the best point; ties go to the point closest to the baseline, then to the first."""
     return min(
         range(len(means)),
         key=lambda place: (-means[place], sweep.points[place].differs_from(sweep.baseline), place),
@@ -460,28 +461,28 @@ def _identity(sweep: Sweep, queries: QuerySet) -> str:
 
 
 def _claim(folder: Path, identity: str, restart: bool) -> None:
-    """See that the folder is this sweep's to write."""
+    """Check that the folder is new or of this sweep; with ``restart``, delete the sweep in it."""
     if folder.exists() and not folder.is_dir():
-        raise RunExists(f"{folder} is a file: give the folder of a sweep, or a new one.")
-    held = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
-    strange = sorted(name for name in held - {RESULT, GRID, LEG_RUNS} if not name.startswith("."))
-    if strange:
-        raise RunExists(f"{folder} holds {strange[0]!r}, which is no part of a sweep: give a new folder.")
+        raise RunExists(f"{folder} is a file: give the folder of a sweep, or a new folder.")
+    names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    others = sorted(name for name in names - {RESULT, GRID, LEG_RUNS} if not name.startswith("."))
+    if others:
+        raise RunExists(f"{folder} contains {others[0]!r}, which is not part of a sweep: give a new folder.")
     if restart:
-        # With the old result gone, a sweep that is stopped now goes on without --restart.
+        # The result is deleted first: if interrupted now, the sweep continues without --restart.
         for name in (RESULT, GRID):
             (folder / name).unlink(missing_ok=True)
         shutil.rmtree(folder / LEG_RUNS, ignore_errors=True)
         return
-    if RESULT in held:
+    if RESULT in names:
         try:
             stored = orjson.loads((folder / RESULT).read_bytes())["identity"]
         except (ValueError, KeyError, TypeError):
             stored = None
         if stored != identity:
             raise RunExists(
-                f"{folder} holds the sweep of another grid, measure or query set: give another folder, or --restart "
-                "to replace it."
+                f"{folder} has a sweep of another grid, measure or query set: give another folder, or --restart to "
+                "replace it."
             )
 
 
@@ -494,12 +495,8 @@ def _write(result: SweepResult, folder: Path, identity: str) -> None:
     rows.writerow([*AXES, *(f"weight_{leg}" for leg in legs), tune])
     for point, value in zip(result.sweep.points, result.tune, strict=True):
         rows.writerow([*(getattr(point, axis) for axis in AXES), *map(point.weight, legs), f"{value:.6f}"])
-    _replace(folder / GRID, text.getvalue().encode())
+    with atomic_write(folder / GRID) as file:
+        file.write(text.getvalue().encode())
     content = result.to_dict() | {"identity": identity}
-    _replace(folder / RESULT, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    building = path.with_name(f".{path.name}.writing")
-    building.write_bytes(content)
-    building.replace(path)
+    with atomic_write(folder / RESULT) as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

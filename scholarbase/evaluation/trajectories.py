@@ -1,8 +1,6 @@
-"""Trajectories as runs: what an agent did, tool call by tool call, becomes a run folder beside those of searches.
+"""Convert the tool calls of an agent to a run folder; docs/trajectories.md describes the file and the ranking.
 
-``read_trajectory`` reads a file of calls, ``run_from_trajectory`` makes a run folder of it, and
-:mod:`scholarbase.evaluation.efficiency` says what the calls cost and what they found. docs/trajectories.md has the
-form of the file and what counts.
+:mod:`scholarbase.evaluation.efficiency` computes what the calls cost and found.
 """
 
 from __future__ import annotations
@@ -17,12 +15,13 @@ from typing import Final, Literal, get_args
 import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, QueryFileError
-from scholarbase.evaluation.imports import write_outside_run
-from scholarbase.evaluation.making import manifest_of, resolve
+from scholarbase.evaluation.imports import write_external_run
+from scholarbase.evaluation.papers import resolve
+from scholarbase.evaluation.runs import run_manifest
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run
 from scholarbase.models.source import Source
-from scholarbase.trajectories.calls import RawCall, TrajectoryWriter, read_trajectory
+from scholarbase.trajectories.calls import RawCall
 from scholarbase.trajectories.figures import LOOKING, total
 
 Ranking = Literal["answer", "answer-only", "observed"]
@@ -44,39 +43,39 @@ def run_from_trajectory(
 ) -> Run:
     """Write an agent's calls as a run folder of kind ``trajectory``.
 
-    The candidates of a query are what its search and expand calls found, in the order in which they were first
-    seen. ``ranking`` says how they become a ranking:
+    The candidates of a query are the papers that its search and expand calls found, in the order of first appearance.
+    ``ranking`` is one of:
 
-    - ``answer``: the papers of the last ``answer`` call, then the candidates that it leaves out; the candidates
-      alone where there is no such call. R@All is then over all that the agent saw, and R@k is the agent's own as
-      far as its answer has k papers: ``manifest.search`` counts the answers that are shorter than 25 and 100.
-    - ``answer-only``: the last answer, and nothing where there is none.
-    - ``observed``: the candidates as they were first seen, whatever the agent answered.
+    - ``answer``: the papers of the last ``answer`` call, then the other candidates; without such a call, the
+      candidates. R@All then covers everything the agent saw, and R@k is the agent's own if its answer has k papers:
+      ``manifest.search`` counts the answers with fewer than 25 and 100.
+    - ``answer-only``: the last answer; empty without one.
+    - ``observed``: the candidates, without regard to the answer.
 
-    An answer that failed is passed over. A paper that the library lacks keeps the canonical form of its id and is
-    counted. ``manifest.search`` has all counts, and the hash of the calls.
+    Failed ``answer`` calls are ignored. A paper that the library does not hold keeps its canonical id and is counted.
+    ``manifest.search`` has all counts, and the hash of the calls.
 
     Args:
-        judged, counts: the queries with their answers resolved, and how they were found.
-        restart: replace what stands at ``folder``, if it is another run.
+        judged, counts: the queries with resolved answers, and how they were found.
+        restart: replace another run at ``folder``.
 
     Raises:
-        QueryFileError: a call of a query that the set lacks, or calls of a query that do not go together.
-        EvaluationError: the calls were made on another snapshot than this library's, or on several.
-        RunExists: another run, or something else, stands at ``folder``.
+        QueryFileError: a query is not in the set, or the calls of a query are inconsistent.
+        EvaluationError: the calls were made on several snapshots, or not on this library's.
+        RunExists: ``folder`` has another run or other files.
     """
     if ranking not in RANKINGS:
-        raise InvalidRequest(f"Unknown ranking {ranking!r}: it is one of {', '.join(RANKINGS)}.")
+        raise InvalidRequest(f"Unknown ranking {ranking!r}: use one of {', '.join(RANKINGS)}.")
     by_query: dict[str, list[RawCall]] = {query.id: [] for query in judged}
     for call in calls:
         if call.query_id not in by_query:
             raise QueryFileError(
-                f"{call.where} is about the query {call.query_id!r}, which the query set {queries.name} does not "
-                "have: give the query file that the agent worked on."
+                f"{call.where} has the query {call.query_id!r}, which is not in the query set {queries.name}: give "
+                "the query file that the agent worked on."
             )
         by_query[call.query_id].append(call)
-    about = source.snapshot()
-    _check_snapshot(calls, about["snapshot"])
+    info = source.snapshot()
+    _check_snapshot(calls, info["snapshot"])
     listed = {paper_id for call in calls for paper_id in call.ids}
     held = resolve(source, listed)
     facts = _facts(calls, by_query, {query.id: query.text for query in queries.queries})
@@ -85,48 +84,48 @@ def run_from_trajectory(
     rankings: dict[str, tuple[RankedId, ...]] = {}
     seconds: dict[str, float] = {}
     for query_id, own in by_query.items():
-        ordered = _calls_of(query_id, own, held)
+        ordered = _checked_calls(query_id, own, held)
         resolved.extend(ordered)
         rankings[query_id] = _rank(ordered, ranking, facts)
         time = total(ordered, "seconds")
         if time is not None:
             seconds[query_id] = time
     digest = hashlib.sha256(b"\n".join(orjson.dumps(asdict(call)) for call in resolved)).hexdigest()
-    # An agent that never answers is ranked by what it saw, unless its answers alone were asked for.
+    # Without any answer, the ranking "answer" is the observed one.
     observed = ranking == "answer" and not facts["answered_queries"]
     search = {"ranking": "observed" if observed else ranking, "calls_sha256": digest, **facts}
-    manifest = manifest_of(about, queries, counts, "trajectory", name, command, search)
-    return write_outside_run(
+    manifest = run_manifest(info, queries, counts, "trajectory", name, command, search)
+    return write_external_run(
         source, folder, manifest, judged, rankings, calls=resolved, seconds=seconds, restart=restart
     )
 
 
 def _check_snapshot(calls: Sequence[RawCall], snapshot: str) -> None:
-    given = {call.snapshot: call.where for call in reversed(calls) if call.snapshot is not None}
-    if len(given) > 1:
-        (one, here), (other, there) = list(given.items())[:2]
+    places = {call.snapshot: call.where for call in reversed(calls) if call.snapshot is not None}
+    if len(places) > 1:
+        (first, where), (second, other_place) = list(places.items())[:2]
         raise EvaluationError(
-            f"The calls were made on several snapshots, {one} ({here}) and {other} ({there}): a run has one. Keep "
+            f"The calls were made on several snapshots, {first} ({where}) and {second} ({other_place}): keep only "
             "the calls of one snapshot."
         )
-    for one, where in given.items():
-        if one != snapshot:
+    for recorded, where in places.items():
+        if recorded != snapshot:
             raise EvaluationError(
-                f"The calls were made on the snapshot {one} ({where}), and this library is {snapshot}: name the "
-                "library that the agent searched."
+                f"The calls were made on the snapshot {recorded} ({where}), and this library is {snapshot}: give "
+                "the library that the agent searched."
             )
 
 
 def _facts(
     calls: Sequence[RawCall], by_query: Mapping[str, Sequence[RawCall]], texts: Mapping[str, str]
 ) -> Counter[str]:
-    """What can be counted before ids are resolved."""
-    given = {call.query_id: call.query for call in calls if call.query is not None}
+    """The counts that do not need resolved ids; those of answers start at zero."""
+    recorded = {call.query_id: call.query for call in calls if call.query is not None}
     return Counter(
         calls=len(calls),
         failed_calls=sum(call.error is not None for call in calls),
         queries_without_calls=sum(not own for own in by_query.values()),
-        other_texts=sum(" ".join(texts[i].split()) != " ".join(text.split()) for i, text in given.items()),
+        other_texts=sum(" ".join(texts[i].split()) != " ".join(text.split()) for i, text in recorded.items()),
         missing_call_numbers=sum(_missing(own) for own in by_query.values()),
         answered_queries=0,
         answers_below_25=0,
@@ -140,18 +139,14 @@ def _missing(own: Sequence[RawCall]) -> int:
     return max(numbers, default=0) - len(numbers)
 
 
-def _calls_of(query_id: str, own: Sequence[RawCall], held: Mapping[str, str]) -> list[Call]:
-    """The calls of one query with their numbers, rounds and the library's ids.
-
-    Raises:
-        QueryFileError: they do not go together.
-    """
+def _checked_calls(query_id: str, own: Sequence[RawCall], held: Mapping[str, str]) -> list[Call]:
+    """The calls of one query with numbers, rounds and the library's ids. Raises QueryFileError: inconsistent."""
     for name in ("call", "round"):
         lacking = [raw for raw in own if getattr(raw, name) is None]
         if lacking and len(lacking) < len(own):
             raise QueryFileError(
-                f"{lacking[0].where} lacks {name}, which other calls of the query {query_id!r} have: give it to all "
-                "calls of a query or to none."
+                f"{lacking[0].where} has no {name}, unlike other calls of the query {query_id!r}: set it in all calls "
+                "of a query or in none."
             )
     calls: list[Call] = []
     numbers: set[int] = set()
@@ -161,15 +156,15 @@ def _calls_of(query_id: str, own: Sequence[RawCall], held: Mapping[str, str]) ->
         problem = None
         if raw.session != own[0].session:
             problem = (
-                f"is of the session {raw.session!r}, and {own[0].where} of {own[0].session!r}: a run has one session "
-                "for a query. Keep one file for each session"
+                f"has the session {raw.session!r}, and {own[0].where} has {own[0].session!r}: a query has one session "
+                "per run. Use one file per session"
             )
         elif calls and number <= calls[-1].call:
-            problem = f"is call {number} after call {calls[-1].call}: numbers rise, each call with its own"
+            problem = f"is call {number} after call {calls[-1].call}: call numbers must increase"
         elif calls and round_ < calls[-1].round:
-            problem = f"is of round {round_} after round {calls[-1].round}: rounds never fall"
+            problem = f"is in round {round_} after round {calls[-1].round}: round numbers must not decrease"
         elif raw.parent is not None and raw.parent not in numbers:
-            problem = f"has the parent {raw.parent}, which is no earlier call"
+            problem = f"has the parent {raw.parent}, which is not an earlier call"
         if problem is not None:
             raise QueryFileError(f"{raw.where}, of the query {query_id!r}, {problem}.")
         numbers.add(number)
@@ -184,7 +179,7 @@ def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Ca
         tool=raw.tool,
         kind=raw.kind,
         arguments=raw.arguments,
-        # Two forms of id may turn out to name one paper.
+        # Two ids may be of one paper.
         ids=tuple(dict.fromkeys(held.get(paper_id, paper_id) for paper_id in raw.ids)),
         round=round_,
         parent=raw.parent,
@@ -195,7 +190,7 @@ def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Ca
 
 
 def _rank(calls: Sequence[Call], ranking: Ranking, facts: Counter[str]) -> tuple[RankedId, ...]:
-    """The ranking of one query; its answer is counted in ``facts``."""
+    """The ranking of one query; adds its answer to ``facts``."""
     observed = dict.fromkeys(i for call in calls if call.kind in LOOKING for i in call.ids)
     answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
     answer = answers[-1] if answers else ()
@@ -213,6 +208,3 @@ def _rank(calls: Sequence[Call], ranking: Ranking, facts: Counter[str]) -> tuple
     else:
         ids = tuple(dict.fromkeys((*answer, *observed)))
     return tuple(RankedId(paper_id, float(len(ids) - place)) for place, paper_id in enumerate(ids))
-
-
-__all__ = ["RANKINGS", "Ranking", "RawCall", "TrajectoryWriter", "read_trajectory", "run_from_trajectory"]

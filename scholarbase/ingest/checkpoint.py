@@ -1,10 +1,8 @@
-"""Where a job stands. Kept in the catalogue that it builds, so that rows and progress commit as one."""
+"""A job's progress, stored in the catalogue it builds, so that rows and progress commit together."""
 
 from __future__ import annotations
 
-import gzip
 import io
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,11 +11,12 @@ from typing import Any
 
 import orjson
 
+from scholarbase.files import atomic_write, gzip_writer
 from scholarbase.ingest.records import Reject
 
 
 class Checkpoint:
-    """A job's state (small JSON values by name) and its rejects, in two tables that sealing drops."""
+    """A job's state (JSON values by key) and rejects, in two tables that are dropped when the library is sealed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
@@ -30,7 +29,7 @@ class Checkpoint:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, even when the process is killed inside."""
+        """Commit the block's changes together, or none of them."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -49,7 +48,7 @@ class Checkpoint:
         self._db.execute("INSERT OR REPLACE INTO ingest_state VALUES (?, ?)", (key, text))
 
     def add(self, key: str, counts: Iterable[tuple[str, int]]) -> None:
-        """Add to a value that is a dictionary of counts."""
+        """Add to counts stored as a dictionary."""
         total: dict[str, int] = self.get(key, {})
         for name, count in counts:
             total[name] = total.get(name, 0) + count
@@ -63,21 +62,19 @@ class Checkpoint:
         self.add("rejects", [(reject.reason, 1) for _, reject in rejects])
 
     def write_rejects(self, path: Path) -> None:
-        """The rejects as gzip JSON lines, in the order of the sources. The same rejects give the same bytes."""
-        temporary = path.with_suffix(".tmp")
+        """Write the rejects as gzip JSON lines, in the order of the sources."""
         rows = self._db.execute("SELECT file, line, reason, detail FROM ingest_rejects ORDER BY rowid")
-        with temporary.open("wb") as raw:
-            with (
-                gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed,
-                io.BufferedWriter(packed) as out,
-            ):
-                for file, line, reason, detail in rows:
-                    entry = {"file": file, "line": line, "reason": reason, "detail": detail}
-                    out.write(orjson.dumps(entry) + b"\n")
-            raw.flush()
-            os.fsync(raw.fileno())
-        temporary.replace(path)
+        with atomic_write(path) as raw, gzip_writer(raw) as packed, io.BufferedWriter(packed) as out:
+            for file, line, reason, detail in rows:
+                entry = {"file": file, "line": line, "reason": reason, "detail": detail}
+                out.write(orjson.dumps(entry) + b"\n")
 
     def drop(self) -> None:
         self._db.execute("DROP TABLE ingest_state")
         self._db.execute("DROP TABLE ingest_rejects")
+
+
+def paper_counts(db: sqlite3.Connection, last: int = 0) -> tuple[int, int]:
+    """The number of papers, and of those with ids up to ``last``: a stage's total and what is done."""
+    total = db.execute("SELECT count(*) FROM papers").fetchone()[0]
+    return total, db.execute("SELECT count(*) FROM papers WHERE id <= ?", (last,)).fetchone()[0]

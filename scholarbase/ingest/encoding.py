@@ -1,4 +1,4 @@
-"""Papers to dense vectors: encoded here, or taken from a file of vectors that the encoder computed elsewhere."""
+"""Dense vectors of papers: encoded here, or read from a file of vectors computed elsewhere."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from scholarbase.encoders import Encoder, Encodings, document_text
 from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
 from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
 from scholarbase.indexes.catalog import find
+from scholarbase.ingest.checkpoint import paper_counts
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.progress import Reporter
 
 DOCUMENTS_PER_PART: Final = 512
 AGREEMENT_SAMPLE: Final = 8
-"""Papers that are encoded again, to see that vectors computed elsewhere are this encoder's."""
+"""Papers encoded again to check that vectors computed elsewhere are from this encoder."""
 AGREEMENT: Final = 0.9
-"""The least median cosine. The same model agrees to 0.999 even in half precision; another one is far below."""
+"""Minimum median cosine. The same model reaches 0.999 even in half precision; other models are far below 0.9."""
 
 
 def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, reporter: Reporter) -> None:
-    """Encode every paper that no part holds yet, part by part, in the order of their ids.
+    """Encode the papers that are not in a part yet, part by part, by ascending id.
 
     Raises:
-        EncoderError: the encoder fails. The parts written until then stay.
+        EncoderError: the encoder fails. The parts already written are kept.
     """
     last, number = parts.last_id, parts.count
-    done = _count(db, "WHERE id <= ?", last)
-    with reporter.stage("encode", "papers", _count(db), done) as tracker:
+    total, done = paper_counts(db, last)
+    with reporter.stage("encode", "papers", total, done) as tracker:
         while rows := _documents(db, last, DOCUMENTS_PER_PART):
             encodings = encoder.encode_documents(
                 [document_text(title, abstract) for _, title, abstract in rows]
@@ -48,13 +49,13 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
 def load_vectors(
     db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, path: Path, reporter: Reporter
 ) -> Counter[str]:
-    """Take the papers' vectors from a file; what became of them, by name.
+    """Read the papers' vectors from a file. Returns counts by name.
 
     Raises:
-        EncoderMismatch: the vectors have other dimensions than the encoder's, or are not its own.
+        EncoderMismatch: the vectors have other dimensions than the encoder's, or are from another encoder.
         SourceError: the file cannot be read, or has no vector of a paper in this library.
     """
-    whole = parts.count
+    complete = parts.count
     checked = False
     counts: Counter[str] = Counter()
     with reporter.stage("load vectors", "vectors", None) as tracker:
@@ -62,28 +63,22 @@ def load_vectors(
             if vectors.shape[1] != encoder.spec.dimensions:
                 raise EncoderMismatch(
                     f"The vectors in {path} have {vectors.shape[1]} dimensions, and those of {encoder.spec.name} "
-                    f"have {encoder.spec.dimensions}: give the encoder that made them."
+                    f"have {encoder.spec.dimensions}: give the encoder that computed them."
                 )
             ids = _resolve(db, names)
-            held = ids > 0
+            known = ids > 0
             counts["vectors_read"] += len(names)
-            counts["vectors_of_no_paper"] += int((~held).sum())
-            if not checked and held.any():
-                _check_agreement(db, encoder, ids[held], vectors[held], path)
+            counts["vectors_of_no_paper"] += int((~known).sum())
+            if not checked and known.any():
+                _check_agreement(db, encoder, ids[known], vectors[known], path)
                 checked = True
-            if number >= whole:
-                parts.write(number, ids[held], Encodings(vectors[held]))
+            if number >= complete:
+                parts.write(number, ids[known], Encodings(vectors[known]))
             tracker.advance(len(names))
     if not checked:
-        raise SourceError(
-            f"{path} has no vector of a paper in this library: check that its ids are these papers'."
-        )
+        raise SourceError(f"{path} has no vector of a paper in this library: check its ids.")
     counts["vectors_repeated"] = parts.open().repeated
     return counts
-
-
-def _count(db: sqlite3.Connection, where: str = "", *parameters: int) -> int:
-    return int(db.execute(f"SELECT count(*) FROM papers {where}", parameters).fetchone()[0])
 
 
 def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int, str, str | None]]:
@@ -97,17 +92,17 @@ def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int
 
 
 def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Catalogue ids of the papers named, 0 where the library does not hold one."""
+    """Catalogue ids of the named papers, 0 for those not in the library."""
     identifiers = [_identifier(name) for name in names]
     found = find(db, (identifier for identifier in identifiers if identifier is not None))
     return np.array([found.get(i, 0) if i is not None else 0 for i in identifiers], dtype=np.int64)
 
 
 def _identifier(name: str) -> Identifier | None:
-    """What a file of vectors calls a paper; None for what is no id of any form."""
-    mended = arxiv_id_from_number(name)
-    if mended:
-        return Identifier("arXiv", mended)
+    """The identifier in a file of vectors; None if it is not a valid one."""
+    repaired = arxiv_id_from_number(name)
+    if repaired:
+        return Identifier("arXiv", repaired)
     try:
         return parse(name)
     except InvalidRequest:
@@ -121,7 +116,7 @@ def _check_agreement(
     vectors: npt.NDArray[np.float32],
     path: Path,
 ) -> None:
-    """A handful of the papers, encoded here, must come out as the vectors say."""
+    """Encode a few of the papers and compare the results with their vectors."""
     texts = []
     for paper_id in ids[:AGREEMENT_SAMPLE].tolist():
         title, abstract = db.execute(
@@ -132,6 +127,6 @@ def _check_agreement(
     cosines = (encoder.encode_documents(texts).dense * vectors[: len(texts)]).sum(axis=1)
     if float(np.median(cosines)) < AGREEMENT:
         raise EncoderMismatch(
-            f"The vectors in {path} are not those of {encoder.spec.name}: of {len(texts)} papers encoded again, "
-            f"the median cosine is {float(np.median(cosines)):.2f}. Give the encoder that made them."
+            f"The vectors in {path} are not from {encoder.spec.name}: of {len(texts)} papers encoded again, "
+            f"the median cosine is {float(np.median(cosines)):.2f}. Give the encoder that computed them."
         )

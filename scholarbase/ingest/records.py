@@ -1,4 +1,4 @@
-"""What the sources give: one record for each thing that a snapshot's line says."""
+"""Records: what one line of a snapshot file says."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class PaperRecord:
-    """A paper as one source tells it. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
+    """A paper in one source. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
 
-    ``external_ids`` holds scheme to value by the schemes of :mod:`scholarbase.identifiers`
-    (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``, ``PMCID``, ``sha``, ``Doc``), values already canonical,
-    without arXiv and corpus id, which have fields of their own.
+    ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
+    ``PMCID``, ``sha``, ``Doc``) to canonical values; arXiv and corpus ids have their own fields.
     """
 
     title: str
@@ -38,7 +37,7 @@ class AbstractRecord:
 
 @dataclass(slots=True)
 class CitationRecord:
-    """An edge by corpus ids. ``cited`` or ``citing`` None: the publisher does not know that end."""
+    """A citation between corpus ids. ``citing`` or ``cited`` is None where the source does not know that end."""
 
     citing: int | None
     cited: int | None
@@ -49,7 +48,7 @@ class CitationRecord:
 
 @dataclass(slots=True)
 class PaperIdRecord:
-    """A sha-based id of a paper. Several may lead to one paper; one of them is primary."""
+    """A sha-based id of a paper. A paper may have several, one of them primary."""
 
     corpus_id: int
     sha: str
@@ -91,7 +90,7 @@ Record = (
 
 @dataclass(slots=True)
 class Reject:
-    """A line that gave no record, and why: a sentence that names the value."""
+    """A line without a valid record: the reason, and a sentence that names the value."""
 
     reason: str
     detail: str

@@ -1,11 +1,11 @@
-"""The BM25 vectors of a catalogue's papers, in order; of many papers, in a process of its own.
+"""The BM25 vectors of a catalogue's papers, computed in a subprocess where there are many.
 
-Qdrant's tokenizer and its shard both hold Python's global lock. So a second process reads the texts and sends their
-vectors over a pipe, as fast as they are taken: about as long as it takes to store them. It is a command of this
-module rather than a child of ``multiprocessing``, which would run a caller's script again.
+Qdrant's tokenizer and its shard both hold the GIL, and take about the same time. So a subprocess tokenizes and sends
+the vectors over a pipe. It runs this module as a command, because ``multiprocessing`` may run the caller's script
+again.
 
-A frame on the pipe is ``papers`` and ``terms`` (uint32), then the papers' ids (int64) and how many terms each has
-(uint32), then all term numbers (uint32) and weights (float32), little-endian. The last frame has no papers.
+A frame on the pipe is the number of ``papers`` and of ``terms`` (uint32), then the papers' ids (int64) and numbers of
+terms (uint32), then all term numbers (uint32) and weights (float32), little-endian. The last frame has no papers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from typing import IO, BinaryIO, Final
 import numpy as np
 import orjson
 
+from scholarbase.databases import open_for_reading
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 
-PapersTerms = list[tuple[int, EngineVector]]
+PaperVectors = list[tuple[int, EngineVector]]
 """Catalogue ids, ascending, each with its vector."""
 
-WORTH_A_PROCESS: Final = 20_000
-"""Papers from which on starting a process pays: it takes half a second."""
+SUBPROCESS_PAPERS: Final = 20_000
+"""Papers from which on a subprocess is faster: it takes half a second to start."""
 _FRAME: Final = 500
-"""Papers in a frame: 0.25 MB."""
-_AHEAD: Final = 64
-"""Frames that are made before they are asked for: while a segment is sealed nothing is."""
+"""Papers per frame: 0.25 MB."""
+_QUEUED_FRAMES: Final = 64
+"""Frames that the subprocess computes ahead, while the reader seals a segment."""
 _HEADER: Final = struct.Struct("<II")
 
 
@@ -46,14 +47,14 @@ _HEADER: Final = struct.Struct("<II")
 def bm25_vectors(
     catalog: Path, after: int, parameters: Bm25Parameters, papers: int
 ) -> Iterator[Iterator[tuple[int, EngineVector]]]:
-    """The vectors of all papers with ids above ``after``, by ascending id. ``papers`` says about how many there are.
+    """The vectors of all papers with ids above ``after``, by ascending id. ``papers`` is about how many there are.
 
     Raises:
-        VectorIndexError: the process that makes them ended before its work did.
+        VectorIndexError: the subprocess ended early.
     """
-    if papers < WORTH_A_PROCESS or not sys.executable or len(os.sched_getaffinity(0)) == 1:
-        with closing(sqlite3.connect(catalog)) as db:
-            yield (pair for some in _made(db, after, parameters) for pair in some)
+    if papers < SUBPROCESS_PAPERS or not sys.executable or len(os.sched_getaffinity(0)) == 1:
+        with closing(open_for_reading(catalog)) as db:
+            yield (pair for batch in _batches(db, after, parameters) for pair in batch)
         return
     command = [
         sys.executable,
@@ -63,21 +64,19 @@ def bm25_vectors(
         str(after),
         orjson.dumps(parameters.to_dict()).decode(),
     ]
-    # It finds this package where this process found it.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment
     ) as process:
         assert process.stdout is not None
         try:
-            yield _received(process, process.stdout)
+            yield _read_frames(process, process.stdout)
         finally:
-            process.kill()  # it has nothing to lose, and ends late where it is not read to the end
+            process.kill()  # where not all was read, it would block on the pipe
 
 
-def _made(db: sqlite3.Connection, after: int, parameters: Bm25Parameters) -> Iterator[PapersTerms]:
-    """Vectors made here, some at a time. Each batch is read at once: an open read would hold up the log's
-    checkpoints."""
+def _batches(db: sqlite3.Connection, after: int, parameters: Bm25Parameters) -> Iterator[PaperVectors]:
+    """Compute vectors in batches. Each batch is fetched whole: an open read would block the WAL's checkpoints."""
     text = Bm25Text(parameters)
     while True:
         rows = db.execute(
@@ -93,7 +92,7 @@ def _made(db: sqlite3.Connection, after: int, parameters: Bm25Parameters) -> Ite
         after = rows[-1][0]
 
 
-def _received(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[tuple[int, EngineVector]]:
+def _read_frames(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[tuple[int, EngineVector]]:
     while True:
         header = pipe.read(_HEADER.size)
         papers, terms = _HEADER.unpack(header) if len(header) == _HEADER.size else (1, 0)
@@ -102,8 +101,8 @@ def _received(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[tup
         body = pipe.read(papers * 12 + terms * 8)
         if not header or len(body) != papers * 12 + terms * 8:
             raise VectorIndexError(
-                f"The process that makes the BM25 vectors ended with status {process.wait()} before its work was "
-                "done: its messages above say why. Run the command again to go on."
+                f"The process that computes the BM25 vectors ended early with status {process.wait()}: see its "
+                "messages above. Run the same command again to continue."
             )
         ids = np.frombuffer(body, "<i8", papers).tolist()
         ends = np.cumsum(np.frombuffer(body, "<u4", papers, papers * 8)).tolist()
@@ -115,37 +114,36 @@ def _received(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[tup
             start = end
 
 
-def _frame(papers: PapersTerms) -> bytes:
-    numbers = [vector.indices for _, vector in papers]
-    counts = [len(each) for each in numbers]
+def _frame(papers: PaperVectors) -> bytes:
+    counts = [len(vector.indices) for _, vector in papers]
     return b"".join(
         (
             _HEADER.pack(len(papers), sum(counts)),
             np.array([paper for paper, _ in papers], "<i8").tobytes(),
             np.array(counts, "<u4").tobytes(),
-            np.array([number for each in numbers for number in each], "<u4").tobytes(),
+            np.array([number for _, vector in papers for number in vector.indices], "<u4").tobytes(),
             np.array([weight for _, vector in papers for weight in vector.values], "<f4").tobytes(),
         )
     )
 
 
 def _send(catalog: str, after: int, parameters: Bm25Parameters, pipe: BinaryIO) -> None:
-    """Make all vectors, and write them from a second thread: none is waited for while there are some ahead."""
-    frames: queue.Queue[bytes] = queue.Queue(_AHEAD)
+    """Compute all vectors, and write them to the pipe from a second thread."""
+    frames: queue.Queue[bytes] = queue.Queue(_QUEUED_FRAMES)
 
     def write() -> None:
         try:
             while frame := frames.get():
                 pipe.write(frame)
             pipe.flush()
-        except BrokenPipeError:  # nobody wants the rest
+        except BrokenPipeError:  # the reader has closed the pipe
             os._exit(0)
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with closing(sqlite3.connect(catalog)) as db:
-            for papers in _made(db, after, parameters):
+        with closing(open_for_reading(Path(catalog))) as db:
+            for papers in _batches(db, after, parameters):
                 frames.put(_frame(papers))
         frames.put(_HEADER.pack(0, 0))
     finally:
@@ -154,7 +152,7 @@ def _send(catalog: str, after: int, parameters: Bm25Parameters, pipe: BinaryIO) 
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the job, which ends this process with itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C the job kills this process
     with suppress(BrokenPipeError):
         _send(
             sys.argv[1],

@@ -1,4 +1,4 @@
-"""The full-text stage, which runs beside the encoding and the vectors: SQLite works outside of Python's lock."""
+"""The full-text stage, which runs in a thread beside encoding: SQLite releases the GIL."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
 from scholarbase.progress import Reporter
 
 ROWS_PER_COMMIT: Final = 20_000
 
 
 class TextIndexing:
-    """Indexes the papers of a catalogue that is being built, over a connection of its own, in a thread.
+    """Indexes the text of a catalogue's papers in a thread, with a separate connection.
 
-    A job that was killed goes on behind the last batch that it committed.
+    After a kill, indexing continues behind the last committed batch.
     """
 
     def __init__(self, catalog: Path, reporter: Reporter) -> None:
@@ -34,7 +34,7 @@ class TextIndexing:
         self._thread.start()
 
     def stop(self) -> None:
-        """Break off, and wait until nothing is written any more. What was not committed is undone."""
+        """Interrupt indexing and wait for the thread to end. Uncommitted work is rolled back."""
         self._stopped.set()
         while self._thread.is_alive():
             if self._db is not None:
@@ -42,7 +42,7 @@ class TextIndexing:
             self._thread.join(0.1)
 
     def finish(self) -> None:
-        """Wait for the end. Raises what the work failed with."""
+        """Wait for the thread to end. Raises the error that indexing failed with."""
         self._thread.join()
         if self._failure is not None:
             raise self._failure
@@ -54,7 +54,7 @@ class TextIndexing:
                 try:
                     self._index(db)
                 finally:
-                    self._db = None  # a connection that is closed cannot be interrupted
+                    self._db = None  # a closed connection cannot be interrupted
         except BaseException as error:
             self._failure = error
 
@@ -63,8 +63,7 @@ class TextIndexing:
         if checkpoint.get("fulltext_done"):
             return
         last = int(checkpoint.get("fulltext", 0))
-        total = db.execute("SELECT count(*) FROM papers").fetchone()[0]
-        done = db.execute("SELECT count(*) FROM papers WHERE id <= ?", (last,)).fetchone()[0]
+        total, done = paper_counts(db, last)
         with self._reporter.stage("index full text", "papers", total, done) as tracker:
             while (
                 not self._stopped.is_set() and (end := _nth_id_after(db, last, ROWS_PER_COMMIT)) is not None
@@ -84,7 +83,7 @@ class TextIndexing:
 
 
 def _nth_id_after(db: sqlite3.Connection, last: int, count: int) -> int | None:
-    """The greatest of the next ``count`` ids, None when there is no next."""
+    """The greatest of the next ``count`` ids, None after the last."""
     row = db.execute(
         "SELECT max(id) FROM (SELECT id FROM papers WHERE id > ? ORDER BY id LIMIT ?)", (last, count)
     ).fetchone()

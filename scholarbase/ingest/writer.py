@@ -1,7 +1,7 @@
-"""Records to catalogue rows: joins what several sources say of one paper, and counts what it did.
+"""Writes records as catalogue rows: merges the sources' records of one paper, and counts what was done.
 
-Every method takes one batch and is called inside a transaction of the job's. A paper keeps the id it got
-first; ids are given in the order of the records, so the same sources give the same ids.
+Each method takes one batch and is called inside a transaction. Papers are numbered in the order of their records and
+keep their first id, so the same sources give the same ids.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ UPDATE papers SET
     url = coalesce(url, :url)
 WHERE id = :id
 """
-"""What Semantic Scholar knows stays; arXiv fills the holes. A paper of which only the year was known takes
-arXiv's day, and the year with it, so that the two agree."""
+"""Semantic Scholar's values stay, and arXiv's fill those that are missing. A paper with only a year takes arXiv's
+date with its year, so that the two agree."""
 
 _RESTORE_ALIASES = """
 INSERT OR IGNORE INTO aliases
@@ -59,15 +59,15 @@ SELECT name.key, name.value, papers.id FROM papers, json_each(papers.external_id
 
 
 class CatalogWriter:
-    """Writes batches of records to a catalogue that is being built."""
+    """Writes batches of records to a catalogue under construction."""
 
     def __init__(self, connection: sqlite3.Connection, keep: KeepRule) -> None:
         self._db = connection
         self._keep = keep
         self._next_id = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM papers").fetchone()[0])
-        twin = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
-        self._has_twins = twin is not None
-        """Whether any paper has more corpus ids than its own: hardly any, so few look-ups need look there."""
+        alias = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
+        self._has_corpus_aliases = alias is not None
+        """Whether any paper has a second corpus id. Few do, so most look-ups skip the aliases."""
         self._by_dataset: dict[Dataset, Callable[[Any], Counter[str]]] = {
             Dataset.PAPERS: self._s2ag_papers,
             Dataset.PAPER_IDS: self._paper_ids,
@@ -81,37 +81,37 @@ class CatalogWriter:
         }
 
     def write(self, dataset: Dataset, records: Sequence[Any]) -> Counter[str]:
-        """Write one batch of one dataset's records; what became of them, by name."""
+        """Write one batch of one dataset's records. Returns counts by name."""
         return self._by_dataset[dataset](records)
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
         seen = set(self._by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
-        taken = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
+        by_arxiv_id = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
         new: list[PaperRecord] = []
-        twins: list[tuple[int, PaperRecord]] = []
+        duplicates: list[tuple[int, PaperRecord]] = []
         for record in records:
             if record.corpus_id in seen:
                 counts["papers_repeated"] += 1
                 continue
             seen.add(record.corpus_id or 0)
-            if record.arxiv_id in taken:
-                # Two corpus ids that name one arXiv paper: one paper, with what is said of either.
+            if record.arxiv_id in by_arxiv_id:
+                # Two corpus ids of one arXiv paper: merged into one paper.
                 counts["arxiv_ids_repeated"] += 1
-                twins.append((taken[record.arxiv_id], record))
+                duplicates.append((by_arxiv_id[record.arxiv_id], record))
             elif self._keep == "arxiv" and record.arxiv_id is None:
                 counts["papers_without_arxiv_id"] += 1
             else:
                 if record.arxiv_id is not None:
-                    taken[record.arxiv_id] = self._next_id + len(new)
+                    by_arxiv_id[record.arxiv_id] = self._next_id + len(new)
                 new.append(record)
         self._insert(new)
-        self._has_twins |= bool(twins)
+        self._has_corpus_aliases |= bool(duplicates)
         self._db.executemany(
             "INSERT OR IGNORE INTO aliases VALUES ('CorpusId', ?, ?)",
-            [(str(record.corpus_id), paper_id) for paper_id, record in twins],
+            [(str(record.corpus_id), paper_id) for paper_id, record in duplicates],
         )
-        self._insert_names(twins)
+        self._insert_names(duplicates)
         return counts
 
     def _arxiv_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
@@ -166,8 +166,8 @@ class CatalogWriter:
         return counts
 
     def _insert(self, records: Sequence[PaperRecord]) -> None:
-        placed = list(enumerate(records, start=self._next_id))
-        self._next_id += len(placed)
+        numbered = list(enumerate(records, start=self._next_id))
+        self._next_id += len(numbered)
         self._db.executemany(
             _INSERT_PAPER,
             [
@@ -190,20 +190,20 @@ class CatalogWriter:
                     orjson.dumps(r.external_ids).decode() if r.external_ids else None,
                     r.url,
                 )
-                for paper_id, r in placed
+                for paper_id, r in numbered
             ],
         )
-        self._insert_names(placed)
+        self._insert_names(numbered)
 
-    def _insert_names(self, placed: Sequence[tuple[int, PaperRecord]]) -> None:
-        """Abstracts and aliases. An alias that another paper already has stays with that paper."""
+    def _insert_names(self, papers: Sequence[tuple[int, PaperRecord]]) -> None:
+        """Insert abstracts and aliases. An alias that another paper has stays with that paper."""
         self._db.executemany(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
-            [(paper_id, r.abstract) for paper_id, r in placed if r.abstract],
+            [(paper_id, r.abstract) for paper_id, r in papers if r.abstract],
         )
         self._db.executemany(
             "INSERT OR IGNORE INTO aliases VALUES (?, ?, ?)",
-            sorted((scheme, v, paper_id) for paper_id, r in placed for scheme, v in r.external_ids.items()),
+            sorted((scheme, v, paper_id) for paper_id, r in papers for scheme, v in r.external_ids.items()),
         )
 
     def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:
@@ -242,7 +242,7 @@ class CatalogWriter:
         return Counter(s2ag_venues=len(records), s2ag_venues_used=written)
 
     def _authors(self, records: Sequence[AuthorRecord]) -> Counter[str]:
-        # Of a release's 80 million authors only those of kept papers are wanted: their ids, looked up once.
+        # Of a release's 80 million authors, only those of kept papers are stored.
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'wanted_authors'").fetchone():
             self._list_wanted_authors()
         written = self._changes(
@@ -296,7 +296,7 @@ class CatalogWriter:
         return counts
 
     def prune(self) -> Counter[str]:
-        """Apply the keep rule, now that all that the sources say of a paper is known."""
+        """Apply the keep rule, after all sources of papers have been read."""
         rule = {
             "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
             "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
@@ -306,7 +306,7 @@ class CatalogWriter:
         if dropped:
             for table in ("abstracts", "aliases"):
                 self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
-            # A name that a dropped paper had first belongs to the kept paper that has it too.
+            # An alias of a dropped paper goes to the kept paper that has it too.
             self._db.execute(_RESTORE_ALIASES)
             if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
                 self._db.execute("DROP TABLE wanted_authors")
@@ -322,9 +322,9 @@ class CatalogWriter:
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
 
     def _by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
-        """Catalogue ids by corpus id, those that a paper has besides its own among them."""
+        """Catalogue ids by corpus id, second corpus ids included."""
         found = self._ids_of("corpus_id", corpus_ids)
-        if not self._has_twins:
+        if not self._has_corpus_aliases:
             return found
         sql = """
             SELECT value, paper_id FROM aliases
@@ -345,7 +345,7 @@ def _authors(record: PaperRecord) -> str | None:
 
 
 def _days(record: PaperRecord) -> tuple[int | None, int | None]:
-    """The span of days in which the paper appeared: one day, a year, or unknown."""
+    """First and last possible day of publication: one day, a year, or unknown."""
     if record.publication_date is not None:
         return date_bounds(record.publication_date)
     if record.year is not None and 1 <= record.year <= 9999:

@@ -1,4 +1,4 @@
-"""What identifies an encoder."""
+"""The identity of an encoder."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """What must be the same for two encoders to give comparable vectors. It stands in the manifest.
+    """An encoder's identity, stored in the manifest: encoders with equal specs have comparable vectors.
 
-    ``name`` is the model's name without a machine's path. ``fingerprint`` is a hash of the files that decide
-    its output (None where they are out of reach, as behind a URL).
+    ``name`` is the model's name without a path. ``fingerprint`` is a hash of the files that decide its output, None
+    where they are unknown, as for a URL.
     """
 
     kind: str

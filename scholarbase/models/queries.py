@@ -1,4 +1,4 @@
-"""Queries and the answers that count as right: what every format of query file is read to."""
+"""Query sets: queries and their relevant papers, from query files of any format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A paper that answers a query, as the query file names it: by an id of any form, by its title, or both.
+    """An answer as in the query file: an id of any form, a title, or both.
 
-    ``grade`` is its relevance: 1 where the file knows only right and wrong, 0 for a paper judged not relevant.
+    ``grade`` is its relevance: 1 in files without grades, 0 for a paper judged not relevant.
     """
 
     id: str | None
@@ -25,10 +25,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question of a query set.
+    """One query of a query set.
 
-    ``date`` is the day, month or year up to which papers may answer it (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``).
-    ``pool`` holds the ids of the only papers that are candidates, where the set has candidate pools.
+    ``date`` is the latest date of its answers (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``). ``pool`` holds the ids of its
+    candidate papers, None without a candidate pool.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Query:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """The queries of a file or folder, in its order. ``notes`` say what in it was passed over, and why."""
+    """The queries of a file or folder, in order. ``notes`` say what was skipped, and why."""
 
     name: str
     format: str
@@ -51,12 +51,12 @@ class QuerySet:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the queries as they were read: the same for two files that say the same."""
+        """The hash of the parsed queries: equal for files with the same content."""
         return sha256_of(self.queries)
 
 
 def sha256_of(records: Iterable[Any]) -> str:
-    """The hash of dataclasses, one line of JSON after the other."""
+    """The hash of dataclasses as JSON lines."""
     digest = hashlib.sha256()
     for record in records:
         digest.update(orjson.dumps(asdict(record), option=orjson.OPT_APPEND_NEWLINE))

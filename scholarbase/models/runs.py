@@ -1,7 +1,4 @@
-"""Runs of an evaluation: rankings, judged queries, and an agent's calls as plain data.
-
-:mod:`scholarbase.evaluation.runs` stores them as a folder.
-"""
+"""Runs of an evaluation as plain data: rankings, judged queries, and an agent's calls."""
 
 from __future__ import annotations
 
@@ -30,9 +27,9 @@ class RankedId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """An answer, resolved: the canonical id of the library's paper, or of one that the library does not hold.
+    """A resolved answer: the canonical id of a paper, in the library or not.
 
-    ``found`` says how: by its ``id``, by its ``title``, or not at all (``absent``).
+    ``found`` is how it was found: by ``id``, by ``title``, or not at all (``absent``).
     """
 
     paper_id: str
@@ -58,13 +55,13 @@ class JudgedQuery:
 
     @property
     def relevant(self) -> tuple[JudgedAnswer, ...]:
-        """The answers with a grade above zero: what recall counts."""
+        """The answers with a grade above zero, which recall counts."""
         return tuple(answer for answer in self.answers if answer.grade > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class PaperNote:
-    """What a report says of a paper."""
+    """Title and year of a paper, for reports."""
 
     title: str | None
     year: int | None
@@ -74,7 +71,7 @@ class PaperNote:
 class Call:
     """One tool call of an agent; docs/trajectories.md has the JSON form. ``ids`` are canonical, best first.
 
-    ``kind`` is what the call did: search, expand, inspect, or answer (the agent's own final ranking).
+    ``kind`` is what the call did: search, expand, inspect, or answer (the agent's final ranking).
     """
 
     query_id: str
@@ -94,9 +91,9 @@ class Call:
 class RunManifest:
     """The facts of a run.
 
-    ``queries`` has name, format, sha256, count and notes; ``search`` what every search was told, None for a run that
-    was made elsewhere; ``answers`` how many were given and held, and how they were found; ``files`` the SHA-256 of
-    each file. ``command`` makes the run again.
+    ``queries`` has name, format, sha256, count and notes; ``search`` the search settings, None if unknown;
+    ``answers`` how many were listed and held, and how they were found; ``files`` the SHA-256 of each file. ``command``
+    makes the run again.
     """
 
     name: str
@@ -113,8 +110,8 @@ class RunManifest:
 
     @property
     def identity(self) -> str:
-        """A hash of what decides the results: two runs with one identity have the same files. The command and the
-        hashes of the files are not part of it."""
+        """A hash of all facts but the name, the command and the files' hashes: runs of one identity have the same
+        files."""
         facts = {k: v for k, v in asdict(self).items() if k not in ("command", "files", "name")}
         return hashlib.sha256(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
@@ -126,7 +123,7 @@ class RunManifest:
 
 @dataclass(frozen=True)
 class Run:
-    """A run in memory. ``rankings`` has an entry for every query, empty where nothing was found."""
+    """A run in memory. ``rankings`` has an entry for every query, empty without results."""
 
     manifest: RunManifest
     queries: tuple[JudgedQuery, ...]
@@ -141,5 +138,5 @@ class Run:
 
     @property
     def depth(self) -> int:
-        """How many results a query was given at most: the depth of R@All."""
+        """The most results of a query: the depth of R@All."""
         return max(map(len, self.rankings.values()), default=0)

@@ -1,10 +1,7 @@
-"""An agent's tool calls as JSON lines, one line a call: reading the form, and writing it. docs/trajectories.md
-describes it key by key.
+"""Trajectories: an agent's tool calls as JSON lines, read and written. docs/trajectories.md describes the keys.
 
-    with TrajectoryWriter(path) as writer:
-        writer.append("q1", "search_papers", ids, arguments={"q": "speculative decoding"})
-
-:mod:`scholarbase.evaluation.trajectories` makes a run of what was read.
+with TrajectoryWriter(path) as writer:
+    writer.append("q1", "search_papers", ids, arguments={"q": "speculative decoding"})
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ TOOLS: Final[dict[str, CallKind]] = {
     "expand_papers": "expand",
     "answer": "answer",
 }
-"""What the calls of our own tools do."""
+"""The kind of call of each of ScholarBase's tools."""
 
 _RFC_3339: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -46,9 +43,9 @@ _RFC_3339: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RawCall:
-    """A line of a trajectory, checked by itself. ``ids`` are canonical forms, not yet those of a library.
+    """A checked line of a trajectory. ``ids`` are in canonical form, not yet resolved in a library.
 
-    ``where`` names file and line. ``call`` and ``round`` are None where the line does not say them.
+    ``where`` names file and line. ``call`` and ``round`` are None if the line lacks them.
     """
 
     where: str
@@ -68,6 +65,7 @@ class RawCall:
     session: str | None = None
     query: str | None = None
     error: str | None = None
+    error_type: str | None = None
 
 
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
@@ -77,10 +75,10 @@ KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
 
 
 def read_trajectory(path: Path) -> list[RawCall]:
-    """Read a file of JSON lines, one a tool call, gzip or not, in its order. Empty lines say nothing.
+    """Read the tool calls of a file of JSON lines, gzip or not, in order. Empty lines are skipped.
 
     Raises:
-        QueryFileError: the file is missing, empty or damaged, or a line cannot be right; the sentence names it.
+        QueryFileError: the file is missing, empty or damaged, or a line is invalid; the message names the line.
     """
     calls = []
     canonical: dict[str, str] = {}
@@ -91,66 +89,64 @@ def read_trajectory(path: Path) -> list[RawCall]:
         try:
             row = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise QueryFileError(f"{where} is no JSON ({error}): mend the line or remove it.") from error
+            raise QueryFileError(f"{where} is not valid JSON ({error}): fix or remove the line.") from error
         try:
             calls.append(_raw_call(row, where, canonical))
         except InvalidRequest as error:
             raise QueryFileError(f"{where}: {error}") from error
     if not calls:
-        raise QueryFileError(
-            f"{path} holds no call: a trajectory has one JSON object a line, one for each call."
-        )
+        raise QueryFileError(f"{path} has no calls: a trajectory has one JSON object per line for each call.")
     return calls
 
 
 def _raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
-    """Raises InvalidRequest: the line cannot be right."""
-    given = _given(row)
+    """Raises InvalidRequest: the line is invalid."""
+    values = _values(row)
     for key, (accepts, expected) in _CHECKS.items():
-        if key in given and not accepts(given[key]):
-            raise InvalidRequest(f"{key} is {_shown(given[key])}: it must be {expected}.")
-    tool = given["tool"]
-    kind = given.setdefault("kind", TOOLS.get(tool))
+        if key in values and not accepts(values[key]):
+            raise InvalidRequest(f"{key} is {_shorten(values[key])}: it must be {expected}.")
+    tool = values["tool"]
+    kind = values.setdefault("kind", TOOLS.get(tool))
     if kind is None:
         raise InvalidRequest(
-            f"the tool {tool!r} is none of ours: say with kind what it did, one of {', '.join(CALL_KINDS)}."
+            f"the tool {tool!r} is not a ScholarBase tool: give its kind, one of {', '.join(CALL_KINDS)}."
         )
     if tool in TOOLS and kind != TOOLS[tool]:
-        raise InvalidRequest(f"the kind of {tool} is {TOOLS[tool]!r}, and the line says {kind!r}.")
-    if "error" in given and given["ids"]:
+        raise InvalidRequest(f"the kind of {tool} is {TOOLS[tool]!r}, not {kind!r}: correct or remove kind.")
+    if "error" in values and values["ids"]:
         raise InvalidRequest(
-            f"a call with an error found nothing, and ids has {len(given['ids'])}: leave it []."
+            f"a call with an error has no results: ids must be [], not {len(values['ids'])} ids."
         )
-    for written in given["ids"]:
-        if written not in canonical:
-            canonical[written] = str(parse(written))
-    given["ids"] = tuple(canonical[written] for written in given["ids"])
-    if "scores" in given:
-        given["scores"] = tuple(map(float, given["scores"]))
-        if len(given["scores"]) != len(given["ids"]):
+    for requested in values["ids"]:
+        if requested not in canonical:
+            canonical[requested] = str(parse(requested))
+    values["ids"] = tuple(canonical[requested] for requested in values["ids"])
+    if "scores" in values:
+        values["scores"] = tuple(map(float, values["scores"]))
+        if len(values["scores"]) != len(values["ids"]):
             raise InvalidRequest(
-                f"scores has {len(given['scores'])} numbers and ids has {len(given['ids'])}: they go in pairs."
+                f"scores has {len(values['scores'])} numbers and ids has {len(values['ids'])}: give one score per id."
             )
-    return RawCall(where=where, **given)
+    return RawCall(where=where, **values)
 
 
-def _given(row: Any) -> dict[str, Any]:
-    """The keys of a line that say something: one that is null is one that is not there."""
+def _values(row: Any) -> dict[str, Any]:
+    """The keys and values of a line. A null value counts as a missing key."""
     if not isinstance(row, dict):
-        raise InvalidRequest("it is no JSON object: a call is one, with query_id, tool and ids.")
+        raise InvalidRequest("it is not a JSON object: a call is an object with query_id, tool and ids.")
     for key in row:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "put it into arguments, or remove it."
             raise InvalidRequest(f"unknown key {key!r}: a call has {', '.join(KEYS)}; {hint}")
-    given = {key: value for key, value in row.items() if value is not None}
+    values = {key: value for key, value in row.items() if value is not None}
     for key in ("query_id", "tool", "ids"):
-        if key not in given:
+        if key not in values:
             raise InvalidRequest(f"it lacks {key}: every call has query_id, tool and ids.")
-    return given
+    return values
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "..."
 
@@ -168,7 +164,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    """https://www.rfc-editor.org/rfc/rfc3339#section-5.6, a leap second too."""
+    """https://www.rfc-editor.org/rfc/rfc3339#section-5.6, leap seconds included."""
     match = _RFC_3339.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return False
@@ -181,7 +177,7 @@ def _is_time(value: object) -> bool:
     return True
 
 
-_TEXT: Final = (_is_text, "a text that is not empty")
+_TEXT: Final = (_is_text, "a non-empty string")
 _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "query_id": _TEXT,
     "tool": _TEXT,
@@ -190,7 +186,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "arguments": (lambda v: isinstance(v, dict), "an object"),
     "ids": (lambda v: isinstance(v, list) and all(isinstance(i, str) for i in v), "a list of paper ids"),
     "scores": (lambda v: isinstance(v, list) and all(map(_is_number, v)), "a list of numbers"),
-    "time": (_is_time, "a time as RFC 3339 has it, such as 2025-03-01T12:30:00Z"),
+    "time": (_is_time, "an RFC 3339 time, such as 2025-03-01T12:30:00Z"),
     "seconds": (lambda v: _is_number(v) and v >= 0, "a number of seconds, 0 or more"),
     "tokens": (lambda v: _is_whole(v, 0), "a whole number of 0 or more"),
     "parent": (lambda v: _is_whole(v, 1), "the number of an earlier call"),
@@ -199,6 +195,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "session": _TEXT,
     "query": _TEXT,
     "error": _TEXT,
+    "error_type": _TEXT,
 }
 
 
@@ -206,17 +203,17 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
 
 
 class TrajectoryWriter:
-    """Writes a trajectory call by call, each line on its way to the disk before the next is asked for: what a killed
-    agent did up to then is there. Safe to share between threads. Use it in a ``with``, or ``close`` it.
+    """Writes a trajectory call by call, unbuffered, so that a killed process loses no earlier call. Thread-safe. Use it
+    in a ``with`` block, or ``close`` it.
 
     Args:
-        path: the file; its folder is there.
-        append: go on with a file that has calls already. Without it, a file in the way is an error.
-        snapshot, session: said on every line, where given.
+        path: the file, in an existing folder.
+        append: append to an existing file. Without it, an existing file is an error.
+        snapshot, session: written to every line unless None.
 
     Raises:
-        RunExists: there is a file, and ``append`` is off.
-        QueryFileError: ``append`` is on, and the file cannot be read or its last line was not finished.
+        RunExists: the file exists, and ``append`` is off.
+        QueryFileError: ``append`` is on, and the file cannot be read or its last line is incomplete.
     """
 
     def __init__(
@@ -229,27 +226,24 @@ class TrajectoryWriter:
         self._canonical: dict[str, str] = {}
         if path.exists():
             if not append:
-                raise RunExists(
-                    f"{path} is there already: name another file, or go on with it by append=True."
-                )
-            self._go_on()
+                raise RunExists(f"{path} already exists: give another file, or append to it by append=True.")
+            self._read_existing()
         with storage_errors(path):
-            # Without a buffer, so that nothing of a call that could not be written is left to be written later.
             self._file = path.open("ab", buffering=0)
 
-    def _go_on(self) -> None:
+    def _read_existing(self) -> None:
         if not self._path.stat().st_size:
             return
         for raw in read_trajectory(self._path):
             if raw.call is None:
                 raise QueryFileError(
-                    f"{raw.where} lacks call, and only a file with call numbers can be gone on with."
+                    f"{raw.where} lacks call: only a file with call numbers can be appended to."
                 )
             self._last[raw.query_id] = raw.call
         with self._path.open("rb") as file:
             file.seek(-1, 2)
             if file.read(1) != b"\n":
-                raise QueryFileError(f"The last line of {self._path} does not end: remove or finish it.")
+                raise QueryFileError(f"The last line of {self._path} is incomplete: remove or complete it.")
 
     def append(
         self,
@@ -267,14 +261,15 @@ class TrajectoryWriter:
         round: int | None = None,
         query: str | None = None,
         error: str | None = None,
+        error_type: str | None = None,
     ) -> int:
-        """Write one call; its arguments are the keys of the form, and ``time`` is now where it is not given.
+        """Write one call, with the keys of the format as arguments. ``time`` defaults to now.
 
-        Returns: the call's number, for the ``parent`` of those that follow from it.
+        Returns: the call's number, for the ``parent`` of later calls.
 
         Raises:
-            InvalidRequest: the call cannot be right; nothing is written.
-            StorageError: the file cannot be written; it has the calls before this one, whole.
+            InvalidRequest: the call is invalid; nothing is written.
+            StorageError: the file cannot be written; earlier calls are complete.
         """
         row: dict[str, Any] = {
             "query_id": query_id,
@@ -291,6 +286,7 @@ class TrajectoryWriter:
             "round": round,
             "query": query,
             "error": error,
+            "error_type": error_type,
             **self._common,
         }
         with self._lock:
@@ -299,7 +295,7 @@ class TrajectoryWriter:
             _raw_call(line, "the call", self._canonical)
             if parent is not None and parent >= number:
                 raise InvalidRequest(
-                    f"parent is {parent}, and this is call {number}: it names an earlier one."
+                    f"parent is {parent}, and this is call {number}: give the number of an earlier call."
                 )
             try:
                 written = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
@@ -316,7 +312,7 @@ class TrajectoryWriter:
                 while line:
                     line = line[self._file.write(line) :]
             except OSError:
-                # The disk took a part of the line: one that is torn makes the file unreadable.
+                # A partly written line would make the file unreadable.
                 self._file.truncate(whole)
                 raise
 

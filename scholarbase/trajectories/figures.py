@@ -1,6 +1,6 @@
 """Figures of an agent's calls for one query: rounds, calls, candidates, recall.
 
-ScholarQuest (arXiv:2606.20235) reports these. Evaluation and sessions both compute them here.
+ScholarQuest (arXiv:2606.20235) reports these.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LOOKING: Final = ("search", "expand")
 
 @dataclass(frozen=True, slots=True)
 class QueryEfficiency:
-    """One query. None: not known, or nothing to divide by.
+    """Figures of one query. None: unknown, or a division by zero.
 
-    ``candidates`` are the distinct papers that search and expand calls found; ``recall`` is that of the whole
-    ranking, ``recall_100`` that of its first 100, both over all answers and None for a query without one;
+    ``candidates`` are the distinct papers that search and expand calls returned; ``recall`` is of the whole ranking,
+    ``recall_100`` of its first 100, both over all answers and None for a query without answers;
     ``recall_100_per_100`` is ``recall_100`` for each 100 candidates. ``seconds`` and ``tokens`` are sums over the
-    calls, None where one that searched, expanded or inspected does not say.
+    calls, None if a search, expand or inspect call lacks the value.
     """
 
     query_id: str
@@ -48,8 +48,8 @@ FIGURES: Final = tuple(f.name for f in fields(QueryEfficiency) if f.name != "que
 def figures(
     query_id: str, calls: Sequence[Call], relevant: frozenset[str], ranking: Sequence[str] | None = None
 ) -> QueryEfficiency:
-    """What the calls made for one query cost and found. ``ranking`` is what recall is of; None takes the last answer,
-    then the candidates that it leaves out, as they were first seen."""
+    """Compute the figures of one query's calls. Recall is of ``ranking``; None is the last answer, followed by the
+    other candidates in the order in which they were first returned."""
     candidates = dict.fromkeys(i for call in calls if call.kind in LOOKING for i in call.ids)
     if ranking is None:
         answers = [call.ids for call in calls if call.kind == "answer" and call.error is None]
@@ -74,22 +74,22 @@ def figures(
 
 
 def recall_after_each(calls: Iterable[Call], relevant: frozenset[str]) -> list[float]:
-    """Recall over all of ``relevant`` after each call: over what search and expand calls have found, and the last
-    answer so far."""
-    seen: set[str] = set()
-    answered: set[str] = set()
+    """Recall over all of ``relevant`` after each call, of all results of search and expand calls and the last answer
+    so far."""
+    found: set[str] = set()
+    answer: set[str] = set()
     curve = []
     for call in calls:
         if call.kind in LOOKING:
-            seen |= relevant.intersection(call.ids)
+            found |= relevant.intersection(call.ids)
         elif call.kind == "answer" and call.error is None:
-            answered = set(relevant.intersection(call.ids))
-        curve.append(len(seen | answered) / len(relevant))
+            answer = set(relevant.intersection(call.ids))
+        curve.append(len(found | answer) / len(relevant))
     return curve
 
 
 def total(calls: Sequence[Call], name: str) -> float | None:
-    """The sum of what the calls say, None where one of them does not; an answer need not."""
+    """The sum of a field over calls, None if a call other than an answer lacks it."""
     values = [(call.kind, getattr(call, name)) for call in calls]
     if not values or any(value is None and kind != "answer" for kind, value in values):
         return None
@@ -98,7 +98,7 @@ def total(calls: Sequence[Call], name: str) -> float | None:
 
 
 def recall(relevant: frozenset[str], ids: Iterable[str]) -> float | None:
-    """The share of the answers that are among the ids; None where there is no answer to find."""
+    """The share of relevant papers among the ids; None without relevant papers."""
     return len(relevant.intersection(ids)) / len(relevant) if relevant else None
 
 

@@ -19,6 +19,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from scholarbase.api.access.keys import create_key
 from scholarbase.tools.definitions import TOOLS
 from tests.conftest import run_cli, serving
+from tests.sessions.agents import wait_recorded
 
 STRINGS: Final = "arXiv:hep-th/9301068"
 QUESTION: Final = "How is two-dimensional QCD related to string theory?"
@@ -204,6 +205,7 @@ def test_calls_of_a_session_are_recorded_and_limited(server: str) -> None:
     assert not references.is_error
     assert refused.is_error
     assert "The session 'told' may have 4 calls, and 0 are left" in refused.content[0].text
+    wait_recorded(server, "told")
     lines = [line for line in httpx.get(f"{server}/v1/sessions/told").text.splitlines() if line]
     kept = [httpx.Response(200, content=line).json() for line in lines]
     assert [row["call"] for row in kept] == [1, 2, 3, 4, 5]
@@ -236,7 +238,7 @@ def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
 
     response = ask(server, use)
     assert response.is_error
-    assert "'two words' is no name of a session" in response.content[0].text
+    assert "'two words' is not a valid session name" in response.content[0].text
 
 
 def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -> None:
@@ -270,6 +272,7 @@ def test_stdio_with_a_server(server: str) -> None:
 
     there = ask(stdio("--url", server, "--session", "from-afar"), use)
     assert there.structured_content == ask(server, use).structured_content
+    wait_recorded(server, "from-afar")
     assert len(httpx.get(f"{server}/v1/sessions/from-afar").text.splitlines()) == 1
 
 

@@ -1,4 +1,4 @@
-"""A corpus of copies: all papers told apart, none changed but in its names."""
+"""A corpus of copies: all papers have different ids and the same texts."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def test_no_two_copies_share_an_id() -> None:
     years = [f"{year % 100:02}" for year in range(1991, 2008)]
     names = [f"hep-th/{year}01001" for year in years]
     names += [f"{year:02}05.{'1234' if year < 15 else '01234'}" for year in range(7, 27)]
-    shifted = [corpus.shifted_arxiv_id(name, copy) for name in names for copy in range(corpus.MOST_COPIES)]
-    assert len(set(shifted)) == len(names) * corpus.MOST_COPIES
+    shifted = [corpus.shifted_arxiv_id(name, copy) for name in names for copy in range(corpus.MAX_COPIES)]
+    assert len(set(shifted)) == len(names) * corpus.MAX_COPIES
 
 
-def test_there_are_as_many_records_as_asked_for(copies: Setting) -> None:
+def test_there_are_as_many_records_as_requested(copies: Setting) -> None:
     assert sum(1 for _ in records(copies.corpus / "arxiv")) == copies.papers
     first, *_ = sorted((copies.corpus / "arxiv").iterdir())
     with lzma.open(corpus.arxiv_source(SAMPLE)) as lines:
@@ -108,13 +108,13 @@ def test_a_corpus_is_made_once(copies: Setting) -> None:
     assert {path: path.stat().st_mtime_ns for path in copies.corpus.rglob("*")} == before
 
 
-def test_more_papers_than_four_copies_hold_are_refused(tmp_path: Path) -> None:
-    most = sample_records() * corpus.MOST_COPIES
-    with pytest.raises(ValueError, match=f"ask for {most:,} or fewer"):
+def test_more_papers_than_four_copies_hold_are_an_error(tmp_path: Path) -> None:
+    most = sample_records() * corpus.MAX_COPIES
+    with pytest.raises(ValueError, match=f"give {most:,} or fewer"):
         corpus.make(Setting(SAMPLE, most + 1, tmp_path))
     assert not Setting(SAMPLE, most + 1, tmp_path).corpus.exists()
 
 
 def test_a_data_folder_without_a_source_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no arXiv snapshot"):
+    with pytest.raises(FileNotFoundError, match="No arXiv snapshot"):
         corpus.make(Setting(tmp_path, 10, tmp_path))

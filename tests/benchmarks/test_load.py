@@ -1,4 +1,4 @@
-"""The load generator against a real server: what it counts, and that no failure passes for an answer."""
+"""The load generator against a real server: its figures and its errors."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def whole(body: bytes, status: str = "200 OK") -> bytes:
     return HEAD.format(status=status, length=len(body)).encode() + body
 
 
-class _Answering(socketserver.ThreadingTCPServer):
-    """Answers each request with the bytes that ``answer`` gives, in ``pieces``; None closes the connection."""
+class _Server(socketserver.ThreadingTCPServer):
+    """Sends the bytes of ``respond(target)`` in ``pieces``; None closes the connection."""
 
-    answer: Callable[[str], bytes | None]
+    respond: Callable[[str], bytes | None]
     pieces: int
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Requests)
-        self.asked: list[str] = []
+        self.targets: list[str] = []
         self.headers: list[bytes] = []
 
 
 class _Requests(socketserver.StreamRequestHandler):
-    server: _Answering
+    server: _Server
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
@@ -43,8 +43,8 @@ class _Requests(socketserver.StreamRequestHandler):
             target = line.split()[1].decode()
             while (header := self.rfile.readline()) != b"\r\n":
                 self.server.headers.append(header)
-            self.server.asked.append(target)
-            content = self.server.answer(target)
+            self.server.targets.append(target)
+            content = self.server.respond(target)
             if content is None:
                 return
             size = -(-len(content) // self.server.pieces)
@@ -58,63 +58,63 @@ class _Requests(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def answering(
-    answer: Callable[[str], bytes | None], pieces: int = 1, headers: list[bytes] | None = None
+def responding(
+    respond: Callable[[str], bytes | None], pieces: int = 1, headers: list[bytes] | None = None
 ) -> Iterator[tuple[str, list[str]]]:
-    """A server: its URL, and what was asked. The lines of headers go to ``headers``."""
-    with _Answering() as server:
+    """A server: its URL and the requested targets. Header lines are appended to ``headers``."""
+    with _Server() as server:
         server.headers = [] if headers is None else headers
-        server.answer, server.pieces = answer, pieces  # type: ignore[method-assign]
+        server.respond, server.pieces = respond, pieces  # type: ignore[method-assign]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}", server.asked
+            yield f"http://127.0.0.1:{server.server_address[1]}", server.targets
         finally:
             server.shutdown()
             thread.join()
 
 
 def test_each_request_is_sent_and_counted_in_turn() -> None:
-    with answering(lambda target: whole(b"x" * (10 + int(target[1:])))) as (url, asked):
+    with responding(lambda target: whole(b"x" * (10 + int(target[1:])))) as (url, targets):
         found = load(url, [get(f"/{n}") for n in range(7)], clients=3, count=20)
     sent = Counter(f"/{n % 7}" for n in range(20))
     sent["/0"] += 3  # by which each connection was opened
-    assert Counter(asked) == sent
-    assert Counter(found.asked) == Counter(n % 7 for n in range(20))
-    assert np.array_equal(found.sizes, 10 + found.asked)
+    assert Counter(targets) == sent
+    assert Counter(found.requested) == Counter(n % 7 for n in range(20))
+    assert np.array_equal(found.sizes, 10 + found.requested)
     assert len(found.latencies) == 20
     assert found.seconds >= found.latencies.max() > 0
     assert found.throughput == pytest.approx(20 / found.seconds)
 
 
-def test_the_opening_request_is_no_turn() -> None:
-    with answering(lambda _: whole(b"ok")) as (url, asked):
+def test_the_opening_request_is_not_counted() -> None:
+    with responding(lambda _: whole(b"ok")) as (url, targets):
         found = load(url, [get("/fresh")], clients=2, opening=get("/open"))
-    assert sorted(asked) == ["/fresh", "/open", "/open"]
-    assert found.asked.tolist() == [0]
+    assert sorted(targets) == ["/fresh", "/open", "/open"]
+    assert found.requested.tolist() == [0]
 
 
 def test_each_client_sends_its_own_header() -> None:
     headers: list[bytes] = []
-    with answering(lambda _: whole(b"ok"), headers=headers) as (url, asked):
+    with responding(lambda _: whole(b"ok"), headers=headers) as (url, targets):
         load(url, [get("/")], clients=2, count=8, headers=[b"X-Of: one", b"X-Of: other"])
-    assert len(asked) == 10
+    assert len(targets) == 10
     assert Counter(headers).keys() == {b"Host: localhost\r\n", b"X-Of: one\r\n", b"X-Of: other\r\n"}
     assert Counter(headers)[b"Host: localhost\r\n"] == 10
     with pytest.raises(ValueError, match="1 headers for 2 clients"):
         load(url, [get("/")], clients=2, headers=[b"X-Of: one"])
 
 
-def test_answers_in_pieces_are_counted_once() -> None:
-    with answering(lambda _: whole(b"x" * 100), pieces=9) as (url, _):
+def test_responses_in_pieces_are_counted_once() -> None:
+    with responding(lambda _: whole(b"x" * 100), pieces=9) as (url, _):
         found = load(url, [get("/")], clients=2, count=6)
     assert found.sizes.tolist() == [100] * 6
 
 
 def test_a_load_for_seconds_ends() -> None:
-    with answering(lambda _: whole(b"ok")) as (url, asked):
+    with responding(lambda _: whole(b"ok")) as (url, targets):
         found = load(url, [get("/")], clients=2, seconds=0.3)
-    assert len(found.latencies) == len(asked) - 2
+    assert len(found.latencies) == len(targets) - 2
     assert found.seconds >= 0.3
 
 
@@ -126,16 +126,16 @@ def test_a_load_for_seconds_ends() -> None:
             r"GET /bad .* 404 Not Found: .*no such paper",
         ),
         (whole(b"busy", "503 Service Unavailable"), "503 Service Unavailable: busy"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "without a body of a known length"),
-        (whole(b"x") + b"yz", "2 bytes more"),
-        (whole(b"x" * 50)[:-10], "not answered in 1 seconds"),
-        (None, "cut off by the server"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "no body of a known length"),
+        (whole(b"x") + b"yz", "2 bytes too long"),
+        (whole(b"x" * 50)[:-10], "no complete response within 1 seconds"),
+        (None, "closed the connection"),
     ],
     ids=["404", "503", "no length", "too long", "unfinished", "closed"],
 )
-def test_what_is_no_whole_200_fails_the_load(content: bytes | None, message: str) -> None:
+def test_a_response_other_than_a_complete_200_fails_the_load(content: bytes | None, message: str) -> None:
     with (
-        answering(lambda target: content if target == "/bad" else whole(b"ok")) as (url, _),
+        responding(lambda target: content if target == "/bad" else whole(b"ok")) as (url, _),
         pytest.raises(LoadError, match=message),
     ):
         load(url, [get("/good"), get("/bad")], clients=2, count=10, timeout=1)
@@ -148,7 +148,7 @@ def test_a_server_that_is_not_there_fails_the_load() -> None:
         load(f"http://127.0.0.1:{port}", [get("/")], clients=1)
 
 
-def test_a_load_of_nothing_is_refused() -> None:
+def test_a_load_without_requests_is_an_error() -> None:
     with pytest.raises(ValueError, match="0 requests"):
         load("http://127.0.0.1:1", [], clients=1)
     with pytest.raises(ValueError, match="not both"):

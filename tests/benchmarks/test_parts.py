@@ -1,4 +1,4 @@
-"""The parts that ask engines: they measure the same work on both sides, and refuse to time what is wrong."""
+"""The parts that search: the same work is measured on both sides, and wrong results are an error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.asking import BLOCK, in_turns, questions, spread
 from benchmarks.parts import filters, sessions
 from benchmarks.rows import Setting
+from benchmarks.timing import BLOCK, interleaved, questions, summary
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.bm25 import Bm25Text
@@ -24,7 +24,7 @@ PAPERS = 400
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> Setting:
-    """The sample's library and questions, where the parts look for them."""
+    """The sample's library and questions, at the paths of the parts."""
     data, work = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("work")
     (data / "autoscholar").mkdir()
     shutil.copyfile(SAMPLE / "queries.jsonl", data / "autoscholar" / "queries.jsonl")
@@ -33,27 +33,27 @@ def setting(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> S
     return made
 
 
-def test_every_way_is_asked_every_question_and_warmed_by_the_first_block() -> None:
-    asked: dict[str, list[int]] = {"one": [], "other": []}
+def test_every_function_gets_every_question_and_is_warmed_by_the_first_block() -> None:
+    calls: dict[str, list[int]] = {"one": [], "other": []}
     numbers = list(range(BLOCK + 5))
-    times = in_turns({name: given.append for name, given in asked.items()}, numbers, rounds=2)
-    for name, given in asked.items():
-        assert given == numbers[:BLOCK] + 2 * numbers
+    times = interleaved({name: called.append for name, called in calls.items()}, numbers, rounds=2)
+    for name, called in calls.items():
+        assert called == numbers[:BLOCK] + 2 * numbers
         assert len(times[name]) == 2 * len(numbers)
 
 
-def test_a_spread_is_of_all_times() -> None:
-    assert spread([4.0, 1.0, 2.0, 3.0, 10.0]) == {"p50": 3.0, "mean": 4.0, "p95": 4.0, "p99": 4.0}
+def test_a_summary_is_of_all_times() -> None:
+    assert summary([4.0, 1.0, 2.0, 3.0, 10.0]) == {"p50": 3.0, "mean": 4.0, "p95": 4.0, "p99": 4.0}
 
 
-def test_some_questions_are_taken_evenly(setting: Setting) -> None:
+def test_a_sample_of_questions_is_evenly_spaced(setting: Setting) -> None:
     every = questions(setting)
     assert questions(setting, len(every) + 1) == every
     assert questions(setting, 2) == [every[0], every[len(every) // 2]]
 
 
 class TestFilters:
-    def test_three_rows_beside_the_unfiltered_search(self, setting: Setting) -> None:
+    def test_three_rows_compare_with_the_unfiltered_search(self, setting: Setting) -> None:
         year, category, both = filters.run(setting)
         assert {row.target for row in (year, category, both)} == {2.0}
         assert year.floor == category.floor == both.floor
@@ -68,7 +68,7 @@ class TestFilters:
             assert category.categories == ("hep-lat",)
             assert len(filters.passing_ids(papers, category)) == 24
 
-    def test_results_that_are_not_those_of_filter_then_rank_are_never_timed(self, setting: Setting) -> None:
+    def test_results_other_than_filter_then_rank_are_an_error(self, setting: Setting) -> None:
         year = ResolvedFilters(first_day=19000101, last_day=20991231)
         vector = Bm25Text().query("gauge theory")
         with (
@@ -78,7 +78,7 @@ class TestFilters:
             passing = filters.passing_ids(papers, year)
             assert filters.check(index, [vector], {"years": year}, {"years": passing}) == 1
             first = index.search_sparse("bm25", vector, 1, year)[0].id
-            with pytest.raises(RuntimeError, match=r"Question 0 filtered by years .* from place 1 on"):
+            with pytest.raises(RuntimeError, match=r"Question 0 filtered by years .* from place 1:"):
                 filters.check(index, [vector], {"years": year}, {"years": passing - {first}})
 
 
@@ -96,12 +96,12 @@ class TestSessions:
             "plain": 2,
         }
 
-    def test_calls_that_were_not_recorded_are_never_timed(
+    def test_calls_that_were_not_recorded_are_an_error(
         self, setting: Setting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in (("ROUNDS", 1), ("ROUND_CALLS", 50), ("headers", list)):
             monkeypatch.setattr(sessions, name, value)
-        with pytest.raises(RuntimeError, match="0 calls were recorded, and 60 were made"):
+        with pytest.raises(RuntimeError, match="0 calls were recorded of 60"):
             sessions.run(setting)
 
 
@@ -124,17 +124,17 @@ class TestEngines:
             assert scores == sorted(scores, reverse=True)
         assert opened.search("the of and", 100) == []
 
-    def test_the_whole_call_stands_beside_fts5_and_the_index_beside_the_engines(
+    def test_the_whole_call_is_compared_with_fts5_and_the_index_with_the_engines(
         self, setting: Setting
     ) -> None:
         for module in ("tantivy", "bm25s", "Stemmer"):
             pytest.importorskip(module)
         from benchmarks.parts import sparse
 
-        [row] = sparse.beside_fts5(setting)
+        [row] = sparse.compare_fts5(setting)
         assert (row.bound, row.target) == ("at least", 50)
         assert row.ratio == pytest.approx(row.floor / row.here)
-        others = sparse.beside_engines(setting)
+        others = sparse.compare_engines(setting)
         assert [row.target for row in others] == [1.0, 1.0, None, None]
         assert min(others[0].notes["R@100"].values()) > 0.5
 
@@ -149,7 +149,7 @@ class TestDense:
         assert (recall.target, speed.target) == (0.98, 50)
         assert [row.reached for row in of_papers] == [None, None]
 
-    def test_no_two_vectors_are_equal_where_the_library_is_read_again(self, setting: Setting) -> None:
+    def test_no_two_vectors_are_equal_if_the_library_is_read_again(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
         weights = dense.term_weights(setting.library, 3000)
         matrix = weights.matrix
@@ -167,7 +167,7 @@ class TestDense:
         assert len(prepared.held_out) > 0
         assert (cosines.max(axis=1) < 0.999).mean() > 0.95
 
-    def test_a_shard_of_other_vectors_is_never_timed(self, setting: Setting) -> None:
+    def test_a_shard_of_other_vectors_is_an_error(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
         prepared = dense.prepare(setting)
         dense.build(prepared)
@@ -175,6 +175,6 @@ class TestDense:
         other = replace(prepared, vectors=prepared.vectors[::-1])
         with (
             closing(EdgeIndex.open(prepared.folder / "shard")) as index,
-            pytest.raises(RuntimeError, match="does not hold the vectors"),
+            pytest.raises(RuntimeError, match="does not hold the same vectors"),
         ):
             dense.check_exact(index, other)

@@ -1,4 +1,4 @@
-"""The servers that are measured: all of their processes, their memory, their constants, and their end."""
+"""Measured servers: their processes, memory, constant responses and end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_a_server_is_measured_with_all_its_processes_and_ends_with_the_block(sam
         assert len(processes) >= 3
         memory = server.memory()
         assert memory.pss >= memory.anonymous > 3 * 10_000_000  # an interpreter with numpy has more
-        with urlopen(f"{server.url}/readyz") as answer:
-            assert answer.status == 200
+        with urlopen(f"{server.url}/readyz") as response:
+            assert response.status == 200
     assert server.process.poll() is not None
     deadline = time.monotonic() + 10  # the processes' own tracker of resources ends just after them
     while (left := [pid for pid in processes if _runs(pid)]) and time.monotonic() < deadline:
@@ -39,7 +39,7 @@ def _runs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_constant_is_answered_by_the_same_application(
+def test_a_constant_is_served_by_the_same_application(
     sample_library: Path, tmp_path: Path, workers: int
 ) -> None:
     body = b'{"a": "' + b"x" * 3000 + b'"}'
@@ -47,19 +47,19 @@ def test_a_constant_is_answered_by_the_same_application(
     environment = {FOLDER: str(tmp_path)}
     with (
         serving(sample_library, workers=workers, module="benchmarks.constant", **environment) as server,
-        urlopen(f"{server.url}/constant/lookup") as answer,
+        urlopen(f"{server.url}/constant/lookup") as response,
     ):
-        assert answer.read() == body
+        assert response.read() == body
         same = {"server", "content-type", "x-request-id", "x-scholarbase-snapshot"}
-        assert same <= {name.lower() for name in answer.headers}
+        assert same <= {name.lower() for name in response.headers}
 
 
 def test_settings_from_outside_do_not_reach_a_measured_server(
     sample_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "SCHOLARBASE_LOG_LEVEL", "no such level")
-    with serving(sample_library, workers=1) as server, urlopen(f"{server.url}/healthz") as answer:
-        assert answer.status == 200
+    with serving(sample_library, workers=1) as server, urlopen(f"{server.url}/healthz") as response:
+        assert response.status == 200
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:

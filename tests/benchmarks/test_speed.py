@@ -1,4 +1,4 @@
-"""The command of `make bench`: its parts, its table, its status, and the page of its results."""
+"""The command of `make bench`: its parts, table and exit status, and the page of results."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def results(folder: Path, *rows: Row, papers: int = 50) -> None:
 
 @pytest.fixture(scope="module")
 def ingested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The results of the part `ingest` on 400 papers of the sample, run as a user would."""
+    """The results of the part `ingest` on 400 papers of the sample, run as a command."""
     if not Path("/proc/self/status").is_file():
         pytest.skip("memory is read from /proc")
     work = tmp_path_factory.mktemp("work")
     command = [sys.executable, "benchmarks/speed.py", "--data", str(SAMPLE), "--papers", "400"]
     command += ["--work", str(work), "--parts", "ingest"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    return work / "results-400", ran
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return work / "results-400", process
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -49,18 +49,18 @@ def test_every_part_is_a_module(part: str) -> None:
     assert importlib.util.find_spec(f"benchmarks.parts.{part}") is not None
 
 
-def test_a_part_leaves_its_rows_and_the_table_shows_them(
+def test_a_part_writes_its_rows_and_the_table_shows_them(
     ingested: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
-    folder, ran = ingested
+    folder, process = ingested
     written = json.loads((folder / "ingest.json").read_text())
     assert written["papers"] == 400
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", written["began"])
     assert {"cores", "cpu", "memory_gb", "system", "python", "versions"} == written["machine"].keys()
     short = [each for each in written["rows"] if not each["reached"]]
-    assert ran.returncode == (1 if short else 0), ran.stderr
-    assert "ingest of catalogue, FTS5, edges and BM25" in ran.stdout
-    assert f"{len(short)} of 2 rows short" in ran.stdout
+    assert process.returncode == (1 if short else 0), process.stderr
+    assert "ingest of catalogue, FTS5, edges and BM25" in process.stdout
+    assert f"{len(short)} of 2 rows short" in process.stdout
 
 
 def test_the_bare_sum_is_the_sum_of_its_parts(
@@ -83,7 +83,7 @@ def test_results_of_other_days_are_shown_with_their_date(
 ) -> None:
     results(tmp_path, row("ingest", 1.2), row("dense", 2.0), row("hybrid", 1.0, None))
     results(tmp_path, row("sparse", 9.0), papers=70)
-    monkeypatch.setattr(speed, "run_apart", lambda part, setting, folder: True)
+    monkeypatch.setattr(speed, "run_in_process", lambda part, setting, folder: True)
     arguments = ["--data", str(SAMPLE), "--papers", "50", "--work", str(tmp_path / "w")]
     status = speed.main([*arguments, "--results", str(tmp_path), "--parts", "ingest"])
     shown = capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_results_of_other_days_are_shown_with_their_date(
     assert "1 of 2 rows short of their targets, 0 parts failed." in shown
 
 
-def test_a_part_that_fails_is_named_and_leaves_no_earlier_rows(
+def test_a_failed_part_is_named_and_its_earlier_rows_are_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "results"
@@ -106,18 +106,20 @@ def test_a_part_that_fails_is_named_and_leaves_no_earlier_rows(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--data", str(SAMPLE), "--parts", "speed"], "There is no part speed: the parts are ingest,"),
         (["--data", str(SAMPLE), "--papers", "0"], "0 papers cannot be measured"),
-        (["--data", str(ROOT / "docs")], "There is no arXiv snapshot"),
+        (["--data", str(ROOT / "docs")], "No arXiv snapshot"),
     ],
 )
-def test_bad_use_has_status_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_have_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
         speed.main(arguments)
     assert stopped.value.code == speed.BAD_USE
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_page_holds_the_table_and_every_plot(tmp_path: Path) -> None:
@@ -146,7 +148,7 @@ def test_the_page_holds_the_table_and_every_plot(tmp_path: Path) -> None:
     assert {link: (tmp_path / link).read_bytes() for link in links} == drawn
 
 
-def test_a_page_of_no_results_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_without_results_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert page.main(["--results", str(tmp_path)]) == page.BAD_USE
     assert "run `make bench` first" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from scholarbase.api.protocol import HttpProtocol
 
 @contextmanager
 def running(app: Any, uds: Path | None = None) -> Iterator[str]:
-    """Run an ASGI application; gives its base URL, or ``unix:`` and its socket."""
+    """Run an ASGI application. Yields its base URL, or ``unix:`` and its socket."""
     config = uvicorn.Config(
         app,
         uds=None if uds is None else str(uds),

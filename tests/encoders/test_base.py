@@ -26,11 +26,11 @@ def test_unit_rows_scales_a_3_4_5_triangle() -> None:
 
 
 @pytest.mark.parametrize("bad", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
-def test_unit_rows_refuses_a_vector_without_direction(bad: list[float]) -> None:
-    with pytest.raises(EncoderError, match=r"The model x gave a vector .* for text 2 of 2"):
+def test_unit_rows_refuses_zero_and_infinite_vectors(bad: list[float]) -> None:
+    with pytest.raises(EncoderError, match=r"The model x returned a vector .* for text 2 of 2"):
         unit_rows([[1.0, 0.0], bad], "The model x")
 
 
-def test_unit_rows_leaves_unit_rows_alone() -> None:
+def test_unit_rows_keeps_unit_rows_unchanged() -> None:
     rows = unit_rows(np.random.default_rng(7).normal(size=(50, 384)), "it")
     np.testing.assert_array_equal(unit_rows(rows, "it"), rows)

@@ -16,13 +16,13 @@ TEXTS = [
     "the the the attention of attention",  # a token's greatest weight counts
     "量子 computing",  # tokens the vocabulary does not know
     "",
-    "dense retrieval " * 60,  # longer than the model takes
+    "dense retrieval " * 60,  # longer than the model's maximum
 ]
 
 
 @pytest.fixture(scope="module")
-def theirs(tiny_bge_m3_folder: Path) -> dict:
-    """What FlagEmbedding's own encode gives; its term weights are dicts from the id as text."""
+def flag_embedding_output(tiny_bge_m3_folder: Path) -> dict:
+    """The output of FlagEmbedding's encode; its term weights are dicts by the id as a string."""
     from FlagEmbedding import BGEM3FlagModel
 
     model = BGEM3FlagModel(str(tiny_bge_m3_folder), devices="cpu", use_fp16=False)
@@ -33,7 +33,7 @@ def test_the_spec_comes_from_the_models_configuration(tiny_bge_m3: BgeM3Encoder)
     spec = tiny_bge_m3.spec
     assert (spec.kind, spec.name, spec.learned_sparse) == ("bge-m3", "tiny-bge-m3", True)
     assert spec.dimensions == HIDDEN_SIZE
-    assert spec.max_tokens == MAX_POSITIONS - 2  # 1024 would be more than the model has positions for
+    assert spec.max_tokens == MAX_POSITIONS - 2  # the model has fewer than 1024 positions
 
 
 def test_the_same_model_made_again_has_the_same_fingerprint(
@@ -43,17 +43,21 @@ def test_the_same_model_made_again_has_the_same_fingerprint(
     assert (again.name, again.fingerprint) == ("again", tiny_bge_m3.spec.fingerprint)
 
 
-def test_dense_vectors_are_those_of_flag_embedding(tiny_bge_m3: BgeM3Encoder, theirs: dict) -> None:
+def test_dense_vectors_are_those_of_flag_embedding(
+    tiny_bge_m3: BgeM3Encoder, flag_embedding_output: dict
+) -> None:
     ours = tiny_bge_m3.encode_documents(TEXTS)
     assert ours.dense.dtype == np.float32
-    np.testing.assert_allclose(ours.dense, theirs["dense_vecs"], atol=1e-6)
+    np.testing.assert_allclose(ours.dense, flag_embedding_output["dense_vecs"], atol=1e-6)
 
 
-def test_term_weights_are_those_of_flag_embedding(tiny_bge_m3: BgeM3Encoder, theirs: dict) -> None:
+def test_term_weights_are_those_of_flag_embedding(
+    tiny_bge_m3: BgeM3Encoder, flag_embedding_output: dict
+) -> None:
     ours = tiny_bge_m3.encode_documents(TEXTS).sparse
     assert ours is not None
     assert sum(len(weights.indices) for weights in ours) > 40
-    for mine, weights in zip(ours, theirs["lexical_weights"], strict=True):
+    for mine, weights in zip(ours, flag_embedding_output["lexical_weights"], strict=True):
         assert mine.indices.dtype == np.uint32
         assert mine.values.dtype == np.float32
         assert mine.indices.tolist() == sorted(int(token) for token in weights)
@@ -61,9 +65,13 @@ def test_term_weights_are_those_of_flag_embedding(tiny_bge_m3: BgeM3Encoder, the
         np.testing.assert_allclose(mine.values, expected, atol=1e-6)
 
 
-def test_small_batches_give_each_text_its_own_vector(tiny_bge_m3_folder: Path, theirs: dict) -> None:
+def test_small_batches_give_each_text_its_own_vector(
+    tiny_bge_m3_folder: Path, flag_embedding_output: dict
+) -> None:
     encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu", tokens_per_batch=20)
-    np.testing.assert_allclose(encoder.encode_queries(TEXTS).dense, theirs["dense_vecs"], atol=1e-6)
+    np.testing.assert_allclose(
+        encoder.encode_queries(TEXTS).dense, flag_embedding_output["dense_vecs"], atol=1e-6
+    )
 
 
 def test_each_batch_runs_once(tiny_bge_m3_folder: Path) -> None:
@@ -106,14 +114,14 @@ def test_other_term_weights_are_another_model(
 
 def test_another_architecture_is_refused(minilm_folder: Path) -> None:
     assert not is_bge_m3(minilm_folder)
-    with pytest.raises(EncoderError, match="is no BGE-M3 model"):
+    with pytest.raises(EncoderError, match="is not a BGE-M3 model"):
         BgeM3Encoder(minilm_folder, device="cpu")
 
 
 def test_without_the_extra_the_error_names_it(
     tiny_bge_m3_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "FlagEmbedding", None)  # Python's own way to say: not installed
+    monkeypatch.setitem(sys.modules, "FlagEmbedding", None)  # as if not installed
     with pytest.raises(EncoderError, match=r'pip install "scholarbase\[bge-m3\]"'):
         BgeM3Encoder(tiny_bge_m3_folder)
 
@@ -128,7 +136,7 @@ def test_weights_that_are_not_finite_are_an_error(tiny_bge_m3_folder: Path, tmp_
         BgeM3Encoder(folder, device="cpu").encode_queries(["attention"])
 
 
-def test_a_closed_encoder_says_so(tiny_bge_m3_folder: Path) -> None:
+def test_a_closed_encoder_is_an_error(tiny_bge_m3_folder: Path) -> None:
     encoder = BgeM3Encoder(tiny_bge_m3_folder, device="cpu")
     encoder.close()
     with pytest.raises(EncoderError, match="is closed: open it again"):

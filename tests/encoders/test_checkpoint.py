@@ -18,26 +18,26 @@ from scholarbase.errors import EncoderError
         ("hub/models--gpt2/snapshots/607a30d783dfa663caf39e06633721c8d4cfcd7e", "gpt2"),
     ],
 )
-def test_a_models_name_holds_no_path(tmp_path: Path, folder: str, name: str) -> None:
+def test_a_models_name_has_no_path(tmp_path: Path, folder: str, name: str) -> None:
     assert model_name(tmp_path / folder) == name
 
 
 @pytest.mark.parametrize("name", ["/models/x", "./x", "../x", "~/x", ".", "a/b/c", "a b"])
-def test_what_can_only_be_a_path(name: str) -> None:
+def test_paths(name: str) -> None:
     assert is_path(name)
 
 
 @pytest.mark.parametrize("name", ["BAAI/bge-m3", "all-MiniLM-L6-v2", "intfloat/e5-base.v2"])
-def test_what_may_be_a_hub_name(name: str) -> None:
+def test_hub_names(name: str) -> None:
     assert not is_path(name)
 
 
-def test_a_missing_path_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"no-model does not exist: give the folder"):
         find_checkpoint(str(tmp_path / "no-model"))
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(EncoderError, match="is a file, not a model's folder"):
         find_checkpoint(str(tmp_path / "model.safetensors"))
@@ -58,7 +58,7 @@ def test_the_fingerprint_is_of_names_lengths_and_bytes(tmp_path: Path) -> None:
     assert fingerprint(folder, deciding_files(folder)) == expected.hexdigest()[:32]
 
 
-def test_a_full_copy_and_a_lean_one_are_the_same_model(tmp_path: Path) -> None:
+def test_a_second_format_does_not_change_the_fingerprint(tmp_path: Path) -> None:
     lean = _write(tmp_path / "lean", config__json="{}", model__safetensors="w", tokenizer__json="t")
     full = _write(tmp_path / "full", config__json="{}", model__safetensors="w", tokenizer__json="t")
     _write(full, README__md="card", pytorch_model__bin="w again", vocab__txt="t again", tf_model__h5="w")
@@ -66,7 +66,7 @@ def test_a_full_copy_and_a_lean_one_are_the_same_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", ["config__json", "model__safetensors", "tokenizer__json"])
-def test_a_change_in_what_decides_shows(tmp_path: Path, changed: str) -> None:
+def test_changed_files_change_the_fingerprint(tmp_path: Path, changed: str) -> None:
     files = {"config__json": "{}", "model__safetensors": "w", "tokenizer__json": "t"}
     one, two = _write(tmp_path / "one", **files), _write(tmp_path / "two", **(files | {changed: "other"}))
     assert fingerprint(one, deciding_files(one)) != fingerprint(two, deciding_files(two))

@@ -43,9 +43,7 @@ def test_other_dimensions_do_not_pass(minilm: SentenceTransformersEncoder, tiny_
 
 
 @pytest.mark.parametrize("number", [0.0, float("nan")])
-def test_a_stored_vector_that_says_nothing_does_not_pass(
-    minilm: SentenceTransformersEncoder, number: float
-) -> None:
+def test_an_invalid_stored_vector_does_not_pass(minilm: SentenceTransformersEncoder, number: float) -> None:
     with pytest.raises(EncoderMismatch):
         check_probe(minilm, [number] * 384)
 
@@ -55,25 +53,28 @@ def test_a_stored_vector_that_says_nothing_does_not_pass(
     [
         SPEC,
         replace(SPEC, name="a-copy"),  # the same files under another name
-        replace(SPEC, fingerprint=None),  # files out of reach
+        replace(SPEC, fingerprint=None),  # unknown files
     ],
 )
-def test_specs_that_agree(actual: EncoderSpec) -> None:
+def test_equal_specs(actual: EncoderSpec) -> None:
     check_spec(SPEC, actual)
 
 
 @pytest.mark.parametrize(
     ("actual", "difference"),
     [
-        (replace(SPEC, kind="http"), "kind 'sentence-transformers' there and 'http' here"),
-        (replace(SPEC, dimensions=768), "dimensions 384 there and 768 here"),
-        (replace(SPEC, max_tokens=512), "max_tokens 256 there and 512 here"),
-        (replace(SPEC, fingerprint="bb"), "fingerprint 'aa' there and 'bb' here"),
-        (replace(SPEC, learned_sparse=True), "learned_sparse False there and True here"),
-        (replace(SPEC, name="other", fingerprint=None), "name 'all-MiniLM-L6-v2' there and 'other' here"),
+        (replace(SPEC, kind="http"), "kind 'sentence-transformers' in the library and 'http' in the encoder"),
+        (replace(SPEC, dimensions=768), "dimensions 384 in the library and 768 in the encoder"),
+        (replace(SPEC, max_tokens=512), "max_tokens 256 in the library and 512 in the encoder"),
+        (replace(SPEC, fingerprint="bb"), "fingerprint 'aa' in the library and 'bb' in the encoder"),
+        (replace(SPEC, learned_sparse=True), "learned_sparse False in the library and True in the encoder"),
+        (
+            replace(SPEC, name="other", fingerprint=None),
+            "name 'all-MiniLM-L6-v2' in the library and 'other' in the encoder",
+        ),
     ],
 )
-def test_specs_that_differ(actual: EncoderSpec, difference: str) -> None:
+def test_different_specs(actual: EncoderSpec, difference: str) -> None:
     with pytest.raises(EncoderMismatch) as caught:
         check_spec(SPEC, actual)
     message = str(caught.value)

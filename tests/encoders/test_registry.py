@@ -30,7 +30,7 @@ def test_a_folder_of_a_sentence_transformers_model(minilm_folder: Path) -> None:
     assert isinstance(open_encoder(str(minilm_folder), device="cpu"), SentenceTransformersEncoder)
 
 
-def test_a_folder_of_bge_m3s_kind(tiny_bge_m3_folder: Path) -> None:
+def test_a_folder_of_a_bge_m3_model(tiny_bge_m3_folder: Path) -> None:
     assert isinstance(open_encoder(str(tiny_bge_m3_folder), device="cpu"), BgeM3Encoder)
 
 
@@ -41,13 +41,13 @@ def test_a_url(minilm_service: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "", " "])
-def test_no_name_is_no_encoder(name: str) -> None:
-    with pytest.raises(EncoderError, match="is no encoder: name a model's folder"):
+def test_an_empty_name_is_an_error(name: str) -> None:
+    with pytest.raises(EncoderError, match="is not an encoder: give a model's folder"):
         open_encoder(name)
 
 
 def test_a_device_for_a_service_is_refused() -> None:
-    with pytest.raises(EncoderError, match="names a service: leave it out"):
+    with pytest.raises(EncoderError, match="is a service, which has no device: leave it out"):
         open_encoder("https://host/v1#m", device="cuda")
 
 
@@ -58,19 +58,21 @@ def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["BAAI/bge-m3", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_a_hub_that_cannot_be_reached(name: str, tmp_path: Path) -> None:
-    """With an empty cache and a hub that refuses the connection."""
+    """With an empty cache and a hub without connection."""
     code = (
         "import sys; from scholarbase.encoders import open_encoder\n"
         "try: open_encoder(sys.argv[1])\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     said = _python(code, name, HF_HOME=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9", NO_PROXY="127.0.0.1")
-    assert said.startswith(f"EncoderError The model '{name}' is not on this machine and could not be fetched")
+    assert said.startswith(
+        f"EncoderError The model '{name}' is not on this machine and could not be downloaded"
+    )
 
 
 @pytest.mark.parametrize("module", ["scholarbase.encoders", "scholarbase.encoders.service"])
-def test_torch_waits_until_a_model_is_opened(module: str, minilm_service: str) -> None:
-    """A server without dense vectors, or with its encoder elsewhere, never pays for torch."""
+def test_torch_is_imported_only_for_a_model(module: str, minilm_service: str) -> None:
+    """A server without dense vectors, or with an encoder service, does not import torch."""
     code = (
         f"import sys, {module}; from scholarbase.encoders import open_encoder\n"
         "open_encoder(sys.argv[1]).encode_queries(['x'])\n"

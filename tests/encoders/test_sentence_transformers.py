@@ -44,7 +44,7 @@ def test_vectors_are_those_of_sentence_transformers(
 
 
 def test_vectors_are_those_computed_elsewhere(minilm: SentenceTransformersEncoder) -> None:
-    """Against float16 vectors that another program made of real papers (title, newline, abstract)."""
+    """Compared with float16 vectors of real papers by another program (title, newline, abstract)."""
     if not (SHARED_DATA / "minilm-vectors").is_dir():
         pytest.skip("the shared vectors are not here")
     ids = (SHARED_DATA / "minilm-vectors" / "ids.txt").read_text().split()
@@ -90,7 +90,7 @@ def test_threads_get_their_own_vectors(minilm: SentenceTransformersEncoder) -> N
 
 
 def test_prompts_of_the_model_are_used(minilm_folder: Path, tmp_path: Path) -> None:
-    """A model that wants "query: " before queries gets it, and its documents stay as they are."""
+    """A model with the prompt "query: " gets it before queries and not before documents."""
     folder = shutil.copytree(minilm_folder, tmp_path / "with-prompts")
     config = {"prompts": {"query": "query: ", "document": ""}}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
@@ -112,7 +112,7 @@ def test_a_copy_elsewhere_has_the_same_fingerprint(
     assert spec.fingerprint == minilm.spec.fingerprint
 
 
-def test_pooling_decides_and_so_changes_the_fingerprint(
+def test_pooling_changes_the_fingerprint(
     minilm: SentenceTransformersEncoder, minilm_folder: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(minilm_folder, tmp_path / "cls")
@@ -124,10 +124,10 @@ def test_pooling_decides_and_so_changes_the_fingerprint(
     assert float(encoder.encode_queries(["x"]).dense[0] @ minilm.encode_queries(["x"]).dense[0]) < 0.99
 
 
-def test_a_folder_that_does_not_say_how_to_pool_is_refused(minilm_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_modules_json_is_refused(minilm_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(minilm_folder, tmp_path / "plain")
     (folder / "modules.json").unlink()
-    with pytest.raises(EncoderError, match=r"has no modules\.json, so it does not say how"):
+    with pytest.raises(EncoderError, match=r"has no modules\.json, so the pooling of its vectors is unknown"):
         SentenceTransformersEncoder(folder, device="cpu")
 
 
@@ -144,18 +144,18 @@ def test_an_unknown_device_is_refused(minilm_folder: Path) -> None:
         SentenceTransformersEncoder(minilm_folder, device="gpu")
 
 
-def test_a_device_that_is_not_here_is_refused(minilm_folder: Path) -> None:
-    with pytest.raises(EncoderError, match="'cuda:99' is not here"):
+def test_a_missing_device_is_refused(minilm_folder: Path) -> None:
+    with pytest.raises(EncoderError, match="No device 'cuda:99'"):
         SentenceTransformersEncoder(minilm_folder, device="cuda:99")
 
 
 def test_without_the_extra_the_error_names_it(minilm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # Python's own way to say: not installed
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
     with pytest.raises(EncoderError, match=r'pip install "scholarbase\[sentence-transformers\]"'):
         SentenceTransformersEncoder(minilm_folder)
 
 
-def test_a_closed_encoder_says_so(minilm_folder: Path) -> None:
+def test_a_closed_encoder_is_an_error(minilm_folder: Path) -> None:
     encoder = SentenceTransformersEncoder(minilm_folder, device="cpu")
     encoder.close()
     with pytest.raises(EncoderError, match="is closed: open it again"):

@@ -1,5 +1,4 @@
-"""A checkpoint of BGE-M3's architecture with a few thousand weights: what it says means nothing, how it is
-loaded and run is the same. Made from a fixed seed: the same model each time."""
+"""A checkpoint of BGE-M3's architecture with a few thousand random weights from a fixed seed."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ SENTENCES = (
 
 
 def make_tiny_bge_m3(folder: Path) -> Path:
-    """Write the checkpoint to ``folder`` and give it back."""
+    """Write the checkpoint to ``folder`` and return the folder."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaModel
 
-    # Words and, for words it does not know, their letters. Not trained: training is not the same each time.
+    # Words and, for unknown words, their letters. Not trained, as training is not deterministic.
     words = sorted({f"\u2581{word}" for sentence in SENTENCES for word in sentence.split()})
     letters = sorted({"\u2581", *string.ascii_letters, *string.punctuation, *"".join(SENTENCES)} - {" "})
     pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("<mask>", 0.0)]
@@ -59,13 +58,13 @@ def make_tiny_bge_m3(folder: Path) -> Path:
         pad_token_id=1,
         bos_token_id=0,
         eos_token_id=2,
-        initializer_range=0.5,  # at the usual 0.02 all texts would look alike
+        initializer_range=0.5,  # at the usual 0.02 all vectors would be alike
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(20240205)
         XLMRobertaModel(config).eval().save_pretrained(folder)
         torch.save(torch.nn.Linear(HIDDEN_SIZE, HIDDEN_SIZE).state_dict(), folder / "colbert_linear.pt")
         sparse = torch.nn.Linear(HIDDEN_SIZE, 1).state_dict()
-        sparse["bias"] += 0.6  # most tokens weigh something, some nothing
+        sparse["bias"] += 0.6  # most tokens have a positive weight
         torch.save(sparse, folder / "sparse_linear.pt")
     return folder

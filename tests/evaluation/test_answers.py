@@ -1,4 +1,4 @@
-"""Answers looked up in a library and through a server: by id, by title, or not at all; counted, and never lost."""
+"""Answers resolved in a library and through a server: by id, by title, or absent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def source(request: pytest.FixtureRequest, sample: Library) -> Iterator[Source]:
 
 @pytest.fixture(scope="module")
 def titled() -> dict[str, str]:
-    """Titles of arXiv papers of the sample that no other of its papers has, by their ids."""
+    """Unique titles of the sample's arXiv papers, by id."""
     rows = list(arxiv_rows())
     titles = [" ".join(row["title"].split()) for row in rows]
     return {
@@ -45,8 +45,8 @@ def titled() -> dict[str, str]:
     }
 
 
-def asked(*answers: Answer, pool: tuple[str, ...] | None = None) -> QuerySet:
-    return QuerySet("asked", "columns", (Query("q", "text", answers, pool=pool),))
+def query_set(*answers: Answer, pool: tuple[str, ...] | None = None) -> QuerySet:
+    return QuerySet("questions", "columns", (Query("q", "text", answers, pool=pool),))
 
 
 def test_every_answer_of_the_sample_is_held(source: Source) -> None:
@@ -69,14 +69,12 @@ def test_every_answer_of_the_sample_is_held(source: Source) -> None:
         assert [answer.paper_id for answer in found.answers] == [answer.id for answer in query.answers]
 
 
-def test_an_answer_is_found_by_id_then_by_title_and_else_named_as_absent(
-    source: Source, titled: dict[str, str]
-) -> None:
+def test_an_answer_is_found_by_id_or_by_title_or_is_absent(source: Source, titled: dict[str, str]) -> None:
     (first, _), (second, title), (third, other) = list(titled.items())[:3]
     near = other[:-1] + ("y" if other[-1] != "y" else "z")
     judged = judge(
         source,
-        asked(
+        query_set(
             Answer(first.replace("arXiv:", "https://arxiv.org/abs/") + "v9", "a title that is of no use"),
             Answer(ABSENT, title.upper()),
             Answer(None, near, 3),
@@ -96,18 +94,18 @@ def test_an_answer_is_found_by_id_then_by_title_and_else_named_as_absent(
     assert (counts["answers"], counts["by_id"], counts["by_title"], counts["absent"]) == (5, 1, 2, 2)
 
 
-def test_a_title_that_is_only_somewhat_alike_is_no_answer(source: Source, titled: dict[str, str]) -> None:
+def test_a_less_similar_title_is_not_a_match(source: Source, titled: dict[str, str]) -> None:
     (first, title), (second, _) = list(titled.items())[:2]
-    half = asked(Answer(second), Answer(None, " ".join(title.split()[:-1])))
-    assert judge(source, half).counts["absent"] == 1
-    assert judge(source, half, min_title_score=0.5).queries[0].answers[1] == JudgedAnswer(first, "title")
-    for wrong in (0, 1.5):
+    shortened = query_set(Answer(second), Answer(None, " ".join(title.split()[:-1])))
+    assert judge(source, shortened).counts["absent"] == 1
+    assert judge(source, shortened, min_title_score=0.5).queries[0].answers[1] == JudgedAnswer(first, "title")
+    for score in (0, 1.5):
         with pytest.raises(InvalidRequest, match="min_score is"):
-            judge(source, half, min_title_score=wrong)
+            judge(source, shortened, min_title_score=score)
 
 
 @pytest.mark.parametrize(
-    ("held", "given", "found"),
+    ("held", "answer", "found"),
     [
         (
             "Decorated Box Diagrams in Bhabha Scattering. (II)",
@@ -119,28 +117,28 @@ def test_a_title_that_is_only_somewhat_alike_is_no_answer(source: Source, titled
         ("On the Equivalence for LPMLN Programs, IV", "On the Equivalence of LPMLN Programs, IV", 1),
     ],
 )
-def test_another_part_or_year_of_a_title_was_taken_for_the_paper(
-    held: str, given: str, found: int, tmp_path: Path
+def test_another_part_or_year_of_a_title_matched_the_paper(
+    held: str, answer: str, found: int, tmp_path: Path
 ) -> None:
     papers = {"2401.00001": held, "2401.00002": "Neutrino Physics"}
     rows = [
-        {"id": name, "title": title, "abstract": "An abstract.", "categories": "cs.CL"}
-        for name, title in papers.items()
+        {"id": arxiv_id, "title": title, "abstract": "An abstract.", "categories": "cs.CL"}
+        for arxiv_id, title in papers.items()
     ]
     (tmp_path / "arxiv.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     ingest([tmp_path / "arxiv.jsonl"], tmp_path / "library")
     with Library.open(tmp_path / "library") as library:
-        counts = judge(library, asked(Answer(None, "Neutrino physics"), Answer(None, given))).counts
+        counts = judge(library, query_set(Answer(None, "Neutrino physics"), Answer(None, answer))).counts
     assert (counts["by_title"], counts["absent"]) == (1 + found, 1 - found)
 
 
-def test_two_names_of_one_paper_count_once_with_the_better_grade(
+def test_two_ids_of_one_paper_count_once_with_the_higher_grade(
     source: Source, titled: dict[str, str]
 ) -> None:
     (first, title), (second, _), (third, other) = list(titled.items())[:3]
     judged = judge(
         source,
-        asked(
+        query_set(
             Answer(third),
             Answer(None, other),
             Answer(None, title, 2),
@@ -161,21 +159,21 @@ def test_two_names_of_one_paper_count_once_with_the_better_grade(
     assert counts["answers"] == sum(counts[name] for name in ("by_id", "by_title", "absent", "duplicates"))
 
 
-def test_a_pool_keeps_what_the_library_holds(source: Source, titled: dict[str, str]) -> None:
+def test_a_pool_keeps_the_papers_that_the_library_holds(source: Source, titled: dict[str, str]) -> None:
     first, second, third = list(titled)[:3]
-    judged = judge(source, asked(Answer(first), pool=(second, ABSENT, third + "v2", second)))
+    judged = judge(source, query_set(Answer(first), pool=(second, ABSENT, third + "v2", second)))
     assert judged.queries[0].pool == (second, third)
     assert (judged.counts["pool_papers"], judged.counts["pool_absent"]) == (2, 1)
-    assert judge(source, asked(Answer(first), pool=(ABSENT,))).queries[0].pool == ()
-    assert judge(source, asked(Answer(first))).queries[0].pool is None
+    assert judge(source, query_set(Answer(first), pool=(ABSENT,))).queries[0].pool == ()
+    assert judge(source, query_set(Answer(first))).queries[0].pool is None
 
 
-def test_a_second_name_of_a_paper_in_a_pool_was_counted_as_absent(
+def test_a_second_id_of_a_paper_in_a_pool_was_counted_as_absent(
     source: Source, titled: dict[str, str]
 ) -> None:
     first, second = list(titled)[:2]
     pool = (first, first + "v1", second, ABSENT, ABSENT + "v2")
-    counts = judge(source, asked(Answer(first), pool=pool)).counts
+    counts = judge(source, query_set(Answer(first), pool=pool)).counts
     assert (counts["pool_papers"], counts["pool_absent"]) == (2, 1)
 
 
@@ -186,23 +184,25 @@ def test_queries_without_a_held_answer_are_counted(source: Source, titled: dict[
         Query("b", "text", (Answer(ABSENT),)),
         Query("c", "text", (Answer(ABSENT), Answer(second, None, 0))),
     )
-    counts = judge(source, QuerySet("asked", "columns", queries)).counts
+    counts = judge(source, QuerySet("questions", "columns", queries)).counts
     assert counts["queries_without_held_answers"] == 2
 
 
-def test_ids_of_another_world_are_an_error_that_names_the_library(source: Source, sample: Library) -> None:
+def test_a_query_set_of_another_library_is_an_error_that_names_the_library(
+    source: Source, sample: Library
+) -> None:
     sentence = (
-        f"None of the 4 answers of asked is in this library \\(snapshot {sample.snapshot_id}, 2,440 papers\\): "
-        "is it the library that these queries are about\\? The first answers are Doc:1, Doc:2, Doc:3, \\.\\.\\.$"
+        f"None of the 4 answers of questions is in this library \\(snapshot {sample.snapshot_id}, 2,440 papers\\): "
+        "search the library that these queries were written for. The first answers are Doc:1, Doc:2, Doc:3, \\.\\.\\.$"
     )
     with pytest.raises(QueryFileError, match=sentence):
-        judge(source, asked(*(Answer(f"Doc:{n}") for n in range(1, 5))))
+        judge(source, query_set(*(Answer(f"Doc:{n}") for n in range(1, 5))))
 
 
 def test_a_library_and_its_server_judge_alike(sample: Library, server: str, titled: dict[str, str]) -> None:
-    """Over more ids than one call takes."""
-    names = [f"CorpusId:{10**9 + n}" for n in range(10_050)]
-    queries = asked(*(Answer(name) for name in [*list(titled)[:50], *names]))
+    """With more ids than fit into one call."""
+    ids = [f"CorpusId:{10**9 + n}" for n in range(10_050)]
+    queries = query_set(*(Answer(paper_id) for paper_id in [*list(titled)[:50], *ids]))
     with Client(server) as client:
         through_server = judge(client, queries)
     in_process = judge(sample, queries)

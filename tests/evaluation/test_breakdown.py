@@ -83,7 +83,7 @@ def test_the_classes_of_answer_set_size(count: int, label: str) -> None:
     assert group_label(query("q", count), "answers") == label
 
 
-def test_classes_of_answer_set_size_stand_in_order_of_size() -> None:
+def test_classes_of_answer_set_size_are_ordered_by_size() -> None:
     run = made(*(query(f"q{n}", n) for n in (220, 0, 120, 6, 60, 1, 30, 160)))
     groups = break_down(run, evaluate(run, ["R@All"]), "answers")
     assert [group.label for group in groups] == [
@@ -123,7 +123,7 @@ def test_a_group_whose_answers_the_library_lacks_has_no_mean_over_held() -> None
     assert np.isnan(groups["lacking"].values["R@All"].mean)
 
 
-def test_dimensions_of_one_group_are_not_worth_showing() -> None:
+def test_dimensions_of_one_group_are_not_listed() -> None:
     alike = made(query("q1", 1), query("q2", 2))
     assert dimensions(alike) == []
     assert dimensions(made(query("q1", 1, date="2020"), query("q2", 7, date="2020"))) == ["answers"]
@@ -140,7 +140,7 @@ def test_the_summary_is_the_mean_of_all_queries() -> None:
     assert found["RR"] == (1.0, 1.0, 1.0, 2)
 
 
-def test_an_unknown_dimension_is_refused() -> None:
+def test_an_unknown_dimension_is_an_error() -> None:
     run = made(query("q1"))
     with pytest.raises(
         InvalidRequest, match=f"Unknown dimension 'venue': it is one of {', '.join(DIMENSIONS)}"
@@ -148,7 +148,7 @@ def test_an_unknown_dimension_is_refused() -> None:
         break_down(run, evaluate(run, ["RR"]), "venue")
 
 
-def test_the_evaluation_of_another_run_is_refused() -> None:
+def test_the_evaluation_of_another_run_is_an_error() -> None:
     run, other = made(query("q1")), made(query("q1"), query("q2"))
     with pytest.raises(InvalidRequest, match="is of other queries"):
         break_down(run, evaluate(other, ["RR"]), "answers")

@@ -1,4 +1,4 @@
-"""``scholarbase eval`` as a user meets it: real commands over the sample and its 40 questions."""
+"""``scholarbase eval``: real commands with the sample and its 40 questions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def work(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> Path
 
 
 def mean_by_trec_eval(run: Path, measure: str) -> float:
-    """What trec_eval makes of the run's own two files."""
+    """The mean that trec_eval computes from the run's two files."""
     with gzip.open(run / "run.trec.gz", "rt") as lines:
         ranking = pytrec_eval.parse_run(lines)
     with gzip.open(run / "qrels.trec.gz", "rt") as lines:
@@ -79,7 +79,7 @@ def test_the_same_command_again_searches_nothing(work: Path, sample_library: Pat
     assert (work / "runs" / "bm25" / "manifest.json").read_bytes() == manifest
 
 
-def test_over_http_the_files_are_the_same(work: Path, server: str) -> None:
+def test_a_run_over_http_has_the_same_files(work: Path, server: str) -> None:
     where = ["--url", server, "--mode", "sparse", "--engine", "bm25", "--out", "over-http"]
     evaluate("run", QUERIES, *where, "--name", "bm25", cwd=work)
     here, there = (read_run(work / folder / "bm25").manifest for folder in ("runs", "over-http"))
@@ -87,7 +87,7 @@ def test_over_http_the_files_are_the_same(work: Path, server: str) -> None:
     assert here.identity == there.identity
 
 
-def test_show_prints_what_trec_eval_finds(work: Path) -> None:
+def test_show_prints_the_figures_of_trec_eval(work: Path) -> None:
     done = evaluate("show", "runs/bm25", "runs/fts5", "--measure", "nDCG@10", "--by", "year", cwd=work)
     for name in ("bm25", "fts5"):
         value = mean_by_trec_eval(work / "runs" / name, "ndcg_cut.10")
@@ -97,7 +97,7 @@ def test_show_prints_what_trec_eval_finds(work: Path) -> None:
     assert dict(years) == {year: str(dates.count(year)) for year in dates}
 
 
-def test_compare_sets_two_rankings_side_by_side(work: Path) -> None:
+def test_compare_shows_two_rankings_side_by_side(work: Path) -> None:
     query = json.loads(QUERIES.read_text().splitlines()[0])
     done = evaluate(
         "compare", "runs/bm25", "runs/fts5", "--query", query["query_id"], "--depth", "3", cwd=work
@@ -109,14 +109,14 @@ def test_compare_sets_two_rankings_side_by_side(work: Path) -> None:
     assert gained + lost + same == 40
 
 
-def test_report_writes_every_form(work: Path) -> None:
+def test_report_writes_every_format(work: Path) -> None:
     evaluate("report", "runs/bm25", "runs/fts5", "--out", "both", "--title", "Two engines", cwd=work)
     names = {path.relative_to(work / "both").as_posix() for path in (work / "both").rglob("*.*")}
     assert {"report.html", "report.md", "tables/results-all.csv", "tables/results-all.tex"} <= names
     assert "Two engines" in (work / "both" / "report.md").read_text()
 
 
-def test_oracle_shows_ceilings_that_are_no_lower_than_the_runs(work: Path, sample_library: Path) -> None:
+def test_oracle_shows_ceilings_at_least_as_high_as_the_runs(work: Path, sample_library: Path) -> None:
     done = evaluate(
         "oracle", "runs/bm25", "runs/fts5", "--library", sample_library, "--hops", "1", "--json", cwd=work
     )
@@ -129,7 +129,7 @@ def test_oracle_shows_ceilings_that_are_no_lower_than_the_runs(work: Path, sampl
     assert all(recall >= alone for recall in further)
 
 
-def test_a_run_that_is_imported_measures_as_it_did(work: Path, sample_library: Path) -> None:
+def test_an_imported_run_has_the_same_figures(work: Path, sample_library: Path) -> None:
     shutil.copy(work / "runs" / "bm25" / "run.trec.gz", work / "theirs.trec.gz")
     done = evaluate("import", "theirs.trec.gz", QUERIES, "--library", sample_library, "--json", cwd=work)
     [run] = json.loads(done.stdout)["runs"]
@@ -141,10 +141,10 @@ def test_a_run_that_is_imported_measures_as_it_did(work: Path, sample_library: P
 
 def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
     query = json.loads(QUERIES.read_text().splitlines()[0])
-    found, answered = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
+    found, answer = query["answer_arxiv_ids"][:2], query["answer_arxiv_ids"][:1]
     calls = [
         {"query_id": query["query_id"], "tool": "search_papers", "arguments": {"q": "llm"}, "ids": found},
-        {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answered},
+        {"query_id": query["query_id"], "tool": "answer", "arguments": {}, "ids": answer},
     ]
     (work / "agent.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
     options = ["--library", sample_library, "--json", "--measure", "R@100"]
@@ -177,7 +177,7 @@ BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"],
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(BAD + '{"query_id": "b", "final\n', r"line 2", id="a broken line"),
         pytest.param("id,query,answrs\n1,x,1706.03762\n", r"'?answrs'?.*answers", id="an unknown column"),
@@ -185,25 +185,27 @@ BAD = '{"query_id": "a", "final_query": "x", "answer_arxiv_ids": ["1706.03762"],
         pytest.param(BAD.replace('["1706.03762"]', "[]"), r"line 1.*without an answer", id="no answers"),
         pytest.param(BAD.replace('"x"', '" "'), r"line 1", id="an empty query"),
         pytest.param(
-            BAD.replace("1706.03762", "2401.99999"), r"2401\.99999|not in this library", id="another world"
+            BAD.replace("1706.03762", "2401.99999"),
+            r"2401\.99999|not in this library",
+            id="answers of another library",
         ),
         pytest.param(BAD.replace("1706.03762", "W2741809807"), r"W2741809807", id="an id of no form"),
         pytest.param("", r"empty", id="an empty file"),
     ],
 )
 def test_a_bad_query_file_is_one_clear_sentence(
-    content: str, said: str, tmp_path: Path, sample_library: Path
+    content: str, message: str, tmp_path: Path, sample_library: Path
 ) -> None:
     (tmp_path / "bad.jsonl").write_text(content)
     done = evaluate("run", "bad.jsonl", "--library", sample_library, cwd=tmp_path, status=13)
     sentence = done.stderr.splitlines()[-1]
     assert sentence.startswith("scholarbase: ")
-    assert re.search(said, sentence), sentence
-    assert not (tmp_path / "runs").exists(), "nothing was searched, and nothing is left behind"
+    assert re.search(message, sentence), sentence
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "message"),
     [
         (["show", "nowhere"], 12, "No run at nowhere"),
         (["show", "runs/bm25", "--measure", "R@1000"], 2, "--limit"),
@@ -223,14 +225,14 @@ def test_a_bad_query_file_is_one_clear_sentence(
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
 )
 def test_a_mistake_is_one_clear_sentence(
-    arguments: list[str], status: int, said: str, work: Path, sample_library: Path
+    arguments: list[str], status: int, message: str, work: Path, sample_library: Path
 ) -> None:
     where = ["--library", sample_library] if arguments[0] in ("run", "import") else []
     done = evaluate(*arguments, *where, cwd=work, status=status)
-    assert said in done.stderr.splitlines()[-1]
+    assert message in done.stderr.splitlines()[-1]
 
 
-def test_a_cutoff_below_the_limit_was_refused_only_after_all_searches(
+def test_a_cutoff_above_the_limit_was_rejected_only_after_all_searches(
     tmp_path: Path, sample_library: Path
 ) -> None:
     where = ["--library", sample_library, "--limit", "5", "--measure", "R@6"]
@@ -239,7 +241,7 @@ def test_a_cutoff_below_the_limit_was_refused_only_after_all_searches(
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_encoder_beside_a_server_was_passed_over(tmp_path: Path, server: str) -> None:
+def test_an_encoder_given_with_a_server_was_ignored(tmp_path: Path, server: str) -> None:
     for command in (["eval", "run", QUERIES], ["search", "neutrinos"], ["paper", "arXiv:1706.03762"]):
         done = run_cli(*command, "--url", server, "--encoder", "BAAI/bge-m3", cwd=tmp_path)
         assert done.returncode == 2
@@ -263,7 +265,7 @@ def test_a_folder_for_runs_that_is_a_file_is_one_clear_sentence(
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_runs_of_two_query_sets_were_told_of_as_if_they_were_of_the_first(
+def test_runs_of_two_query_sets_were_shown_as_if_of_the_first(
     work: Path, tmp_path: Path, sample_library: Path
 ) -> None:
     few = tmp_path / "few.jsonl"
@@ -274,21 +276,19 @@ def test_runs_of_two_query_sets_were_told_of_as_if_they_were_of_the_first(
     assert "few-sparse: few: 3 queries" in done.stdout
 
 
-def test_runs_of_two_snapshots_are_not_compared_unless_told(work: Path, tmp_path: Path) -> None:
+def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "arxiv"], tmp_path / "library")
     where = ["--library", tmp_path / "library", "--mode", "sparse", "--out", tmp_path]
     evaluate("run", QUERIES, *where, "--name", "arxiv-alone", cwd=work)
     for command in (["compare"], ["report", "--out", tmp_path / "report"]):
         runs = ["runs/bm25", tmp_path / "arxiv-alone"]
-        refused = evaluate(*command, *runs, cwd=work, status=12)
-        assert "--across-snapshots" in refused.stderr
+        failed = evaluate(*command, *runs, cwd=work, status=12)
+        assert "--across-snapshots" in failed.stderr
         evaluate(*command, *runs, "--across-snapshots", cwd=work)
 
 
-def test_a_missing_extra_is_told_before_anything_is_searched_for(
-    tmp_path: Path, sample_library: Path
-) -> None:
-    """Without ir_measures every query was searched for, and only then did the command fail."""
+def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
+    """Without ir_measures, the command failed only after searching for every query."""
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text(
@@ -316,8 +316,8 @@ def test_a_missing_extra_is_told_before_anything_is_searched_for(
     assert not (tmp_path / "sweep").exists()
 
 
-def test_a_run_by_words_needs_no_encoder(tmp_path: Path, small_snapshot: Path, minilm_folder: Path) -> None:
-    """It loaded the library's model, which took longer than all its searches; here that model is gone."""
+def test_a_sparse_run_needs_no_encoder(tmp_path: Path, small_snapshot: Path, minilm_folder: Path) -> None:
+    """It loaded the library's model, which took longer than all searches; here the model is deleted."""
     shutil.copytree(minilm_folder, tmp_path / "model")
     encoder = SentenceTransformersEncoder(tmp_path / "model", device="cpu")
     ingest([small_snapshot], tmp_path / "library", encoder=encoder, encoder_location=str(tmp_path / "model"))

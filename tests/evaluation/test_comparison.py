@@ -77,13 +77,13 @@ def test_settings_that_differ_are_listed() -> None:
     assert compare(A, A, ["R@10"]).differing == {}
 
 
-def test_runs_of_other_query_sets_are_refused_always() -> None:
+def test_runs_of_other_query_sets_are_always_an_error() -> None:
     other = made("b", {}, queries={"name": "others", "sha256": "b" * 64})
     with pytest.raises(RunMismatch, match=r"'questions' \(aaaaaaaaaaaa\).*'others' \(bbbbbbbbbbbb\)"):
         compare(A, other, ["R@10"], across_snapshots=True)
 
 
-def test_runs_of_other_snapshots_are_refused_unless_told() -> None:
+def test_runs_of_other_snapshots_are_an_error_unless_allowed() -> None:
     other = replace(B, manifest=replace(B.manifest, snapshot="snap-2"))
     with pytest.raises(RunMismatch, match=r"snap-1 .*snap-2.*--across-snapshots"):
         compare(A, other, ["R@10"])
@@ -93,18 +93,17 @@ def test_runs_of_other_snapshots_are_refused_unless_told() -> None:
     assert comparison.of("R@10").test.n == 4
 
 
-def test_queries_with_answers_in_one_run_only_are_left_out_and_said() -> None:
+def test_queries_with_answers_in_one_run_only_are_left_out_with_a_note() -> None:
     absent = (JudgedAnswer("x", "absent"), JudgedAnswer("y", "absent"))
     other = replace(B, queries=(replace(QUERIES[0], answers=absent), *QUERIES[1:]))
     comparison = compare(A, other, ["R@10"], over="held")
     assert comparison.of("R@10").test.n == 3
     assert any(
-        note.startswith("Queries with an answer to be found in one of the runs only are left out: 1.")
+        note.startswith("Queries with a relevant answer in only one of the runs are left out: 1.")
         for note in comparison.notes
     )
     assert any(
-        note.startswith("Queries whose answers are not the same in both runs: 1.")
-        for note in comparison.notes
+        note.startswith("Queries whose answers differ between the runs: 1.") for note in comparison.notes
     )
 
 
@@ -114,21 +113,21 @@ def test_an_answer_that_one_run_found_by_its_title_is_the_same_answer() -> None:
     assert not any("answers" in note for note in compare(A, other, ["R@10"], over="held").notes)
 
 
-def test_rankings_of_unlike_depth_are_said() -> None:
+def test_rankings_of_different_depth_have_a_note() -> None:
     deeper = replace(B, rankings={**B.rankings, "q4": tuple(RankedId(c, 0.0) for c in "abcdefg")})
     (note,) = (note for note in compare(A, deeper, ["R@All"]).notes if "depth" in note)
     assert note == "R@All is to depth 3 in 'a' and to depth 7 in 'b'."
     assert not any("depth" in note for note in compare(A, deeper, ["R@10"]).notes)
 
 
-def test_a_run_that_was_not_searched_deep_enough_is_refused_by_name() -> None:
+def test_a_run_that_was_not_searched_deep_enough_is_named() -> None:
     shallow = made("shallow", {}, search={"limit": 5})
     with pytest.raises(InvalidRequest, match=r"R@10 needs .*'shallow'"):
         compare(A, shallow, ["R@10"])
 
 
-def test_a_measure_that_was_not_compared_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"AP was not compared: there are R@10\."):
+def test_a_measure_that_was_not_compared_is_an_error() -> None:
+    with pytest.raises(InvalidRequest, match=r"AP was not compared: use one of R@10\."):
         compare(A, B, ["R@10"]).of("AP")
 
 
@@ -172,7 +171,7 @@ def test_a_paper_that_kept_its_rank_is_the_same() -> None:
     assert row.a.mark == "same"
 
 
-def test_a_query_of_neither_run_is_refused() -> None:
+def test_a_query_of_neither_run_is_an_error() -> None:
     with pytest.raises(InvalidRequest, match="The run 'a' has no query 'q9'"):
         side_by_side(A, B, "q9")
     with pytest.raises(InvalidRequest, match="depth is 0"):
@@ -189,8 +188,8 @@ def test_recall_of_all_is_compared_with_its_depth(capsys: pytest.CaptureFixture[
     assert "R@All (depths 3 and 5)" in capsys.readouterr().out
 
 
-def test_a_runs_name_is_no_markup_when_it_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """A run named ``b[bold]`` stood in the table's head as ``b``."""
+def test_a_runs_name_is_not_markup_when_it_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run named ``b[bold]`` was shown in the table's head as ``b``."""
     show_comparison(compare(made("a[/]", {"q1": "x"}), made("b[bold]", {"q1": "y"}), ["R@5"]), top=0)
     _, *rows = capsys.readouterr().out.splitlines()
     head = next(row for row in rows if row.startswith("measure"))

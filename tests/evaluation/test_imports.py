@@ -1,4 +1,4 @@
-"""Runs of other systems: read in trec_eval's order, with ids of any form. pytrec_eval is the oracle."""
+"""Imported TREC runs: trec_eval's order, ids of any form. pytrec_eval gives the expected values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytrec_eval
 
 from scholarbase.client import Client
 from scholarbase.errors import EvaluationError, QueryFileError, RunExists
+from scholarbase.evaluation.checkpoints import Checkpoint
 from scholarbase.evaluation.imports import run_from_trec
-from scholarbase.evaluation.partial import Partial
 from scholarbase.evaluation.runs import RUN, read_run
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, Run
@@ -70,10 +70,10 @@ def facts(run: Run) -> dict[str, object]:
     return run.manifest.search
 
 
-def test_the_order_is_that_of_trec_eval(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+def test_results_are_ordered_as_in_trec_eval(sample: Library, tmp_path: Path, papers: list[str]) -> None:
     chance = random.Random(7)
     for _ in range(12):
-        # Few different scores, some of which differ as 64-bit floats alone.
+        # Few different scores; two of them are equal as 32-bit floats.
         scores = {paper_id: chance.choice([1.0, 1.0 + 1e-12, 0.5, -2.0, 1e-3]) for paper_id in papers}
         lines = [
             f"q1 Q0 {paper_id} {chance.randint(1, 99)} {scores[paper_id]!r} tag\n" for paper_id in papers
@@ -89,7 +89,7 @@ def test_the_order_is_that_of_trec_eval(sample: Library, tmp_path: Path, papers:
         assert ranked(run) == [expected[rank] for rank in range(1, len(papers) + 1)]
 
 
-def test_the_scores_written_keep_the_order(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+def test_written_scores_preserve_the_order(sample: Library, tmp_path: Path, papers: list[str]) -> None:
     run = imported(sample, tmp_path, "".join(f"q1 Q0 {p} 1 0.25 tag\n" for p in papers))
     assert read_run(tmp_path / "run") == run
     scores = [result.score for result in run.rankings["q1"]]
@@ -98,7 +98,7 @@ def test_the_scores_written_keep_the_order(sample: Library, tmp_path: Path, pape
     assert run.papers[papers[0]].title == sample.paper(papers[0]).title
 
 
-def test_ids_of_any_form_are_found_and_the_better_place_of_a_paper_counts(
+def test_ids_of_any_form_are_found_and_the_best_rank_of_a_paper_counts(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
     paper = next(hit.paper for hit in sample.search("string theory", limit=20).results if hit.paper.corpus_id)
@@ -127,8 +127,8 @@ def test_a_packed_run_is_the_same_run(
     assert imported(sample, tmp_path, pack(plain.encode())) == imported(sample, tmp_path, plain)
 
 
-def test_our_own_runs_come_back_as_they_were(sample: Library, tmp_path: Path, papers: list[str]) -> None:
-    """Query ids with white space and per cent signs, and ids that have percent escapes of their own."""
+def test_a_written_run_can_be_imported_again(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+    """Query ids with white space and percent signs, and ids that contain percent escapes."""
     odd = ["What is 100% of it?", "a%20b"]
     link = "URL:https://example.org/a%20b"
     lines = f"q1 Q0 {papers[0]} 1 2 t\nq1 Q0 {link} 2 1 t\nq2 Q0 {papers[1]} 1 1 t\n"
@@ -140,8 +140,8 @@ def test_our_own_runs_come_back_as_they_were(sample: Library, tmp_path: Path, pa
     assert again.rankings == first.rankings
 
 
-def test_where_answers_are_documents_of_a_collection_so_are_results(sample: Library, tmp_path: Path) -> None:
-    """BEIR's runs name documents by bare numbers, which are no ids anywhere else."""
+def test_results_are_documents_of_a_collection_if_the_answers_are(sample: Library, tmp_path: Path) -> None:
+    """BEIR's runs have bare numbers as document ids, which are not valid ids elsewhere."""
     lines = "q1 Q0 4983 1 2 bm25\nq1 Q0 MED-10 2 1 bm25\nq1 Q0 Doc:7 3 0.5 bm25\n"
     run = imported(sample, tmp_path, lines, answer="Doc:31715818")
     assert ranked(run) == ["Doc:4983", "Doc:MED-10", "Doc:7"]
@@ -159,32 +159,32 @@ def test_a_library_and_its_server_make_the_same_run(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("q1 Q0 arXiv:1706.03762 1 0.5", "has 5 fields: a line of a TREC run has six"),
         ("q1 Q0 arXiv:1706.03762 1 0.5 my tag", "has 7 fields"),
-        ("q9 Q0 arXiv:1706.03762 1 0.5 tag", "the query 'q9', which the query set does not have"),
+        ("q9 Q0 arXiv:1706.03762 1 0.5 tag", "the query 'q9', which is not in the query set"),
         ("q1 Q0 nonsense 1 0.5 tag", "'nonsense' is not a valid paper id"),
-        ("q1 Q0 arXiv:1706.03762 1 high tag", "has 'high' for a score"),
-        ("q1 Q0 arXiv:1706.03762 1 nan tag", "has 'nan' for a score"),
-        ("q1 Q0 arXiv:1706.03762 1 inf tag", "has 'inf' for a score"),
-        ("q1 Q0 arXiv:1706.03762 1 1e39 tag", "has '1e39' for a score"),
-        ("q1 Q0 arXiv:1706.03762 1 1_0 tag", "has '1_0' for a score"),
+        ("q1 Q0 arXiv:1706.03762 1 high tag", "has the score 'high'"),
+        ("q1 Q0 arXiv:1706.03762 1 nan tag", "has the score 'nan'"),
+        ("q1 Q0 arXiv:1706.03762 1 inf tag", "has the score 'inf'"),
+        ("q1 Q0 arXiv:1706.03762 1 1e39 tag", "has the score '1e39'"),
+        ("q1 Q0 arXiv:1706.03762 1 1_0 tag", "has the score '1_0'"),
     ],
 )
-def test_a_line_that_cannot_be_right_is_refused_by_its_number(
-    sample: Library, tmp_path: Path, line: str, said: str
+def test_the_error_for_an_invalid_line_has_its_number(
+    sample: Library, tmp_path: Path, line: str, message: str
 ) -> None:
-    with pytest.raises(QueryFileError, match=r"other\.trec, line 2") as refused:
+    with pytest.raises(QueryFileError, match=r"other\.trec, line 2") as caught:
         imported(sample, tmp_path, f"q1 Q0 {ABSENT} 1 1.0 tag\n{line}\n")
-    assert said in str(refused.value)
+    assert message in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_files_that_cannot_be_read_are_refused(sample: Library, tmp_path: Path) -> None:
+def test_unreadable_files_are_an_error(sample: Library, tmp_path: Path) -> None:
     with pytest.raises(QueryFileError, match="No such file"):
         imported(sample, tmp_path, tmp_path / "none.trec")
-    with pytest.raises(QueryFileError, match="holds no result"):
+    with pytest.raises(QueryFileError, match="contains no results"):
         imported(sample, tmp_path, "\n")
     packed = gzip.compress(f"q1 Q0 {ABSENT} 1 1.0 tag\n".encode() * 99)
     with pytest.raises(QueryFileError, match="breaks off"):
@@ -200,9 +200,9 @@ def test_another_run_is_not_overwritten(sample: Library, tmp_path: Path, papers:
     assert read_run(tmp_path / "run") == second != first
 
 
-def test_two_processes_do_not_write_one_run(sample: Library, tmp_path: Path, papers: list[str]) -> None:
+def test_two_processes_cannot_write_one_run(sample: Library, tmp_path: Path, papers: list[str]) -> None:
     with (
-        Partial(tmp_path / "run"),
+        Checkpoint(tmp_path / "run"),
         pytest.raises(EvaluationError, match="Another process is making the run"),
     ):
         imported(sample, tmp_path, f"q1 Q0 {papers[0]} 1 1.0 tag\n")

@@ -115,7 +115,7 @@ def as_ranked(scores: Scores) -> dict[str, list[RankedId]]:
 
 
 def trec_values(scores: Scores, answers: Mapping[str, Mapping[str, int]], measure: str) -> dict[str, float]:
-    """What pytrec_eval itself says; 0 for a query without results, which it leaves out."""
+    """The values of pytrec_eval, and 0 for queries without results, which it leaves out."""
     found = pytrec_eval.RelevanceEvaluator(answers, {measure}).evaluate(
         {query_id: ranking for query_id, ranking in scores.items() if ranking}
     )
@@ -175,7 +175,7 @@ def test_a_measure_is_what_ranx_says(seed: int, ranx: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_paper_that_is_ranked_twice_counts_once_where_it_stood_first(seed: int) -> None:
+def test_a_paper_that_is_ranked_twice_counts_once_at_its_first_rank(seed: int) -> None:
     scores, answers = random_world(seed)
     rnd = random.Random(seed)
     once = {query_id: [result.id for result in ranking] for query_id, ranking in as_ranked(scores).items()}
@@ -275,7 +275,7 @@ def test_grades_below_zero_are_not_relevant() -> None:
     assert evaluation.values("nDCG@10")["q"] == pytest.approx(1 / np.log2(3))
 
 
-def test_an_answer_that_stands_there_twice_has_its_highest_grade() -> None:
+def test_an_answer_listed_twice_has_its_highest_grade() -> None:
     run = make_run({"q": ["a", "b"]}, {"q": {"a": 2, "b": 1}})
     (query,) = run.queries
     for twice in ((*query.answers, JudgedAnswer("a", "id", 0)), (JudgedAnswer("a", "id", 0), *query.answers)):
@@ -308,7 +308,7 @@ def test_the_recall_curve_is_recall_at_every_depth(over: str, seed: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("alias", "name"),
     [
         ("Hit@5", "Success@5"),
         ("MRR@10", "RR@10"),
@@ -321,9 +321,9 @@ def test_the_recall_curve_is_recall_at_every_depth(over: str, seed: int) -> None
         ("RR", "RR"),
     ],
 )
-def test_a_measure_is_shown_under_its_own_name(given: str, shown: str) -> None:
-    assert parse_measure(given).name == shown
-    assert parse_measure(shown).name == shown
+def test_a_measure_is_shown_under_its_own_name(alias: str, name: str) -> None:
+    assert parse_measure(alias).name == name
+    assert parse_measure(name).name == name
 
 
 def test_recall_of_all_is_shown_with_its_depth() -> None:
@@ -332,7 +332,7 @@ def test_recall_of_all_is_shown_with_its_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("ndcg@10", "Did you mean nDCG@10?"),
         ("hit@3", "Did you mean Success@3?"),
@@ -341,20 +341,20 @@ def test_recall_of_all_is_shown_with_its_depth() -> None:
         ("cleverness", "R@25, R@100"),
         ("", "R@25, R@100"),
         ("R@-1", "R@25, R@100"),
-        ("R", "no cutoff: say down to which rank, such as R@10"),
-        ("Hit", "no cutoff: say down to which rank, such as Success@10"),
+        ("R", "no cutoff: give a rank, such as R@10"),
+        ("Hit", "no cutoff: give a rank, such as Success@10"),
         ("P@All", "only recall has @All"),
         ("R@0", "must be from 1 to"),
         ("R@99999999999999999999", "must be from 1 to"),
-        ("Rprec@10", "give it without @10"),
+        ("Rprec@10", "use it without @10"),
     ],
 )
-def test_a_measure_that_cannot_be_is_refused_with_the_way_out(name: str, told: str) -> None:
-    with pytest.raises(InvalidRequest, match=re.escape(told)):
+def test_an_invalid_measure_is_an_error_with_a_hint(name: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
         parse_measure(name)
 
 
-def test_a_cutoff_deeper_than_the_search_is_refused() -> None:
+def test_a_cutoff_deeper_than_the_search_is_an_error() -> None:
     run = make_run({"q": ["a"]}, {"q": {"a": 1}}, limit=50)
     with pytest.raises(InvalidRequest, match=r"R@100 needs the first 100 results.*--limit 100"):
         evaluate(run, ["R@100"])
@@ -362,34 +362,34 @@ def test_a_cutoff_deeper_than_the_search_is_refused() -> None:
     assert evaluate(run, default_measures(run)).notes == ()
 
 
-def test_a_cutoff_deeper_than_a_foreign_runs_rankings_is_said() -> None:
+def test_a_cutoff_deeper_than_an_imported_runs_rankings_has_a_note() -> None:
     run = make_run({"q": ["a", "b"]}, {"q": {"a": 1}}, limit=None)
     assert default_measures(run) == DEFAULT_MEASURES
     (note,) = evaluate(run, ["R@2", "R@100"]).notes
-    assert note.startswith("R@100 is read from rankings of at most 2 papers")
+    assert note.startswith("R@100 is computed from rankings of at most 2 papers")
 
 
-def test_a_run_without_any_relevant_answer_is_refused() -> None:
+def test_a_run_without_any_relevant_answer_is_an_error() -> None:
     with pytest.raises(EvaluationError, match="No query of the run 'made' has a relevant answer"):
         evaluate(make_run({"q": ["a"]}, {"q": {"a": 0}}))
 
 
-def test_a_ranking_of_no_query_is_refused() -> None:
-    with pytest.raises(EvaluationError, match="'other', which is none of its queries"):
+def test_a_ranking_of_no_query_is_an_error() -> None:
+    with pytest.raises(EvaluationError, match="'other', which is not one of its queries"):
         evaluate(make_run({"q": ["a"], "other": ["a"]}, {"q": {"a": 1}}))
 
 
 @pytest.mark.parametrize("measures", [[], "R@25"])
-def test_measures_that_are_no_list_of_names_are_refused(measures: Sequence[str]) -> None:
+def test_measures_other_than_a_list_of_names_are_an_error(measures: Sequence[str]) -> None:
     with pytest.raises(InvalidRequest, match="give a list of names"):
         evaluate(make_run({"q": ["a"]}, {"q": {"a": 1}}), measures)
 
 
-def test_a_measure_that_was_not_taken_is_refused() -> None:
+def test_a_measure_that_was_not_evaluated_is_an_error() -> None:
     evaluation = evaluate(make_run({"q": ["a"]}, {"q": {"a": 1}}), ["R@25"])
-    with pytest.raises(InvalidRequest, match=r"P@10 was not measured: there are R@25\."):
+    with pytest.raises(InvalidRequest, match=r"P@10 was not measured: use one of R@25\."):
         evaluation.mean("P@10")
-    with pytest.raises(InvalidRequest, match="over is 'some': it is one of all, held"):
+    with pytest.raises(InvalidRequest, match="over is 'some': it must be one of all, held"):
         evaluation.mean("R@25", "some")  # type: ignore[arg-type]
 
 
@@ -416,7 +416,7 @@ def test_foreign_ties_are_ranked_as_trec_eval_ranks_them() -> None:
     assert [result.id for result in rank_ties(scored)] == ["top", "é", "b", "a", "B", "z"]
 
 
-def test_a_score_that_is_no_number_is_refused() -> None:
+def test_a_score_that_is_not_a_number_is_an_error() -> None:
     with pytest.raises(InvalidRequest, match="The score of 'a' is nan"):
         rank_ties([RankedId("b", 1.0), RankedId("a", float("nan"))])
 
@@ -428,23 +428,23 @@ def test_a_missing_package_is_named_with_the_way_to_install_it() -> None:
         require("no_such_package.part")
 
 
-def test_a_cutoff_below_where_hybrid_paging_ends_is_said() -> None:
+def test_a_cutoff_below_where_hybrid_paging_ends_has_a_note() -> None:
     """R@2000 of hybrid searches with --limit 2000 was shown as if 2,000 results had been there to find it in."""
     run = make_run({"q": ["a"]}, {"q": {"a": 1}}, limit=2000)
     search = {"limit": 2000, "mode": "hybrid", "ranking": {"fusion_depth": 1000}}
     hybrid = replace(run, manifest=replace(run.manifest, search=search))
     (note,) = evaluate(hybrid, ["R@1000", "R@2000"]).notes
-    assert note.startswith("R@2000 is read from rankings of at most")
+    assert note.startswith("R@2000 is computed from rankings of at most")
     sparse = replace(run, manifest=replace(run.manifest, search=search | {"mode": "sparse"}))
     assert evaluate(sparse, ["R@2000"]).notes == ()
 
 
-def test_what_makes_a_figure_low_besides_the_ranking_is_said() -> None:
+def test_other_reasons_for_a_low_figure_have_notes() -> None:
     run = make_run({"a": ["x"], "b": []}, {"a": {"x": 1, "y": 1}, "b": {"x": 1}})
     queries = tuple(replace(query, pool=("x",)) for query in run.queries)
     searched = replace(run.manifest, search={"limit": 1000, "pool": True})
     notes = evaluate(replace(run, queries=queries, manifest=searched), ["R@All"]).notes
     assert notes == (
         "made: 1 of 2 queries have no results, and count 0.",
-        "made: 1 answer lies outside the query's candidate pool, where no search looks.",
+        "made: 1 answer is outside the query's candidate pool, which no search returns.",
     )

@@ -1,4 +1,4 @@
-"""Ceilings, against sets and walks done by hand over the sample's own edges."""
+"""Ceilings, compared with sets and graph walks over the sample's raw edges."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run_of(
 
 @pytest.fixture(scope="module")
 def neighbours(sample: Library) -> dict[str, dict[str, set[str]]]:
-    """Each paper's citations, references and both, from the sample's raw records."""
+    """Each paper's citations, references, and both, from the sample's raw records."""
     edges = sample_edges()
     numbers = sorted({number for edge in edges for number in edge})
     found = sample.papers([f"CorpusId:{number}" for number in numbers], fields=["id"])
@@ -87,7 +87,7 @@ def neighbours(sample: Library) -> dict[str, dict[str, set[str]]]:
 
 @pytest.fixture(scope="module")
 def searched(sample: Library, neighbours: dict[str, dict[str, set[str]]]) -> Run:
-    """Real searches, with answers some of which they found, some of which lie near, and some of which are nowhere."""
+    """Real searches, with answers that were found, answers among the neighbours, and absent answers."""
     chance = random.Random(3)
     everywhere = sorted(neighbours["both"])
     rankings: dict[str, Sequence[str]] = {}
@@ -104,7 +104,7 @@ def searched(sample: Library, neighbours: dict[str, dict[str, set[str]]]) -> Run
 def walked(
     run: Run, neighbours: dict[str, dict[str, set[str]]], n: int, hops: int, direction: str
 ) -> tuple[float, float, float]:
-    """Recall over all answers, over held ones, and candidates, by walking from set to set."""
+    """Recall over all and over held answers, and the number of candidates, by walking the edges."""
     alls, helds, counts = [], [], []
     for query in run.queries:
         relevant = {answer.paper_id for answer in query.answers}
@@ -122,7 +122,7 @@ def walked(
 # -- reranking ------------------------------------------------------------------------------------------
 
 
-def test_a_perfect_reranking_as_counted_by_hand() -> None:
+def test_a_perfect_reranking_counted_by_hand() -> None:
     run = run_of(
         {"q1": ["x", "a", "y", "b", "c"], "q2": ["a", "b"], "q3": ["a"]},
         {"q1": ["a", "b", "c", ABSENT], "q2": ["z"], "q3": []},
@@ -137,7 +137,7 @@ def test_a_perfect_reranking_as_counted_by_hand() -> None:
     assert rows["R@1 at best"].queries == rows["R@1 at best"].held_queries == 2
 
 
-def test_a_ceiling_is_never_below_what_is_under_it() -> None:
+def test_a_ceiling_is_never_below_the_recall_as_ranked() -> None:
     chance = random.Random(5)
     papers = [f"p{n}" for n in range(40)]
     for _ in range(30):
@@ -152,17 +152,17 @@ def test_a_ceiling_is_never_below_what_is_under_it() -> None:
             assert best.recall >= ranked.recall
 
 
-def test_what_lies_below_the_results_is_not_reranked() -> None:
+def test_n_and_the_cutoffs_are_checked() -> None:
     run = run_of({"q1": ["a", "b"]}, {"q1": ["a"]})
-    with pytest.raises(InvalidRequest, match="has 2 results a query at most, and its first 3"):
+    with pytest.raises(InvalidRequest, match="has at most 2 results per query, fewer than 3"):
         reranking_ceiling(run, 3, [1])
     with pytest.raises(InvalidRequest, match="The cutoff 2 is not from 1 to 1"):
         reranking_ceiling(run, 1, [2])
     with pytest.raises(InvalidRequest, match="n is 0"):
         reranking_ceiling(run, 0, [])
-    # A search that asked for ten and found two has no more to rerank, and that is known.
-    asked = run_of({"q1": ["a", "b"]}, {"q1": ["a"]}, search={"limit": 10})
-    assert reranking_ceiling(asked, 10, [1]).rows[1].recall == 1
+    # A search with limit 10 that found two results can be reranked to depth 10.
+    searched = run_of({"q1": ["a", "b"]}, {"q1": ["a"]}, search={"limit": 10})
+    assert reranking_ceiling(searched, 10, [1]).rows[1].recall == 1
 
 
 def test_without_a_judged_query_there_is_no_recall() -> None:
@@ -175,7 +175,7 @@ def test_without_a_judged_query_there_is_no_recall() -> None:
 # -- union ----------------------------------------------------------------------------------------------
 
 
-def test_unions_as_counted_by_hand() -> None:
+def test_unions_counted_by_hand() -> None:
     answers = {"q1": ["a", "b", "c", ABSENT], "q2": ["d"]}
     sparse = run_of({"q1": ["a", "x", "c"], "q2": []}, answers, name="sparse")
     dense = run_of({"q1": ["x", "b", "c"], "q2": ["y"]}, answers, name="dense")
@@ -195,9 +195,9 @@ def test_unions_as_counted_by_hand() -> None:
     assert [row.name for row in two] == ["sparse", "dense", "sparse + dense"]
 
 
-def test_runs_that_have_nothing_in_common_have_no_union() -> None:
+def test_runs_that_cannot_be_combined_are_an_error() -> None:
     one = run_of({"q1": ["a"]}, {"q1": ["a"]})
-    with pytest.raises(InvalidRequest, match="takes two runs or more, and 1 was given"):
+    with pytest.raises(InvalidRequest, match="needs at least two runs, and there is 1"):
         union_ceiling([one], 1)
     with pytest.raises(InvalidRequest, match="Two runs are named 'run'"):
         union_ceiling([one, one], 1)
@@ -212,7 +212,7 @@ def test_runs_that_have_nothing_in_common_have_no_union() -> None:
 # -- expansion ------------------------------------------------------------------------------------------
 
 
-def test_expansions_are_what_a_walk_over_the_raw_edges_reaches(
+def test_expansions_match_a_walk_over_the_raw_edges(
     sample: Library, searched: Run, neighbours: dict[str, dict[str, set[str]]]
 ) -> None:
     table = expansion_table(sample, searched, 5)
@@ -228,7 +228,7 @@ def test_expansions_are_what_a_walk_over_the_raw_edges_reaches(
         "+ citations and references, 1 hop",
         "+ citations and references, 2 hops",
     ]
-    # The sample is one where walking helps: else this test would show nothing.
+    # Expansion does find answers in the sample.
     for fewer, more in pairwise(table.rows[i].recall for i in (0, 1, 3, 4)):
         assert fewer is not None
         assert more is not None
@@ -245,12 +245,12 @@ def test_two_hops_in_one_direction(
     assert (row.recall, row.held, row.candidates) == pytest.approx(expected)
 
 
-def test_a_server_reaches_what_its_library_does(sample: Library, server: str, searched: Run) -> None:
+def test_a_server_and_its_library_give_the_same_table(sample: Library, server: str, searched: Run) -> None:
     with Client(server) as client:
         assert expansion_table(client, searched, 3, concurrency=2) == expansion_table(sample, searched, 3)
 
 
-def test_an_expansion_refused_as_too_large_is_counted_and_said(
+def test_an_expansion_that_is_too_large_is_counted_in_a_note(
     sample: Library, searched: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = expansion_table(sample, searched, 5)
@@ -276,19 +276,17 @@ def test_an_expansion_refused_as_too_large_is_counted_and_said(
     assert (row.recall, row.candidates, row.refused) == (whole.rows[0].recall, whole.rows[0].candidates, 5)
 
 
-def test_a_library_without_citations_was_told_of_as_if_expansion_found_nothing(
-    sample: Library, searched: Run, tmp_path: Path
-) -> None:
+def test_a_library_without_citations_gets_a_note(sample: Library, searched: Run, tmp_path: Path) -> None:
     assert expansion_table(sample, searched, 5, hops=1).notes == ()
     ingest([SAMPLE / "arxiv"], tmp_path / "library")
     with Library.open(tmp_path / "library") as library:
         [hit] = library.search("neutrino", limit=1).results
         run = run_of({"q": [hit.paper.id]}, {"q": [hit.paper.id]}, snapshot=library.snapshot_id)
         [note] = expansion_table(library, run, 1).notes
-    assert note.startswith("The library has no citation edge")
+    assert note.startswith("The library has no citations")
 
 
-def test_an_error_that_is_not_about_size_is_no_refusal(sample: Library, searched: Run) -> None:
+def test_an_error_that_is_not_about_size_is_raised(sample: Library, searched: Run) -> None:
     with pytest.raises(InvalidRequest, match="hops is 3"):
         expansion_ceiling(sample, searched, 5, hops=3)
     with pytest.raises(InvalidRequest, match="hops is 3"):
@@ -297,13 +295,13 @@ def test_an_error_that_is_not_about_size_is_no_refusal(sample: Library, searched
         expansion_table(sample, searched, 5, concurrency=0)
 
 
-def test_a_run_of_another_library_is_not_expanded(sample: Library, searched: Run) -> None:
+def test_a_run_of_another_library_is_an_error(sample: Library, searched: Run) -> None:
     other = run_of({"q1": ["a"]}, {"q1": ["a"]}, snapshot="another")
     with pytest.raises(EvaluationError, match=f"snapshot another, and this library is {sample.snapshot_id}"):
         expansion_ceiling(sample, other, 1)
 
 
-def test_results_that_the_library_lacks_are_candidates_but_no_seeds(
+def test_absent_results_are_candidates_but_not_seeds(
     sample: Library, neighbours: dict[str, dict[str, set[str]]]
 ) -> None:
     hub = max(neighbours["citations"], key=lambda paper: (len(neighbours["citations"][paper]), paper))

@@ -1,4 +1,4 @@
-"""The report: the same numbers in every form, nothing of a query becomes markup, and no byte changes by itself."""
+"""Reports: the same numbers in every format, escaped texts, and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from scholarbase.evaluation.report.plots import drawable
 from scholarbase.evaluation.report.published import COLLECTIONS, published
 from scholarbase.evaluation.report.tables import (
     Cell,
+    Table,
     holm,
     latex_text,
     markdown_text,
-    table,
     to_csv,
     to_latex,
 )
@@ -110,17 +110,17 @@ def two() -> list[Run]:
 
 @pytest.fixture(scope="module")
 def written(two: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the report of both runs."""
+    """The folder of a report of both runs."""
     return write_report(two, tmp_path_factory.mktemp("reports") / "written").parent
 
 
 def page_of(runs: Sequence[Run], *, title: str | None = None, drill_down: int = 10) -> Page:
-    """The page alone, which is quicker to make than the files beside it."""
+    """The page without the other files, which take longer."""
     return Page(to_html(build(Measured.of(runs, DEFAULT_MEASURES), title, drill_down)))
 
 
 class Page(HTMLParser):
-    """What a page holds: its tables by id, the addresses it names, its attributes, its script of data."""
+    """A parsed page: its tables by id, its links, elements and ids, and the JSON of its queries."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def csv_rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(("over", "by_hand"), [("all", R_ALL), ("held", R_HELD)])
-def test_every_form_has_the_numbers_counted_by_hand(
+def test_every_format_has_the_numbers_counted_by_hand(
     written: Path, over: Over, by_hand: dict[str, list[float]]
 ) -> None:
     page = Page((written / "report.html").read_text())
@@ -262,7 +262,7 @@ def test_the_same_runs_give_the_same_bytes(two: list[Run], written: Path, tmp_pa
         assert (written / path).read_bytes() == (again / path).read_bytes(), path
 
 
-def test_the_page_loads_nothing_and_no_id_is_there_twice(two: list[Run]) -> None:
+def test_the_page_loads_nothing_and_ids_are_unique(two: list[Run]) -> None:
     queries = {"name": "scifact", "format": "beir", "sha256": "cd" * 32, "count": 300, "notes": []}
     runs = [replace(run, manifest=replace(run.manifest, queries=queries)) for run in two]
     page = page_of(runs)
@@ -275,7 +275,7 @@ def test_the_page_loads_nothing_and_no_id_is_there_twice(two: list[Run]) -> None
     assert "published" in page.tables
 
 
-def test_a_text_that_is_markup_stays_text() -> None:
+def test_markup_in_texts_is_escaped() -> None:
     query = a_query(1, ["a"], text=NASTY, intent=NASTY)
     other = a_query(2, ["b"], intent="plain")
     run = a_run(NASTY, [query, other], {"q1": ["a"], "q2": ["c"]}, command=f"run {NASTY}\nsecond line")
@@ -304,7 +304,7 @@ def test_texts_are_escaped_for_markdown_and_latex() -> None:
     assert latex_text("50% of a_b & c\\d ~ {e} #1 $f^2$") == (
         r"50\% of a\_b \& c\textbackslash{}d \textasciitilde{} \{e\} \#1 \$f\textasciicircum{}2\$"
     )
-    made = table("t", "A & B", ["Run"], ["R@5"], [[Cell("[x]"), Cell(value=0.5)]])
+    made = Table.of("t", "A & B", ["Run"], ["R@5"], [[Cell("[x]"), Cell(value=0.5)]])
     assert "    {}[x] & 0.500 \\\\\n" in to_latex(made)
     assert to_csv(made) == "Run,R@5\r\n[x],0.5\r\n"
 
@@ -316,7 +316,7 @@ def test_a_run_that_found_nothing_is_reported_as_zero() -> None:
     assert ["Queries without results", "4"] in page.tables["settings"]
 
 
-def test_answers_that_no_library_holds_have_no_recall_over_those_held() -> None:
+def test_without_held_answers_there_is_no_recall_over_held_answers() -> None:
     queries = [a_query(1, ["gone1"]), a_query(2, ["gone2", "gone3"])]
     report = build(Measured.of([a_run("first", queries, {"q1": ["x"]})], DEFAULT_MEASURES), None, 10)
     page = Page(to_html(report))
@@ -329,7 +329,7 @@ def test_answers_that_no_library_holds_have_no_recall_over_those_held() -> None:
 def test_one_query_without_an_intent_makes_a_report() -> None:
     page = page_of([a_run("only", [a_query(1, ["a"])], {"q1": ["a"]})])
     assert not [name for name in page.tables if name.startswith("by-")]
-    # Of one query no spread is known, and an interval from 1 to 1 would claim that it is none.
+    # One query has no interval: one from 1 to 1 would suggest certainty.
     assert page.tables["results-all"][1][2] == "1.000"
     assert "The library holds every answer" in page.source
     assert "†" not in page.source
@@ -354,13 +354,13 @@ def test_every_query_is_listed_with_the_ranks_of_its_answers(two: list[Run]) -> 
     assert [found for _, found, _, _ in data["queries"][1]["answers"]] == ["id", "absent"]
 
 
-def test_runs_that_do_not_belong_together_are_refused(two: list[Run], tmp_path: Path) -> None:
+def test_runs_that_are_not_comparable_are_an_error(two: list[Run], tmp_path: Path) -> None:
     other = replace(two[1], manifest=replace(two[1].manifest, snapshot="1" * 32))
     with pytest.raises(RunMismatch, match="--across-snapshots"):
         write_report([two[0], other], tmp_path / "r")
-    asked = replace(two[1].manifest, queries=two[1].manifest.queries | {"sha256": "ef" * 32})
+    other_queries = replace(two[1].manifest, queries=two[1].manifest.queries | {"sha256": "ef" * 32})
     with pytest.raises(RunMismatch, match="the same queries"):
-        write_report([two[0], replace(two[1], manifest=asked)], tmp_path / "r", across_snapshots=True)
+        write_report([two[0], replace(two[1], manifest=other_queries)], tmp_path / "r", across_snapshots=True)
     with pytest.raises(InvalidRequest, match="No runs"):
         write_report([], tmp_path / "r")
     with pytest.raises(InvalidRequest, match="drill_down is -1"):
@@ -370,11 +370,11 @@ def test_runs_that_do_not_belong_together_are_refused(two: list[Run], tmp_path: 
     assert ("1" * 32) in page.read_text()
 
 
-def test_nothing_but_a_report_is_replaced(two: list[Run], written: Path, tmp_path: Path) -> None:
+def test_only_reports_are_replaced(two: list[Run], written: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes" / "mine.txt"
     notes.parent.mkdir()
     notes.write_text("kept")
-    with pytest.raises(RunExists, match="no report"):
+    with pytest.raises(RunExists, match="is not a report"):
         write_report(two, notes.parent)
     assert notes.read_text() == "kept"
     shutil.copytree(written, tmp_path / "r")
@@ -392,10 +392,10 @@ def test_a_report_that_cannot_be_written_leaves_nothing(two: list[Run], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_report_that_was_being_replaced_when_the_process_died_is_not_lost(
+def test_a_report_is_restored_after_a_kill_during_its_replacement(
     two: list[Run], written: Path, tmp_path: Path
 ) -> None:
-    """Between the two renames the old report lay hidden beside its place, and the next report began by removing it."""
+    """Between the two renames the old report has a hidden name, and the next report started by deleting it."""
     shutil.copytree(written, tmp_path / ".r.old")
     with pytest.raises(InvalidRequest):
         write_report(two, tmp_path / "r", measures=["R@1000"])
@@ -403,7 +403,7 @@ def test_a_report_that_was_being_replaced_when_the_process_died_is_not_lost(
     assert (tmp_path / "r" / "report.html").read_bytes() == (written / "report.html").read_bytes()
 
 
-def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
+def test_an_agent_is_compared_with_a_plain_search(two: list[Run]) -> None:
     calls = (
         Call("q1", 1, "search_papers", "search", {}, ("a", "x"), 1),
         Call("q1", 2, "get_citations", "expand", {}, ("b", "x"), 2),
@@ -415,7 +415,7 @@ def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
     page = Page(to_html(report))
     made = next(made for made in report.tables if made.name == "efficiency")
     efficiency = {row["Run"]: row for row in csv.DictReader(to_csv(made).splitlines())}
-    # Of four queries two made calls: three calls, one of them an expansion; 3 and 2 candidates.
+    # Two of four queries have calls: three calls, one of them an expansion; 3 and 2 candidates.
     assert float(efficiency["agent"]["Search calls"]) == 2 / 4
     assert float(efficiency["agent"]["Expansion calls"]) == 1 / 4
     assert float(efficiency["agent"]["Candidates"]) == 5 / 4
@@ -427,7 +427,7 @@ def test_an_agent_is_set_beside_a_plain_search(two: list[Run]) -> None:
     assert next(p for p in report.plots if p.name == "recall-by-call").pdf().startswith(b"%PDF")
 
 
-def test_figures_are_beside_a_query_set_only_where_it_is_the_published_one() -> None:
+def test_published_figures_are_shown_only_for_the_same_query_set() -> None:
     whole = {"name": "scifact", "count": 300}
     found = published(whole, "1")
     assert found is not None
@@ -446,25 +446,25 @@ def test_the_share_of_queries_that_reach_x() -> None:
     assert at_least([]) == ([], [])
 
 
-def test_p_values_are_corrected_as_holm_did() -> None:
+def test_p_values_are_corrected_by_holms_method() -> None:
     # By hand: 0.01 * 3, then max(0.03, 0.03 * 2), then max(0.06, 0.04).
     assert holm([0.03, 0.01, 0.04]) == pytest.approx([0.06, 0.03, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
 
 
-def test_a_difference_that_is_sure_is_marked() -> None:
+def test_a_significant_difference_is_marked() -> None:
     queries = [a_query(i, [f"a{i}"]) for i in range(12)]
     good = a_run("good", queries, {q.id: [q.answers[0].paper_id] for q in queries})
     bad = a_run("bad", queries, {q.id: ["x"] for q in queries})
     rows = results(Measured.of([bad, good, bad], ["R@All"]), "all").rows
-    # All 12 differences are 1: of 2^12 ways to set their signs two are as far, and two runs are tested.
+    # All 12 differences are 1: 2 of the 2^12 sign assignments are as extreme, and two runs are tested.
     assert rows[1][2].p == pytest.approx(2 * 2 / 2**12)
     assert [row[2].mark for row in rows] == ["", "‡", ""]
     assert [row[2].best for row in rows] == [False, True, False]
 
 
-def test_runs_of_one_name_are_told_apart(two: list[Run]) -> None:
+def test_runs_with_the_same_name_are_numbered(two: list[Run]) -> None:
     assert labels([two[0], two[1], two[0]]) == ("first (1)", "second", "first (2)")
 
 
@@ -475,8 +475,8 @@ def test_a_plot_shows_a_run_whose_name_begins_with_an_underscore() -> None:
 
 
 def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone(tmp_path: Path) -> None:
-    """Where one library takes two names for one paper, a query has fewer answers there: the report of runs across
-    snapshots then failed with a KeyError, or left the group out."""
+    """If a library merges two ids into one paper, a query has fewer answers there: a report across snapshots then
+    failed with a KeyError, or omitted the group."""
     five = a_query(1, ["a", "b", "c", "d", "e"])
     four = a_query(1, ["a", "b", "c", "d"])
     runs = [
@@ -500,7 +500,7 @@ def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone(tmp_pa
     ]
 
 
-def test_long_names_that_differ_at_the_end_were_one_name_in_a_plots_legend() -> None:
+def test_long_names_that_differ_at_the_end_were_equal_in_a_legend() -> None:
     names = [
         f"autoscholar-hybrid-with-a-reranker-and-citation-expansion-of-two-hops-seed-{i}" for i in (1, 2)
     ]
@@ -510,7 +510,7 @@ def test_long_names_that_differ_at_the_end_were_one_name_in_a_plots_legend() -> 
     assert drawable("x" * 60) == "x" * 60
 
 
-def test_recall_of_all_stands_with_its_depth_in_every_table() -> None:
+def test_every_table_with_r_all_has_its_depth() -> None:
     runs = [
         a_run("first", QUERIES, FIRST),
         a_run("second", QUERIES, SECOND, kind="trajectory"),
@@ -523,10 +523,10 @@ def test_recall_of_all_stands_with_its_depth_in_every_table() -> None:
     assert {made.name for made in with_r_all} >= {"results-all", "by-intent", "efficiency"}
     for made in with_r_all:
         headings = [c.heading for c in made.columns if "R@All" in c.heading]
-        said = any("the longest of each run: first 4, second 3" in note for note in made.notes)
-        assert said or all("depth" in heading for heading in headings), made.name
+        in_note = any("with these depths: first 4, second 3" in note for note in made.notes)
+        assert in_note or all("depth" in heading for heading in headings), made.name
 
 
-def test_a_quotation_mark_needs_no_other_font_encoding_in_latex() -> None:
-    """``\\textquotedbl`` is an error in LaTeX's own encoding, OT1."""
+def test_a_quotation_mark_works_in_latexs_default_font_encoding() -> None:
+    """``\\textquotedbl`` is an error in the default encoding, OT1."""
     assert latex_text('say "a"') == r"say \char34{}a\char34{}"

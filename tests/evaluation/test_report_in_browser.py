@@ -1,4 +1,4 @@
-"""The report in a real browser: no error, plots that have a size, queries opened by mouse and keyboard, and a print."""
+"""Reports in a real browser: no errors, visible plots, queries opened by mouse and keyboard, and printing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    # The driver's place is given, so that selenium looks for none on the network.
+    # With the driver's path, selenium does not search for one on the network.
     started = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
     yield started
     started.quit()
@@ -72,10 +72,10 @@ def shown_queries(page: Any) -> list[str]:
     return [button.text for button in page.find_elements(By.CSS_SELECTOR, "#list tr.query button")]
 
 
-def test_the_page_opens_without_an_error_and_asks_for_nothing_else(page: Any, address: str) -> None:
+def test_the_page_opens_without_errors_and_requests_nothing_else(page: Any, address: str) -> None:
     assert page.get_log("browser") == []
-    asked = page.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
-    assert [name for name in asked if not name.startswith("data:")] == []
+    requested = page.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+    assert [name for name in requested if not name.startswith("data:")] == []
     assert page.execute_script("return window.hurt") is None
 
 
@@ -86,7 +86,7 @@ def test_every_plot_has_a_size_and_a_name(page: Any) -> None:
         assert plot.size["width"] > 400
         assert plot.size["height"] > 150
         assert plot.accessible_name
-    # Nothing hangs over the right edge of the window.
+    # Nothing extends beyond the right edge of the window.
     assert page.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
 
 
@@ -115,7 +115,7 @@ def test_a_query_is_opened_and_closed_by_keyboard(page: Any) -> None:
     assert page.find_elements(By.CSS_SELECTOR, "#list tr.detail") == []
 
 
-def test_the_list_is_sorted_and_narrowed(page: Any) -> None:
+def test_the_list_can_be_sorted_and_filtered(page: Any) -> None:
     head = page.find_element(By.CSS_SELECTOR, "#list th:last-child button")
     head.click()
     assert head.find_element(By.XPATH, "..").get_attribute("aria-sort") == "descending"
@@ -129,7 +129,7 @@ def test_the_list_is_sorted_and_narrowed(page: Any) -> None:
     assert shown_queries(page) == ["question 2"]
 
 
-def test_markup_in_a_query_is_shown_as_it_is(page: Any) -> None:
+def test_markup_in_a_query_is_shown_as_text(page: Any) -> None:
     page.find_element(By.ID, "filter").send_keys("onerror")
     assert shown_queries(page) == [NASTY]
     page.find_element(By.CSS_SELECTOR, "#list tr.query button").click()
@@ -137,7 +137,7 @@ def test_markup_in_a_query_is_shown_as_it_is(page: Any) -> None:
     assert page.get_log("browser") == []
 
 
-def test_a_print_has_pages_without_the_list(page: Any) -> None:
+def test_the_printed_page_has_no_list(page: Any) -> None:
     pdf = base64.b64decode(page.print_page())
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page>") + pdf.count(b"/Type /Page ") >= 2
@@ -149,7 +149,7 @@ def test_a_print_has_pages_without_the_list(page: Any) -> None:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_without_a_script_the_tables_and_plots_are_there(page: Any, address: str) -> None:
+def test_tables_and_plots_are_visible_without_scripts(page: Any, address: str) -> None:
     page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         page.get(address)
@@ -160,7 +160,7 @@ def test_without_a_script_the_tables_and_plots_are_there(page: Any, address: str
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_a_phone_scrolls_tables_and_not_the_page(page: Any) -> None:
+def test_on_a_phone_tables_scroll_and_the_page_does_not(page: Any) -> None:
     metrics = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:

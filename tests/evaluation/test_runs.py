@@ -25,7 +25,7 @@ from scholarbase.evaluation.runs import (
     SECONDS,
     read_manifest,
     read_run,
-    strictly_falling,
+    strictly_decreasing,
     token,
     write_run,
 )
@@ -130,7 +130,7 @@ def test_pytrec_evals_own_parsers_read_the_files_and_see_the_ranking(tmp_path: P
         "CorpusId:7",
         "10.1000/a%20b",
     ]
-    # By hand: the answers stand at ranks 1 and 3, so the average precision is (1/1 + 2/3) / 2. Were the tie at the
+    # By hand: the answers are at ranks 1 and 3, so the average precision is (1/1 + 2/3) / 2. Were the tie at the
     # top broken by id, as trec_eval does, the first answer would come second.
     [values] = (
         v for q, v in pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run).items() if q == "q%201"
@@ -144,12 +144,12 @@ def test_pytrec_evals_own_parsers_read_the_files_and_see_the_ranking(tmp_path: P
         st.sampled_from([1.0, 1.0 + 1e-9, 0.5, 0.0, -0.0, -3.5, 1e-40, 16384.001]) | st.floats(-100, 100)
     )
 )
-def test_scores_fall_strictly_as_32_bit_floats(given_scores: list[float]) -> None:
-    scores = sorted(given_scores, reverse=True)
-    falling = strictly_falling(scores)
+def test_scores_decrease_strictly_as_32_bit_floats(raw_scores: list[float]) -> None:
+    scores = sorted(raw_scores, reverse=True)
+    falling = strictly_decreasing(scores)
     single = np.asarray(falling, np.float32)
     assert (np.diff(single) < 0).all()
-    assert strictly_falling(falling) == falling
+    assert strictly_decreasing(falling) == falling
     # No further from what they were than the steps of the ties before them, each a rounding of 32 bits.
     for at, (score, fallen) in enumerate(zip(scores, falling, strict=True)):
         assert fallen == pytest.approx(score, rel=(at + 1) * 2**-22, abs=(at + 1) * 1e-44)
@@ -172,7 +172,7 @@ def read_run_after(folder: Path, run: Run) -> Run:
     return read_run(folder / "run")
 
 
-def test_no_run_says_how_to_make_one(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_run_has_the_command_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(RunNotFound, match="scholarbase eval run"):
         read_run(tmp_path / "none")
 
@@ -190,15 +190,15 @@ def test_a_changed_file_is_seen(name: str, tmp_path: Path) -> None:
 def test_a_missing_file_is_seen(name: str, tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / name).unlink()
-    with pytest.raises(RunDamaged, match=f"lost its file {name}"):
+    with pytest.raises(RunDamaged, match=f"The file {name} of the run"):
         read_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": "x"}', b'{"unknown": 1}'])
-def test_a_manifest_that_is_none_is_said_so(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_an_error(content: bytes, tmp_path: Path) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     (tmp_path / "run" / MANIFEST).write_bytes(content)
-    with pytest.raises(RunDamaged, match="no manifest of a run"):
+    with pytest.raises(RunDamaged, match="is not the manifest of a run"):
         read_manifest(tmp_path / "run")
 
 
@@ -213,7 +213,7 @@ def test_a_run_of_another_format_is_not_read_as_this_one(tmp_path: Path) -> None
 def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
     for name in ("sparse", "dense"):
         write_run(tmp_path / "runs" / name, RUN_OF_ALL)
-    with pytest.raises(RunNotFound, match=r"but in it: give .*dense, one of dense, sparse\."):
+    with pytest.raises(RunNotFound, match=r"but below it: give .*dense, one of dense, sparse\."):
         read_run(tmp_path / "runs")
 
 
@@ -223,15 +223,15 @@ def test_a_run_needs_no_seconds(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").seconds == {}
 
 
-def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_never_replaced(tmp_path: Path) -> None:
     mine = tmp_path / "thesis"
     mine.mkdir()
     (mine / "chapter-1.tex").write_text("years of work")
-    with pytest.raises(RunExists, match="is no run"):
+    with pytest.raises(RunExists, match="is not a run"):
         write_run(mine, RUN_OF_ALL)
     assert (mine / "chapter-1.tex").read_text() == "years of work"
     (tmp_path / "file").write_text("a file")
-    with pytest.raises(RunExists, match="is no run"):
+    with pytest.raises(RunExists, match="is not a run"):
         write_run(tmp_path / "file", RUN_OF_ALL)
 
 
@@ -240,7 +240,7 @@ def test_a_library_whose_manifest_was_taken_for_a_runs_is_never_replaced(tmp_pat
     library.mkdir()
     for name in (MANIFEST, "catalog.sqlite"):
         (library / name).write_text("hours of work")
-    with pytest.raises(RunExists, match=r"holds catalog\.sqlite, which is no part of a run"):
+    with pytest.raises(RunExists, match=r"holds catalog\.sqlite, which is not part of a run"):
         write_run(library, RUN_OF_ALL)
     assert {path.name for path in library.iterdir()} == {MANIFEST, "catalog.sqlite"}
 
@@ -254,9 +254,7 @@ def test_a_report_that_was_written_into_a_run_is_not_lost_with_it(tmp_path: Path
     assert (tmp_path / "run" / "report").is_dir()
 
 
-def test_the_folder_one_stands_in_is_a_run_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_directory_can_be_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path / "run", RUN_OF_ALL)
     monkeypatch.chdir(tmp_path / "run")
     assert read_run(Path()).name == "bm25 100%"

@@ -1,4 +1,4 @@
-"""Searching for a query set: the same run however it is made, and however often it was stopped."""
+"""Searches for a query set: the same run for any source, concurrency and number of interruptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from scholarbase.errors import (
     StorageError,
     UnsupportedMode,
 )
-from scholarbase.evaluation.partial import RESULTS, Partial
+from scholarbase.evaluation.checkpoints import RESULTS, Checkpoint
 from scholarbase.evaluation.runs import HASHED, SECONDS, read_run
 from scholarbase.evaluation.searching import (
     SearchSettings,
@@ -52,7 +52,7 @@ SPARSE = SearchSettings(mode="sparse", limit=50)
 
 
 def query_set(copies: int = 1) -> QuerySet:
-    """The sample's 40 questions, each as often as asked."""
+    """The sample's 40 questions, ``copies`` times."""
     rows = [json.loads(line) for line in (SAMPLE / "queries.jsonl").read_text().splitlines()]
     return QuerySet(
         "sample",
@@ -76,8 +76,8 @@ def judge(source: Source, queries: QuerySet) -> tuple[JudgedQuery, ...]:
         ids = [answer.id for answer in query.answers if answer.id]
         papers = source.papers(ids, fields=["id"])
         answers = tuple(
-            JudgedAnswer(f"arXiv:{given}", "absent") if paper is None else JudgedAnswer(paper.id, "id")
-            for given, paper in zip(ids, papers, strict=True)
+            JudgedAnswer(f"arXiv:{requested}", "absent") if paper is None else JudgedAnswer(paper.id, "id")
+            for requested, paper in zip(ids, papers, strict=True)
         )
         judged.append(
             JudgedQuery(query.id, query.text, answers, query.intent, query.category, query.date, query.pool)
@@ -92,10 +92,18 @@ def search(
     queries: QuerySet | None = None,
     **options: Any,
 ) -> Run:
-    asked = queries or query_set()
-    given = options.pop("judged", None) or judge(source, asked)
+    queries = queries or query_set()
+    judged = options.pop("judged", None) or judge(source, queries)
     return run_searches(
-        source, asked, given, {"given": 40}, settings, folder, name="a run", command="the command", **options
+        source,
+        queries,
+        judged,
+        {"given": 40},
+        settings,
+        folder,
+        name="a run",
+        command="the command",
+        **options,
     )
 
 
@@ -119,10 +127,10 @@ def test_a_run_has_what_the_library_finds(sample: Library, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_the_manifest_says_what_was_asked(sample: Library, tmp_path: Path) -> None:
+def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -> None:
     manifest = search(sample, tmp_path / "run", SearchSettings(limit=7, to="2010")).manifest
     assert manifest.search is not None
-    wanted = {
+    expected = {
         "mode": "sparse",
         "engine": None,
         "limit": 7,
@@ -131,7 +139,7 @@ def test_the_manifest_says_what_was_asked(sample: Library, tmp_path: Path) -> No
         "pool": False,
         "syntax_queries": 0,
     }
-    assert manifest.search.items() >= wanted.items()
+    assert manifest.search.items() >= expected.items()
     assert (manifest.kind, manifest.snapshot, manifest.papers) == ("search", sample.snapshot_id, 2440)
     assert manifest.queries["sha256"] == query_set().sha256
     assert (manifest.answers, manifest.command, manifest.name) == ({"given": 40}, "the command", "a run")
@@ -139,10 +147,10 @@ def test_the_manifest_says_what_was_asked(sample: Library, tmp_path: Path) -> No
 
 def test_first_results_and_held_answers_have_title_and_year(sample: Library, tmp_path: Path) -> None:
     run = search(sample, tmp_path / "run")
-    wanted = {r.id for ranking in run.rankings.values() for r in ranking[:20]}
-    wanted |= {a.paper_id for query in run.queries for a in query.answers if a.held}
-    assert set(run.papers) == wanted
-    paper_id = min(wanted)
+    expected = {r.id for ranking in run.rankings.values() for r in ranking[:20]}
+    expected |= {a.paper_id for query in run.queries for a in query.answers if a.held}
+    assert set(run.papers) == expected
+    paper_id = min(expected)
     paper = sample.paper(paper_id)
     assert (run.papers[paper_id].title, run.papers[paper_id].year) == (paper.title, paper.year)
 
@@ -165,8 +173,8 @@ def test_a_hybrid_search_ends_where_its_paging_does(dense: Library, tmp_path: Pa
 
 def test_each_querys_own_date_limits_its_search(sample: Library, tmp_path: Path) -> None:
     text = "supersymmetry breaking and string theory"
-    asked = questions(Query("early", text, (), date="1993-06"), Query("late", text, (), date="1994"))
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", limit=20, to="query"), asked)
+    queries = questions(Query("early", text, (), date="1993-06"), Query("late", text, (), date="1994"))
+    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", limit=20, to="query"), queries)
     for query_id, to in (("early", "1993-06"), ("late", "1994")):
         found = sample.search(text, mode="sparse", limit=20, to=to).results
         assert [r.id for r in run.rankings[query_id]] == [hit.paper.id for hit in found]
@@ -174,50 +182,50 @@ def test_each_querys_own_date_limits_its_search(sample: Library, tmp_path: Path)
 
 
 def test_a_query_without_a_date_is_named(sample: Library, tmp_path: Path) -> None:
-    asked = questions(Query("dated", "strings", (), date="1999"), Query("timeless", "strings", ()))
+    queries = questions(Query("dated", "strings", (), date="1999"), Query("timeless", "strings", ()))
     with pytest.raises(QueryFileError, match="'timeless' has no date"):
-        search(sample, tmp_path / "run", SearchSettings(to="query"), asked)
+        search(sample, tmp_path / "run", SearchSettings(to="query"), queries)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_search_stays_in_the_querys_pool(sample: Library, tmp_path: Path) -> None:
     text = "supersymmetry breaking and string theory"
     found = [hit.paper.id for hit in sample.search(text, mode="sparse", limit=30).results]
-    asked = questions(
+    queries = questions(
         Query("some", text, (), pool=tuple(reversed(found[::3]))), Query("none", text, (), pool=())
     )
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", pool=True), asked)
+    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", pool=True), queries)
     assert [r.id for r in run.rankings["some"]] == found[::3]
     assert run.rankings["none"] == ()
 
 
 def test_a_pool_of_papers_that_the_library_lacks_is_an_error(sample: Library, tmp_path: Path) -> None:
-    asked = questions(Query("astray", "strings", (), pool=("arXiv:2309.06180",)))
+    queries = questions(Query("astray", "strings", (), pool=("arXiv:2309.06180",)))
     with pytest.raises(PaperNotFound, match="Query 'astray' cannot be searched for"):
-        search(sample, tmp_path / "run", SearchSettings(pool=True), asked)
+        search(sample, tmp_path / "run", SearchSettings(pool=True), queries)
 
 
-def test_pools_that_are_not_there_are_no_pools(sample: Library, tmp_path: Path) -> None:
+def test_missing_pools_are_an_error(sample: Library, tmp_path: Path) -> None:
     with pytest.raises(QueryFileError, match="No query has a candidate pool"):
         search(sample, tmp_path / "run", SearchSettings(pool=True))
-    asked = questions(Query("a", "strings", (), pool=("arXiv:hep-th/9901001",)), Query("b", "strings", ()))
+    queries = questions(Query("a", "strings", (), pool=("arXiv:hep-th/9901001",)), Query("b", "strings", ()))
     with pytest.raises(QueryFileError, match="'b' does not have a candidate pool"):
-        search(sample, tmp_path / "run", SearchSettings(pool=True), asked)
+        search(sample, tmp_path / "run", SearchSettings(pool=True), queries)
 
 
 def test_queries_in_query_syntax_are_counted(
     sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = questions(
+    queries = questions(
         Query("free", "string theory", ()),
         Query("phrase", '"string theory"', ()),
         Query("operators", "string AND brane", ()),
     )
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse"), asked)
+    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse"), queries)
     assert run.manifest.search is not None
     assert run.manifest.search["syntax_queries"] == 2
     assert "2 of 3 queries are read as query syntax, such as 'phrase'" in caplog.text
-    as_text = search(sample, tmp_path / "text", SearchSettings(mode="sparse", engine="bm25"), asked)
+    as_text = search(sample, tmp_path / "text", SearchSettings(mode="sparse", engine="bm25"), queries)
     assert as_text.manifest.search is not None
     assert as_text.manifest.search["syntax_queries"] == 0
     assert as_text.rankings["free"] == as_text.rankings["phrase"]
@@ -239,10 +247,10 @@ def test_the_files_are_the_same_at_any_concurrency_and_over_http(
 
 
 def test_hybrid_runs_are_the_same_over_http(dense: Library, dense_server: str, tmp_path: Path) -> None:
-    asked = replace(query_set(), queries=query_set().queries[:10])
-    alone = search(dense, tmp_path / "alone", SearchSettings(), asked)
+    queries = replace(query_set(), queries=query_set().queries[:10])
+    alone = search(dense, tmp_path / "alone", SearchSettings(), queries)
     with Client(dense_server) as client:
-        served = search(client, tmp_path / "http", SearchSettings(), asked)
+        served = search(client, tmp_path / "http", SearchSettings(), queries)
     assert served == replace(alone, seconds=served.seconds)
     assert files(tmp_path / "alone") == files(tmp_path / "http")
 
@@ -293,7 +301,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_an_interrupted_run_goes_on_and_asks_nothing_twice(
+def test_an_interrupted_run_resumes_and_repeats_no_search(
     concurrency: int, sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     undisturbed = search(sample, tmp_path / "undisturbed")
@@ -307,13 +315,13 @@ def test_an_interrupted_run_goes_on_and_asks_nothing_twice(
     with caplog.at_level(logging.INFO):
         run = search(sample, tmp_path / "run")
     assert "queries are done already" in caplog.text
-    # What was measured then is what stands there now: those queries were not asked again.
+    # The same seconds: those queries were not searched again.
     assert kept.items() <= run.seconds.items()
     assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
     assert run.rankings == undisturbed.rankings
 
 
-def test_a_torn_last_line_is_asked_again(sample: Library, tmp_path: Path) -> None:
+def test_the_query_of_a_torn_last_line_is_searched_again(sample: Library, tmp_path: Path) -> None:
     search(sample, tmp_path / "undisturbed")
     results = interrupted(sample, tmp_path / "run")
     results.write_bytes(results.read_bytes()[:-7])
@@ -323,7 +331,7 @@ def test_a_torn_last_line_is_asked_again(sample: Library, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"no json\n", b'{"id":"x","ids":[],"scores":[],"seconds":1}\n'])
-def test_a_line_that_cannot_be_right_is_refused(line: bytes, sample: Library, tmp_path: Path) -> None:
+def test_an_invalid_line_is_an_error(line: bytes, sample: Library, tmp_path: Path) -> None:
     results = interrupted(sample, tmp_path / "run")
     results.write_bytes(line + results.read_bytes())
     with pytest.raises(RunDamaged, match="--restart"):
@@ -426,24 +434,24 @@ def test_ctrl_c_waited_for_a_server_that_does_not_answer(
 def test_another_library_under_the_run_ends_it(server: str, dense_server: str, tmp_path: Path) -> None:
     with _Moved(server) as client:
         client.other = dense_server
-        with pytest.raises(EvaluationError, match="The library changed under the run") as caught:
+        with pytest.raises(EvaluationError, match="The library changed during the run") as caught:
             search(client, tmp_path / "run", concurrency=1)
     assert "8 of 40 queries are done and kept" in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-# -- what stands in the way -------------------------------------------------------------------------------
+# -- existing runs and folders --------------------------------------------------------------------------
 
 
 def test_a_finished_run_is_returned_as_it_is(
     sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = search(sample, tmp_path / "run")
-    stood = (tmp_path / "run").stat().st_ino
+    inode = (tmp_path / "run").stat().st_ino
     with caplog.at_level(logging.INFO):
         assert search(sample, tmp_path / "run") == first
     assert "nothing to search for" in caplog.text
-    assert (tmp_path / "run").stat().st_ino == stood
+    assert (tmp_path / "run").stat().st_ino == inode
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -475,15 +483,15 @@ def test_an_unfinished_run_of_other_settings_is_in_the_way(sample: Library, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_run_begun_to_replace_another_goes_on_without_saying_so_again(
+def test_a_run_that_replaces_another_resumes_without_restart(
     sample: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = search(sample, tmp_path / "run")
     other = SearchSettings(mode="sparse", limit=10)
     results = interrupted(sample, tmp_path / "run", settings=other, restart=True)
-    assert "the same command without --restart goes on from there" in caplog.text
+    assert "the same command without --restart resumes from there" in caplog.text
     kept = {row["id"]: row["seconds"] for row in rows(results)}
-    # The first run still stands, and asking for it again loses nothing of the second.
+    # The first run is still there, and requesting it again keeps the results of the second.
     assert search(sample, tmp_path / "run") == first
     run = search(sample, tmp_path / "run", other)
     assert kept.items() <= run.seconds.items()
@@ -494,12 +502,12 @@ def test_a_run_begun_to_replace_another_goes_on_without_saying_so_again(
 def test_what_an_unfinished_run_began_with_may_be_damaged(sample: Library, tmp_path: Path) -> None:
     about = interrupted(sample, tmp_path / "run").with_name("manifest.json")
     about.write_bytes(b"{")
-    with pytest.raises(RunDamaged, match="not what an unfinished run begins with"):
+    with pytest.raises(RunDamaged, match="not the manifest of an unfinished run"):
         search(sample, tmp_path / "run")
     assert len(search(sample, tmp_path / "run", restart=True).rankings) == 40
 
 
-def test_a_damaged_run_is_said_so_and_can_be_made_again(sample: Library, tmp_path: Path) -> None:
+def test_a_damaged_run_is_an_error_and_can_be_made_again(sample: Library, tmp_path: Path) -> None:
     search(sample, tmp_path / "run")
     (tmp_path / "run" / "run.trec.gz").write_bytes(b"")
     with pytest.raises(RunDamaged, match="--restart"):
@@ -508,11 +516,11 @@ def test_a_damaged_run_is_said_so_and_can_be_made_again(sample: Library, tmp_pat
     assert len(read_run(tmp_path / "run").rankings) == 40
 
 
-def test_a_folder_that_is_no_run_is_left_alone(sample: Library, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_left_unchanged(sample: Library, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     for restart in (False, True):
-        with pytest.raises(RunExists, match="is no run"):
+        with pytest.raises(RunExists, match="is not a run"):
             search(sample, tmp_path / "run", restart=restart)
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -524,13 +532,13 @@ def test_a_library_in_the_way_is_never_offered_for_replacement(
     shutil.copytree(sample_library, tmp_path / "run")
     before = sorted(path.name for path in (tmp_path / "run").iterdir())
     for restart in (False, True):
-        with pytest.raises(RunExists, match="no part of a run") as said:
+        with pytest.raises(RunExists, match="not part of a run") as raised:
             search(sample, tmp_path / "run", restart=restart)
-        assert "--restart" not in str(said.value)
+        assert "--restart" not in str(raised.value)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
 
 
-def test_a_line_that_a_full_disk_took_in_part_spoils_none_after_it(
+def test_a_line_partly_written_to_a_full_disk_is_removed(
     sample: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search(sample, tmp_path / "undisturbed")
@@ -552,7 +560,7 @@ def test_a_line_that_a_full_disk_took_in_part_spoils_none_after_it(
 
 def test_two_processes_do_not_make_one_run(sample: Library, tmp_path: Path) -> None:
     with (
-        Partial(tmp_path / "run"),
+        Checkpoint(tmp_path / "run"),
         pytest.raises(EvaluationError, match="Another process is making the run"),
     ):
         search(sample, tmp_path / "run")
@@ -580,11 +588,11 @@ def test_another_name_for_a_finished_run_needs_no_search(sample: Library, tmp_pa
 
 
 def test_malformed_query_syntax_names_the_query_before_any_search(sample: Library, tmp_path: Path) -> None:
-    asked = questions(Query("good", "strings", ()), Query("bad", "strings AND (branes", ()))
+    queries = questions(Query("good", "strings", ()), Query("bad", "strings AND (branes", ()))
     with pytest.raises(InvalidRequest, match=r"Query 'bad' is read as query syntax.*Engine bm25"):
-        search(sample, tmp_path / "run", SearchSettings(mode="sparse"), asked)
+        search(sample, tmp_path / "run", SearchSettings(mode="sparse"), queries)
     assert list(tmp_path.iterdir()) == []
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", engine="bm25"), asked)
+    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", engine="bm25"), queries)
     assert run.rankings["bad"]
 
 
@@ -593,19 +601,17 @@ def test_an_empty_query_is_named(sample: Library, tmp_path: Path) -> None:
         search(sample, tmp_path / "run", SPARSE, questions(Query("blank", "  ", ())))
 
 
-def test_a_query_that_the_library_refuses_is_named_though_it_was_one_of_many(
-    sample: Library, server: str, tmp_path: Path
-) -> None:
+def test_an_invalid_query_of_a_batch_is_named(sample: Library, server: str, tmp_path: Path) -> None:
     endless = " ".join(f"word{number}" for number in range(300))
-    asked = questions(Query("a", "strings", ()), Query("endless", endless, ()), Query("b", "branes", ()))
+    queries = questions(Query("a", "strings", ()), Query("endless", endless, ()), Query("b", "branes", ()))
     settings = SearchSettings(mode="sparse", engine="fts5")
     with Client(server) as client:
         for source in (sample, client):
             with pytest.raises(InvalidRequest, match="Query 'endless' cannot be searched for"):
-                search(source, tmp_path / "run", settings, asked)
+                search(source, tmp_path / "run", settings, queries)
 
 
-def test_a_mode_that_the_library_lacks_is_refused_before_any_search(sample: Library, tmp_path: Path) -> None:
+def test_a_mode_that_the_library_lacks_is_an_error_before_any_search(sample: Library, tmp_path: Path) -> None:
     assert check_modes(sample, ["sparse", None]) == ["sparse", "sparse"]
     with pytest.raises(UnsupportedMode, match="built without them"):
         check_modes(sample, ["sparse", "dense"])
@@ -627,7 +633,7 @@ def test_the_best_mode_is_named(dense: Library) -> None:
         ({"mode": "best"}, "Unknown mode 'best'"),
         ({"engine": "lucene"}, "Unknown engine 'lucene'"),
         ({"mode": "dense", "engine": "bm25"}, "names a sparse leg"),
-        ({"to": "yesterday"}, "'yesterday' is no date"),
+        ({"to": "yesterday"}, "'yesterday' is not a valid date"),
         ({"exact": 1}, "exact is 1"),
         ({"pool": "yes"}, "pool is 'yes'"),
     ],
@@ -644,7 +650,7 @@ def test_arguments_that_cannot_be_right(sample: Library, tmp_path: Path) -> None
         search(sample, tmp_path / "run", queries=questions())
     with pytest.raises(InvalidRequest, match="not those of the query set"):
         search(sample, tmp_path / "run", judged=judge(sample, query_set())[1:])
-    with pytest.raises(InvalidRequest, match="a name of its own"):
+    with pytest.raises(InvalidRequest, match="has no name of its own"):
         search(sample, Path())
 
 

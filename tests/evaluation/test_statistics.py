@@ -83,7 +83,7 @@ def test_no_queries_have_no_p_value() -> None:
     assert np.isnan([tested.difference, tested.low, tested.high, tested.p]).all()
 
 
-def test_a_paired_test_of_unlike_lengths_is_refused() -> None:
+def test_a_paired_test_of_unlike_lengths_is_an_error() -> None:
     with pytest.raises(InvalidRequest, match="a has 2 values and b has 1"):
         paired_test([0.1, 0.2], [0.3])
 
@@ -134,7 +134,7 @@ def test_no_values_have_no_mean() -> None:
     assert np.isnan([interval.mean, interval.low, interval.high]).all()
 
 
-def test_a_value_that_is_no_number_is_refused() -> None:
+def test_a_value_that_is_not_a_number_is_an_error() -> None:
     with pytest.raises(InvalidRequest, match="values holds nan"):
         bootstrap_interval([0.5, float("nan")])
     with pytest.raises(InvalidRequest, match="level is 95"):

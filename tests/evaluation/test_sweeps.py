@@ -1,4 +1,4 @@
-"""Sweeps: what they rank is what the library ranks, and what they tell is told of queries that had no part in it."""
+"""Sweeps: points rank as the library does, and results are on queries that were not used for the choice."""
 
 from __future__ import annotations
 
@@ -19,16 +19,9 @@ import pytest
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EvaluationError, InvalidRequest, LibraryNotFound, RunExists
 from scholarbase.evaluation.formats import read_queries
-from scholarbase.evaluation.grids import MAX_POINTS
-from scholarbase.evaluation.sweeps import (
-    Point,
-    SweepResult,
-    _Rankings,
-    _Searching,
-    read_sweep,
-    run_sweep,
-    split,
-)
+from scholarbase.evaluation.grids import MAX_POINTS, Point, read_sweep
+from scholarbase.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
+from scholarbase.identifiers import parse
 from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
@@ -40,8 +33,8 @@ SYNTAX = "q-syntax"
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory: pytest.TempPathFactory, dense_library: Path) -> Path:
-    """The openings of abstracts in the small library, with the paper and one that follows it as answers, and a
-    query in syntax."""
+    """Words of abstracts in the small library, with the paper and the next one as answers; and one query in FTS5
+    syntax."""
     with Library.open(dense_library, encoder="none") as library:
         ids = [
             f"arXiv:{row['externalids']['ArXiv']}"
@@ -106,18 +99,18 @@ def settings_of(point: Point) -> Settings:
     )
 
 
-def found_by_the_library(library: Library, point: Point, text: str, limit: int) -> list[str]:
+def library_results(library: Library, point: Point, text: str, limit: int) -> list[str]:
     engine = None if point.mode == "dense" else point.engine
     return [h.paper.id for h in library.search(text, mode=point.mode, engine=engine, limit=limit).results]
 
 
 def average_precision(ranking: list[str], answers: set[str]) -> float:
-    """By its definition: the mean over the answers of the precision where each is found."""
+    """By definition: the mean over the answers of the precision at the rank of each."""
     places = [place for place, paper in enumerate(ranking, 1) if paper in answers]
     return sum(number / place for number, place in enumerate(places, 1)) / len(answers)
 
 
-def test_a_point_is_worth_what_the_library_finds_with_its_settings(
+def test_a_point_is_measured_as_the_library_with_its_settings(
     swept: tuple[SweepResult, Path],
     questions: Path,
     dense_library: Path,
@@ -126,14 +119,14 @@ def test_a_point_is_worth_what_the_library_finds_with_its_settings(
     result, _ = swept
     queries = {query.id: query for query in read_queries(questions).queries}
 
-    def mean(point: Point, asked: tuple[str, ...]) -> float:
+    def mean(point: Point, query_ids: tuple[str, ...]) -> float:
         library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
         values = [
             average_precision(
-                found_by_the_library(library, point, queries[i].text, 20),
+                library_results(library, point, queries[i].text, 20),
                 {answer.id or "" for answer in queries[i].answers},
             )
-            for i in asked
+            for i in query_ids
         ]
         library._vectors.close()  # not close(), which would close the model too
         library._catalog.close()
@@ -148,7 +141,7 @@ def test_a_point_is_worth_what_the_library_finds_with_its_settings(
     assert result.baseline_on_test.mean == pytest.approx(mean(result.sweep.baseline, result.test_queries))
 
 
-def test_fusing_with_the_librarys_settings_gives_its_own_hybrid_rankings(
+def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     tmp_path: Path, questions: Path, dense_library: Path, dense: Library
 ) -> None:
     path = sweep_file(
@@ -157,23 +150,18 @@ def test_fusing_with_the_librarys_settings_gives_its_own_hybrid_rankings(
     )
     sweep = read_sweep(path)
     queries = read_queries(questions)
-    searching = _Searching(sweep, queries, "library", dense_library, tmp_path / "out", Settings())
-    part = searching.run(sweep.points, SilentReporter(), None)
-    asked = [query.id for query in queries.queries]
+    search = _LegSearch(sweep, queries, "library", dense_library, tmp_path / "out", Settings())
+    part = search.run(sweep.points, SilentReporter(), None)
+    query_ids = [query.id for query in queries.queries]
     for point in sweep.points:
-        fused = _Rankings(part, asked, sweep.limit).of(point)
+        fused = _Rankings(part, query_ids, sweep.limit).of(point)
         for query in queries.queries:
-            with dense._catalog.connection() as connection:
-                expected = [
-                    connection.execute(
-                        "SELECT id FROM papers WHERE arxiv_id = ?", (name.removeprefix("arXiv:"),)
-                    ).fetchone()[0]
-                    for name in found_by_the_library(dense, point, query.text, 150)
-                ]
+            names = library_results(dense, point, query.text, 150)
+            expected = dense._catalog.resolve([parse(name) for name in names])
             assert list(fused[query.id]) == expected, (point.engine, query.id)
 
 
-def test_the_best_is_chosen_on_one_half_and_told_of_the_other(swept: tuple[SweepResult, Path]) -> None:
+def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[SweepResult, Path]) -> None:
     result, folder = swept
     assert sorted((*result.tune_queries, *result.test_queries)) == sorted(
         [*(f"q{n}" for n in range(9)), SYNTAX]
@@ -186,18 +174,18 @@ def test_the_best_is_chosen_on_one_half_and_told_of_the_other(swept: tuple[Sweep
         result.tune, abs=1e-6
     )
     assert [int(row["rrf_k"]) for row in rows] == [point.rrf_k for point in result.sweep.points]
-    told = json.loads((folder / "sweep.json").read_text())
-    assert told["test"]["best"]["mean"] == result.best_on_test.mean
-    assert told["test"]["change"]["difference"] == pytest.approx(
-        told["test"]["best"]["mean"] - told["test"]["baseline"]["mean"]
+    written = json.loads((folder / "sweep.json").read_text())
+    assert written["test"]["best"]["mean"] == result.best_on_test.mean
+    assert written["test"]["change"]["difference"] == pytest.approx(
+        written["test"]["best"]["mean"] - written["test"]["baseline"]["mean"]
     )
     names = {
         f"SCHOLARBASE_{name}" for name in ("RRF_K", "FUSION_DEPTH", "FUSION_WEIGHTS", "FTS5_TITLE_WEIGHT")
     }
-    assert set(told["settings"]) == names
+    assert set(written["settings"]) == names
 
 
-def test_the_settings_told_can_be_set(
+def test_the_best_settings_can_be_set_in_the_environment(
     swept: tuple[SweepResult, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result, _ = swept
@@ -206,7 +194,7 @@ def test_the_settings_told_can_be_set(
     assert Settings().ranking == settings_of(result.best).ranking
 
 
-def test_a_sweep_that_is_done_is_not_searched_again(swept: tuple[SweepResult, Path]) -> None:
+def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path]) -> None:
     result, folder = swept
     before = {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")}
     assert before
@@ -214,21 +202,22 @@ def test_a_sweep_that_is_done_is_not_searched_again(swept: tuple[SweepResult, Pa
     assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
 
 
-def test_a_killed_sweep_goes_on(tmp_path: Path, sample_library: Path) -> None:
+def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
     path = sweep_file(
         tmp_path,
         f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nengine = ["bm25", "fts5"]\n'
         "fts5_title_weight = [0.5, 1.0, 2.0, 3.0]\n",
     )
     script = (
-        "from pathlib import Path; from scholarbase.evaluation.sweeps import read_sweep, run_sweep; "
+        "from pathlib import Path; from scholarbase.evaluation.grids import read_sweep; "
+        "from scholarbase.evaluation.sweeps import run_sweep; "
         f"run_sweep(read_sweep(Path({str(path)!r})), Path({str(tmp_path / 'killed')!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], env=dict(os.environ))
-    began = time.monotonic()
+    start = time.monotonic()
     while not list((tmp_path / "killed").glob("legs/*/fts5-title1-*/manifest.json")):
         assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - start < 60
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait(60)
@@ -256,14 +245,12 @@ def test_another_sweeps_folder_is_not_overwritten(tmp_path: Path, sample_library
     assert len(run_sweep(other, out, restart=True).tune) == 3
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunExists, match=r"'thesis\.tex', which is no part of a sweep"):
+    with pytest.raises(RunExists, match=r"'thesis\.tex', which is not part of a sweep"):
         run_sweep(other, tmp_path / "full", restart=True)
 
 
-def test_of_points_as_good_the_one_most_like_the_baseline_is_best(
-    tmp_path: Path, sample_library: Path
-) -> None:
-    # A sparse search is not fused, so that k and the weights change nothing.
+def test_ties_go_to_the_point_closest_to_the_baseline(tmp_path: Path, sample_library: Path) -> None:
+    # A sparse search is not fused, so k and the weights have no effect.
     path = sweep_file(
         tmp_path,
         f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nlibrary = ["{sample_library}"]\nrrf_k = [10, 60, 70]\n'
@@ -276,7 +263,7 @@ def test_of_points_as_good_the_one_most_like_the_baseline_is_best(
     assert (result.change.difference, result.change.p) == (0, 1)
 
 
-def test_halves_depend_on_ids_and_seed_alone() -> None:
+def test_the_halves_depend_only_on_ids_and_seed() -> None:
     queries = [JudgedQuery(f"q{n}", "text", (), intent="ab"[n % 2]) for n in range(100)]
     tune, test = split(queries, 0)
     assert (len(tune), len(test)) == (50, 50)
@@ -289,7 +276,9 @@ def test_halves_depend_on_ids_and_seed_alone() -> None:
     assert list(tune) == [query.id for query in queries if query.id in tune]
 
 
-def test_a_file_may_say_little(tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_file_has_defaults(
+    tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SCHOLARBASE_RRF_K", "30")
     path = sweep_file(
         tmp_path, 'queries = "q.jsonl"\n[grid]\nengine = ["bm25", "fts5"]\n[baseline]\nengine = "fts5"\n'
@@ -306,10 +295,10 @@ def test_a_file_may_say_little(tmp_path: Path, sample_library: Path, monkeypatch
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("queries = ", "it is no TOML"),
+        ("queries = ", "it is not valid TOML"),
         ('[grid]\nengine = ["bm25"]', "names no queries"),
         ("queries = 7", "queries is 7: it must be a text"),
-        ('queries = "q"\nmeasures = "R@10"', "unknown key 'measures': known are .* Did you mean measure?"),
+        ('queries = "q"\nmeasures = "R@10"', "unknown key 'measures': known keys are .* Did you mean measure?"),
         ('queries = "q"\ngrid = 3', "it must be a table"),
         ('queries = "q"\nlimit = 0', "from 1 to 10,000"),
         ('queries = "q"\nlimit = true', "from 1 to 10,000"),
@@ -320,11 +309,11 @@ def test_a_file_may_say_little(tmp_path: Path, sample_library: Path, monkeypatch
         ('queries = "q"\n[grid]\nrrf_k = [1.5]', "takes whole numbers"),
         ('queries = "q"\n[grid]\nrrf_k = ["60"]', "takes whole numbers"),
         ('queries = "q"\n[grid]\nrrf_k = [true]', "takes whole numbers"),
-        ('queries = "q"\n[grid]\nrrf_k = [0]', "holds 0, which cannot be"),
-        ('queries = "q"\n[grid]\nrrf_k = [1, 1]', "holds 1 twice"),
-        ('queries = "q"\n[grid]\nfusion_depth = [9]', "holds 9, which cannot be"),
+        ('queries = "q"\n[grid]\nrrf_k = [0]', "has the invalid value 0: "),
+        ('queries = "q"\n[grid]\nrrf_k = [1, 1]', "has the value 1 twice"),
+        ('queries = "q"\n[grid]\nfusion_depth = [9]', "has the invalid value 9: "),
         ('queries = "q"\n[grid]\nengine = ["lucene"]', "one of bm25, feedback, fts5, learned"),
-        ('queries = "q"\n[grid]\nengine = ["learned"]', "has none: leave it out"),
+        ('queries = "q"\n[grid]\nengine = ["learned"]', "has none: remove it"),
         ('queries = "q"\n[grid]\nmode = ["dense"]', "was built without them"),
         ('queries = "q"\n[grid]\nlibrary = [3]', "the path of a library"),
         ('queries = "q"\n[grid.weights]\nbm52 = [1]', "Did you mean bm25?"),
@@ -333,18 +322,18 @@ def test_a_file_may_say_little(tmp_path: Path, sample_library: Path, monkeypatch
         ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf = 60', "Did you mean rrf_k?"),
         ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf_k = [60]', "takes whole numbers"),
         (f'queries = "q"\n[grid]\nrrf_k = {list(range(1, 102))}\nfusion_depth = {list(range(10, 110))}',
-         "the grid has 10,100 points: 10,000 is the most"),
+         "the grid has 10,100 points: the maximum is 10,000"),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_right_is_refused(
+def test_an_invalid_sweep_file_is_an_error(
     tmp_path: Path, sample_library: Path, text: str, part: str
 ) -> None:
-    with pytest.raises(EvaluationError, match=part) as refused:
+    with pytest.raises(EvaluationError, match=part) as caught:
         read_sweep(sweep_file(tmp_path, text), library=sample_library)
-    assert str(refused.value).startswith("sweep.toml: ")
+    assert str(caught.value).startswith("sweep.toml: ")
 
 
-def test_what_a_file_names_must_be_there(tmp_path: Path, sample_library: Path) -> None:
+def test_the_files_and_measures_of_a_sweep_file_are_checked(tmp_path: Path, sample_library: Path) -> None:
     assert MAX_POINTS == 10_000
     with pytest.raises(EvaluationError, match="cannot be read"):
         read_sweep(tmp_path / "none.toml")
@@ -360,12 +349,12 @@ def test_one_query_cannot_be_split(tmp_path: Path, sample_library: Path) -> None
     first = (SAMPLE / "queries.jsonl").read_text().splitlines()[0]
     (tmp_path / "one.jsonl").write_text(first + "\n")
     path = sweep_file(tmp_path, 'queries = "one.jsonl"\n[grid]\nengine = ["bm25"]')
-    with pytest.raises(EvaluationError, match="one at least for each half"):
+    with pytest.raises(EvaluationError, match="at least one for each half"):
         run_sweep(read_sweep(path, library=sample_library), tmp_path / "out")
 
 
-def test_the_settings_told_have_all_their_digits() -> None:
-    """A weight of 0.12345678 was told as 0.123457: other settings than those that were found best."""
+def test_the_printed_settings_have_all_digits() -> None:
+    """A weight of 0.12345678 was printed as 0.123457, which are other settings than the best ones."""
     point = Point("lib", "hybrid", "fts5", 60, 1000, 1.23456789, (("dense", 0.12345678), ("fts5", 2.0)))
     assert point.variables() == {
         "SCHOLARBASE_RRF_K": "60",
@@ -375,16 +364,16 @@ def test_the_settings_told_have_all_their_digits() -> None:
     }
 
 
-def test_a_point_in_which_no_leg_counts_is_refused(tmp_path: Path, dense_library: Path) -> None:
+def test_a_point_with_weight_0_for_both_legs_is_an_error(tmp_path: Path, dense_library: Path) -> None:
     text = 'queries = "q"\n[grid]\nmode = ["hybrid"]\n[grid.weights]\nbm25 = [0, 1]\ndense = [0, 1]\n'
-    with pytest.raises(EvaluationError, match="weighs bm25 and dense 0 both"):
+    with pytest.raises(EvaluationError, match="has weight 0 for both bm25 and dense"):
         read_sweep(sweep_file(tmp_path, text), library=dense_library)
 
 
-def test_a_sweep_that_was_stopped_while_it_replaced_another_goes_on(
+def test_a_sweep_interrupted_while_replacing_another_continues(
     tmp_path: Path, sample_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old result stayed, so that going on was refused, and --restart began again."""
+    """The old result remained, so the sweep could not continue without --restart."""
     text = f'queries = "{SAMPLE / "queries.jsonl"}"\n[grid]\nengine = ["bm25"]\n'
     out = tmp_path / "out"
     run_sweep(read_sweep(sweep_file(tmp_path, text), library=sample_library), out)

@@ -1,4 +1,4 @@
-"""Trajectories: the JSON form, line by line, and the runs made of it. Expected figures are counted by hand."""
+"""Trajectory files, and runs made from them. Expected figures are counted by hand."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def call(query_id: str, tool: str, ids: Sequence[str], **keys: Any) -> dict[str,
 def run_of(
     source: Source, tmp_path: Path, lines: Lines, answers: Sequence[Sequence[str]], **options: Any
 ) -> Run:
-    """The run of a trajectory about the queries q1, q2, ..., with these answers."""
+    """The run of a trajectory with the queries q1, q2, ..., and their answers."""
     queries, judged = query_set([f"q{n}" for n in range(1, len(answers) + 1)], answers)
     calls = read_trajectory(written(tmp_path / "calls.jsonl", lines))
     return run_from_trajectory(
@@ -90,7 +90,7 @@ def ranked(run: Run, query_id: str) -> list[str]:
     return [result.id for result in run.rankings[query_id]]
 
 
-# -- the form -------------------------------------------------------------------------------------------
+# -- the file -------------------------------------------------------------------------------------------
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tool", "kind"), TOOLS.items())
-def test_the_kind_of_our_own_tools_is_known(tmp_path: Path, tool: str, kind: str) -> None:
+def test_the_kind_of_a_scholarbase_tool_is_optional(tmp_path: Path, tool: str, kind: str) -> None:
     (read,) = read_trajectory(written(tmp_path / "calls.jsonl", [call("q1", tool, [])]))
     assert read.kind == kind
 
@@ -134,65 +134,65 @@ def test_a_packed_file_is_read_as_a_plain_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ({"querry_id": "q1", "tool": "answer", "ids": []}, "did you mean 'query_id'?"),
         ({"query_id": "q1", "ids": []}, "it lacks tool"),
         ({"query_id": "q1", "tool": "answer"}, "it lacks ids"),
-        (call("q1", "web_search", []), "'web_search' is none of ours"),
+        (call("q1", "web_search", []), "'web_search' is not a ScholarBase tool"),
         (call("q1", "answer", [], kind="search"), "the kind of answer is 'answer'"),
         (call("q1", "web_search", [], kind="look"), "one of search, expand, inspect, answer"),
         (call("q1", "answer", ["12345"]), "a number without its scheme"),
         (call("q1", "answer", ["nonsense"]), "'nonsense' is not a valid paper id"),
         (call("q1", "answer", HELD, scores=[1.0]), "scores has 1 numbers and ids has 5"),
-        (call("q1", "search_papers", HELD, error="Timed out."), "a call with an error found nothing"),
+        (call("q1", "search_papers", HELD, error="Timed out."), "a call with an error has no results"),
         (call("q1", "search_papers", [], call=0), "call is 0"),
         (call("q1", "search_papers", [], call=True), "call is True"),
         (call("q1", "search_papers", [], seconds=-1), "seconds is -1"),
         (call("q1", "search_papers", [], tokens=1.5), "tokens is 1.5"),
-        (call("q1", "search_papers", [], time="yesterday"), "as RFC 3339 has it"),
-        (call("q1", "search_papers", [], time="2025-02-30T00:00:00Z"), "as RFC 3339 has it"),
-        (call("q1", "search_papers", [], time="2025-02-03T00:00:00"), "as RFC 3339 has it"),
+        (call("q1", "search_papers", [], time="yesterday"), "an RFC 3339 time"),
+        (call("q1", "search_papers", [], time="2025-02-30T00:00:00Z"), "an RFC 3339 time"),
+        (call("q1", "search_papers", [], time="2025-02-03T00:00:00"), "an RFC 3339 time"),
         (call("q1", "search_papers", [], arguments="q"), "arguments is 'q'"),
         ({"query_id": "q1", "tool": "answer", "ids": "arXiv:1706.03762"}, "a list of paper ids"),
         ({"query_id": 1, "tool": "answer", "ids": []}, "query_id is 1"),
-        (["q1"], "it is no JSON object"),
+        (["q1"], "it is not a JSON object"),
     ],
 )
-def test_a_line_that_cannot_be_right_is_refused_by_its_number(tmp_path: Path, line: Any, said: str) -> None:
+def test_the_error_for_an_invalid_line_has_its_number(tmp_path: Path, line: Any, message: str) -> None:
     path = written(tmp_path / "calls.jsonl", [call("q1", "search_papers", HELD), line])
-    with pytest.raises(QueryFileError, match=r"calls\.jsonl, line 2: ") as refused:
+    with pytest.raises(QueryFileError, match=r"calls\.jsonl, line 2: ") as caught:
         read_trajectory(path)
-    assert said in str(refused.value)
+    assert message in str(caught.value)
 
 
-def test_a_leap_second_is_a_time(tmp_path: Path) -> None:
+def test_a_leap_second_is_a_valid_time(tmp_path: Path) -> None:
     lines = [call("q1", "answer", [], time="2016-12-31T23:59:60Z")]
     assert read_trajectory(written(tmp_path / "calls.jsonl", lines))[0].time == "2016-12-31T23:59:60Z"
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+def test_unreadable_files_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(QueryFileError, match="No such file"):
         read_trajectory(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n\n")
-    with pytest.raises(QueryFileError, match="holds no call"):
+    with pytest.raises(QueryFileError, match="has no calls"):
         read_trajectory(tmp_path / "empty.jsonl")
     (tmp_path / "torn.jsonl").write_text(json.dumps(call("q1", "answer", [])) + '\n{"query_id": "q')
-    with pytest.raises(QueryFileError, match=r"line 2 is no JSON"):
+    with pytest.raises(QueryFileError, match=r"line 2 is not valid JSON"):
         read_trajectory(tmp_path / "torn.jsonl")
     packed = gzip.compress(json.dumps(call("q1", "answer", HELD)).encode() * 50)
     (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-20])
     with pytest.raises(QueryFileError, match="breaks off"):
         read_trajectory(tmp_path / "cut.jsonl.gz")
     (tmp_path / "latin.jsonl").write_bytes('{"query_id": "é"}'.encode("latin-1"))
-    with pytest.raises(QueryFileError, match=r"line 1 is no UTF-8 text"):
+    with pytest.raises(QueryFileError, match=r"line 1 is not valid UTF-8"):
         read_trajectory(tmp_path / "latin.jsonl")
 
 
 # -- the run --------------------------------------------------------------------------------------------
 
 
-def test_the_last_answer_stands_first_and_what_else_was_seen_follows(
+def test_the_last_answer_comes_first_and_the_other_candidates_follow(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
     a, b, c, d, e = papers[:5]
@@ -215,7 +215,7 @@ def test_the_last_answer_stands_first_and_what_else_was_seen_follows(
     assert ranked(observed, "q1") == [a, b, c, d]
 
 
-def test_without_an_answer_the_ranking_is_what_was_seen_and_says_so(
+def test_without_an_answer_the_ranking_is_observed_also_in_the_manifest(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
     a, b, c = papers[:3]
@@ -232,7 +232,7 @@ def test_without_an_answer_the_ranking_is_what_was_seen_and_says_so(
     assert run.manifest.search["queries_without_calls"] == 1
 
 
-def test_answers_alone_of_an_agent_without_any_were_called_what_it_saw(
+def test_answer_only_without_any_answer_was_called_observed(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
     lines = [call("q1", "search_papers", papers[:2])]
@@ -242,7 +242,7 @@ def test_answers_alone_of_an_agent_without_any_were_called_what_it_saw(
     assert only.manifest.search["ranking"] == "answer-only"
 
 
-def test_an_answer_that_failed_is_none_in_the_manifest_either(
+def test_a_failed_answer_is_not_counted_in_the_manifest(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
     lines = [call("q1", "search_papers", papers[:2]), call("q1", "answer", [], error="Out of time.")]
@@ -261,7 +261,7 @@ def test_a_run_is_read_back_as_it_was_written(sample: Library, tmp_path: Path, p
     assert read_run(tmp_path / "run") == run
 
 
-def test_papers_are_found_by_any_id_and_those_not_held_are_kept(
+def test_papers_are_found_by_any_id_and_absent_ones_are_kept(
     sample: Library, tmp_path: Path, papers: list[str]
 ) -> None:
     paper = next(
@@ -287,36 +287,36 @@ def test_a_library_and_its_server_make_the_same_run(
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "message"),
     [
-        (call("q9", "answer", []), "the query 'q9', which the query set questions does not have"),
-        (call("q1", "answer", []), "lacks call, which other calls of the query 'q1' have"),
+        (call("q9", "answer", []), "the query 'q9', which is not in the query set questions"),
+        (call("q1", "answer", []), "has no call, unlike other calls of the query 'q1'"),
         (call("q1", "answer", [], call=2), "is call 2 after call 2"),
         (call("q1", "answer", [], call=1), "is call 1 after call 2"),
-        (call("q1", "answer", [], call=3, parent=3), "has the parent 3, which is no earlier call"),
-        (call("q1", "answer", [], call=3, parent=1), "has the parent 1, which is no earlier call"),
-        (call("q1", "answer", [], call=3, session="other"), "is of the session 'other'"),
-        (call("q1", "answer", [], call=3, round=1), "lacks round"),
+        (call("q1", "answer", [], call=3, parent=3), "has the parent 3, which is not an earlier call"),
+        (call("q1", "answer", [], call=3, parent=1), "has the parent 1, which is not an earlier call"),
+        (call("q1", "answer", [], call=3, session="other"), "has the session 'other'"),
+        (call("q1", "answer", [], call=3, round=1), "has no round"),
     ],
 )
-def test_calls_that_do_not_go_together_are_refused(
-    sample: Library, tmp_path: Path, second: dict[str, Any], said: str
+def test_inconsistent_calls_are_an_error(
+    sample: Library, tmp_path: Path, second: dict[str, Any], message: str
 ) -> None:
     lines = [call("q1", "search_papers", [], call=2), second]
-    with pytest.raises(QueryFileError) as refused:
+    with pytest.raises(QueryFileError) as caught:
         run_of(sample, tmp_path, lines, [HELD])
-    assert said in str(refused.value)
-    assert "calls.jsonl, line" in str(refused.value)
+    assert message in str(caught.value)
+    assert "calls.jsonl, line" in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_rounds_that_fall_are_refused(sample: Library, tmp_path: Path) -> None:
+def test_decreasing_rounds_are_an_error(sample: Library, tmp_path: Path) -> None:
     lines = [call("q1", "search_papers", [], round=2), call("q1", "search_papers", [], round=1)]
-    with pytest.raises(QueryFileError, match="is of round 1 after round 2"):
+    with pytest.raises(QueryFileError, match="is in round 1 after round 2"):
         run_of(sample, tmp_path, lines, [HELD])
 
 
-def test_calls_of_another_snapshot_are_refused(sample: Library, tmp_path: Path) -> None:
+def test_calls_on_another_snapshot_are_an_error(sample: Library, tmp_path: Path) -> None:
     own = sample.snapshot_id
     run_of(sample, tmp_path, [call("q1", "answer", [], snapshot=own)], [HELD])
     with pytest.raises(EvaluationError, match=f"snapshot abc .*this library is {own}"):
@@ -326,7 +326,7 @@ def test_calls_of_another_snapshot_are_refused(sample: Library, tmp_path: Path) 
         run_of(sample, tmp_path, two, [HELD])
 
 
-def test_another_text_and_lost_calls_are_counted(sample: Library, tmp_path: Path) -> None:
+def test_other_texts_and_missing_calls_are_counted(sample: Library, tmp_path: Path) -> None:
     lines = [
         call("q1", "search_papers", [], call=1, query="question  q1"),
         call("q1", "search_papers", [], call=4),
@@ -339,16 +339,14 @@ def test_another_text_and_lost_calls_are_counted(sample: Library, tmp_path: Path
     assert run.manifest.search["failed_calls"] == 1
 
 
-def test_what_stands_in_the_way_is_not_overwritten(
-    sample: Library, tmp_path: Path, papers: list[str]
-) -> None:
+def test_another_run_or_folder_is_not_overwritten(sample: Library, tmp_path: Path, papers: list[str]) -> None:
     first = run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD])
     assert run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD]) == first
     with pytest.raises(RunExists, match=r"'agent' of kind trajectory.*--restart"):
         run_of(sample, tmp_path, [call("q1", "answer", papers[1:])], [HELD])
     assert read_run(tmp_path / "run") == first
     (tmp_path / "run" / "manifest.json").rename(tmp_path / "notes.txt")
-    with pytest.raises(RunExists, match="is no run"):
+    with pytest.raises(RunExists, match="is not a run"):
         run_of(sample, tmp_path, [call("q1", "answer", papers)], [HELD], restart=True)
 
 
@@ -357,7 +355,7 @@ def test_what_stands_in_the_way_is_not_overwritten(
 
 @pytest.fixture
 def agent(sample: Library, tmp_path: Path, papers: list[str]) -> Run:
-    """Two queries of an agent, a third that it never asked, and a fourth that it asked in vain."""
+    """Two queries of an agent, a third without calls, and a fourth without an answer found."""
     a, b, c, d, e, f = papers[:6]
     lines = [
         call("q1", "search_papers", [a, b, c], round=1, seconds=1.0, tokens=10),
@@ -400,12 +398,12 @@ def test_efficiency_as_counted_by_hand(agent: Run) -> None:
     assert found.pooled_recall_100_per_100 == pytest.approx((1.75 / 4) / (9 / 4 / 100))
 
 
-def test_a_query_with_one_timed_call_of_several_was_timed_by_that_call_alone(agent: Run) -> None:
-    """The report's efficiency had no seconds for such a query, and its timing 3 seconds."""
+def test_a_query_with_one_timed_call_of_several_got_the_time_of_that_call(agent: Run) -> None:
+    """The report's efficiency had no seconds for such a query, but its timing had 3 seconds."""
     assert agent.seconds == {"q1": 2.0}
 
 
-def test_failures_are_the_queries_of_which_no_answer_was_found(agent: Run) -> None:
+def test_failures_are_the_queries_without_an_answer_found(agent: Run) -> None:
     three, four = efficiency(agent).failures
     assert (three.query_id, three.calls, three.candidates, three.answers, three.held) == ("q3", 0, 0, 1, 1)
     assert (four.query_id, four.calls, four.candidates, four.answers, four.held) == ("q4", 2, 3, 2, 1)
@@ -419,7 +417,7 @@ def test_recall_after_each_call_as_counted_by_hand(agent: Run) -> None:
     assert recall_by_call(agent)[-1] == efficiency(agent).means["recall"]
 
 
-def test_a_plain_search_is_one_call_and_an_import_of_none_known(agent: Run) -> None:
+def test_a_plain_search_is_one_call_and_an_import_has_no_known_calls(agent: Run) -> None:
     facts = {name: getattr(agent.manifest, name) for name in RunManifest.__dataclass_fields__}
     plain = Run(RunManifest(**facts | {"kind": "search"}), agent.queries, agent.rankings, seconds={"q1": 0.5})
     one = efficiency(plain).queries[0]
@@ -431,20 +429,20 @@ def test_a_plain_search_is_one_call_and_an_import_of_none_known(agent: Run) -> N
     assert efficiency(foreign).queries[0].search_calls is None
     assert efficiency(foreign).means["rounds"] is None
     assert efficiency(foreign).failures[0].calls is None
-    with pytest.raises(InvalidRequest, match="its calls are not known"):
+    with pytest.raises(InvalidRequest, match="its calls are unknown"):
         recall_by_call(foreign)
 
 
 # -- writing --------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_calls_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     with TrajectoryWriter(path, snapshot="abc", session="s1") as writer:
         first = writer.append(
             "q1", "search_papers", HELD, arguments={"q": "x"}, scores=[5, 4, 3, 2, 1], seconds=1
         )
-        # Each line is there before the next: a killed agent loses nothing.
+        # Each line is written before the next call, so a killed agent loses nothing.
         assert len(read_trajectory(path)) == 1
         assert writer.append("q1", "web_search", HELD[:1], kind="search", parent=first) == 2
         assert writer.append("q2", "search_papers", [], error="Timed out.") == 1
@@ -454,7 +452,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
             writer.append("q2", "answer", [], parent=2)
         with pytest.raises(InvalidRequest, match="cannot be written as JSON"):
             writer.append("q2", "search_papers", [], arguments={"q": object()})
-    with pytest.raises(RunExists, match="is there already"):
+    with pytest.raises(RunExists, match="already exists"):
         TrajectoryWriter(path)
     with TrajectoryWriter(path, append=True) as writer:
         assert writer.append("q2", "answer", HELD) == 2
@@ -470,14 +468,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert calls[2].error == "Timed out."
 
 
-def test_a_file_with_a_torn_end_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_a_file_with_an_incomplete_line_is_not_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.write_text(json.dumps(call("q1", "answer", [], call=1)))
-    with pytest.raises(QueryFileError, match="does not end"):
+    with pytest.raises(QueryFileError, match="is incomplete"):
         TrajectoryWriter(path, append=True)
 
 
-def test_a_call_that_a_full_disk_took_in_part_made_the_file_unreadable(tmp_path: Path) -> None:
+def test_a_partly_written_call_on_a_full_disk_made_the_file_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -495,7 +493,7 @@ def test_a_call_that_a_full_disk_took_in_part_made_the_file_unreadable(tmp_path:
     assert [c.call for c in read_trajectory(path)] == [1, 2]
 
 
-def test_threads_share_a_writer(tmp_path: Path) -> None:
+def test_threads_can_share_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     with TrajectoryWriter(path) as writer, ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: writer.append(f"q{n % 3}", "search_papers", HELD), range(60)))
@@ -525,7 +523,7 @@ def test_the_page_describes_every_key_and_tool() -> None:
     assert {name: kind for names, kind in rows for name in re.findall(r"\w+", names)} == TOOLS
 
 
-def test_the_page_describes_what_is_counted(sample: Library, tmp_path: Path) -> None:
+def test_the_page_describes_every_count(sample: Library, tmp_path: Path) -> None:
     run = run_of(sample, tmp_path, [call("q1", "answer", HELD)], [HELD])
     assert run.manifest.search is not None
     page = PAGE.read_text(encoding="utf-8")
@@ -536,7 +534,7 @@ def test_the_page_describes_what_is_counted(sample: Library, tmp_path: Path) -> 
     assert described == set(run.manifest.search)
 
 
-def test_the_example_of_the_page_is_what_the_sample_answers(sample: Library, tmp_path: Path) -> None:
+def test_the_example_of_the_page_is_correct_for_the_sample(sample: Library, tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     path.write_text(block("jsonl"))
     search, expand, answer = read_trajectory(path)
@@ -549,7 +547,9 @@ def test_the_example_of_the_page_is_what_the_sample_answers(sample: Library, tmp
     assert answer.ids == search.ids[:3]
 
 
-def test_the_recording_of_the_page_runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recording_example_of_the_page_runs(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     exec(block("python").replace("http://127.0.0.1:8000", server), {})
     assert [c.kind for c in read_trajectory(tmp_path / "calls.jsonl")] == ["search", "expand", "answer"]

@@ -1,4 +1,4 @@
-"""What a library holds, in a form in which two of them can be compared."""
+"""The content of libraries, for comparisons."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def points(library: Path) -> dict[int, Any]:
 
 
 def same(one: Path, other: Path) -> None:
-    """Assert that two libraries hold the same: rows, edges, vectors, snapshot id."""
+    """Assert that two libraries have the same rows, edges, vectors and snapshot id."""
     assert read_manifest(one) == read_manifest(other)
     assert rows(one) == rows(other)
     assert points(one) == points(other)
-    # Hidden are the views of processes that serve a library.
+    # Hidden folders are views of processes that serve a library.
     first, second = ({e.name for e in library.iterdir() if e.name[0] != "."} for library in (one, other))
     assert first == second

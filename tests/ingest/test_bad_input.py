@@ -1,4 +1,4 @@
-"""Whatever is wrong with a source, a disk or a folder: a sentence and an exit status, or a counted reject."""
+"""Faults of sources, disks and folders: a message and an exit status, or a counted reject."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.ingest.contents import same
 
 @pytest.fixture
 def release(tmp_path: Path, small_snapshot: Path) -> Path:
-    """A small release of one's own, to damage."""
+    """A copy of a small release, to damage."""
     return Path(shutil.copytree(small_snapshot, tmp_path / "release"))
 
 
 def add_lines(shard: Path, *lines: bytes) -> int:
-    """Append lines to a shard; the number of the first of them, counted from 1."""
+    """Append lines to a shard. Returns the number of the first one, from 1."""
     before = gzip.decompress(shard.read_bytes())
     shard.write_bytes(gzip.compress(before + b"".join(line + b"\n" for line in lines), mtime=0))
     return before.count(b"\n") + 1
@@ -86,7 +86,7 @@ def test_a_bad_record_is_counted_and_kept_with_its_line(
     assert run_cli("paper", "arXiv:2401.00001", "--library", library).returncode == 0
 
 
-def test_edges_to_papers_that_are_not_there_are_counted(release: Path, tmp_path: Path) -> None:
+def test_edges_to_missing_papers_are_counted(release: Path, tmp_path: Path) -> None:
     inside = gzip.decompress((release / "citations" / "00000.gz").read_bytes()).count(b"\n")
     known = next(sample_rows("papers"))["corpusid"]
     add_lines(
@@ -117,9 +117,9 @@ def test_too_many_bad_lines_fail_the_job(release: Path, tmp_path: Path) -> None:
     assert allowed.returncode == 0, allowed.stderr
 
 
-def test_one_bad_shard_among_good_ones_is_no_bad_dataset(release: Path, tmp_path: Path) -> None:
+def test_one_bad_shard_among_good_ones_does_not_fail_the_job(release: Path, tmp_path: Path) -> None:
     good = json.dumps(next(sample_rows("papers"))).encode()
-    # By name it comes first, when there is nothing yet to weigh it against.
+    # By name it is read first, before any good lines.
     (release / "papers" / "0.jsonl").write_bytes(good + b"\n" + b"not JSON\n" * 11)
     add_lines(release / "papers" / "00000.gz", *[paper(corpusid=n) for n in range(1, 500)])
     done = run_cli("ingest", release, "--library", tmp_path / "library")
@@ -129,7 +129,7 @@ def test_one_bad_shard_among_good_ones_is_no_bad_dataset(release: Path, tmp_path
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of a few megabytes."""
+    """A separate file system of a few megabytes."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
@@ -141,7 +141,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_a_full_disk_is_said_and_the_job_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_the_job_continues_when_space_is_freed(
+    small_disk: Path, tmp_path: Path
+) -> None:
     library = small_disk / "library"
     sources = (SAMPLE / "s2ag", SAMPLE / "arxiv")
     full = run_cli("ingest", *sources, "--library", library)
@@ -149,7 +151,7 @@ def test_a_full_disk_is_said_and_the_job_goes_on_when_there_is_room(small_disk: 
     assert str(library) in full.stderr
     assert "run the same command again" in full.stderr
     assert not (library / "manifest.json").exists()
-    # Room for the rows, but not for the vectors.
+    # Space for the rows, but not for the vectors.
     subprocess.run(["mount", "-o", "remount,size=60m", str(small_disk)], check=True)
     again = run_cli("ingest", *sources, "--library", library)
     assert again.returncode == 6, again.stderr
@@ -160,29 +162,29 @@ def test_a_full_disk_is_said_and_the_job_goes_on_when_there_is_room(small_disk: 
     same(library, tmp_path / "elsewhere")
 
 
-def test_a_folder_with_other_things_in_it_is_left_alone(release: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_unchanged(release: Path, tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "thesis.tex").write_text("mine")
     done = run_cli("ingest", release, "--library", folder)
     assert done.returncode == 3
-    assert "'thesis.tex' is in it" in done.stderr
+    assert "it contains 'thesis.tex'" in done.stderr
     assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
     file = run_cli("ingest", release, "--library", folder / "thesis.tex")
     assert file.returncode == 3
     assert "is a file" in file.stderr
 
 
-def test_sources_that_are_missing_or_something_else(tmp_path: Path) -> None:
+def test_missing_sources_and_other_files(tmp_path: Path) -> None:
     missing = run_cli("ingest", tmp_path / "nowhere", "--library", tmp_path / "library")
     assert (missing.returncode, "No file or folder at" in missing.stderr) == (5, True)
     (tmp_path / "notes.jsonl").write_text('{"text": "not a paper"}\n')
     other = run_cli("ingest", tmp_path / "notes.jsonl", "--library", tmp_path / "library")
-    assert (other.returncode, "is no snapshot file" in other.stderr) == (5, True)
+    assert (other.returncode, "is not a snapshot file" in other.stderr) == (5, True)
     assert not (tmp_path / "library").exists()
 
 
-def test_nothing_kept_is_an_error_that_names_the_rule(release: Path, tmp_path: Path) -> None:
+def test_no_kept_papers_is_an_error_that_names_the_rule(release: Path, tmp_path: Path) -> None:
     shutil.rmtree(release / "abstracts")
     done = run_cli("ingest", release, "--library", tmp_path / "library")
     assert done.returncode == 5
@@ -198,7 +200,7 @@ def test_sources_that_changed_since_the_job_began(release: Path, tmp_path: Path)
     shard.write_bytes(whole)
     changed = run_cli("ingest", release, "--library", library)
     assert changed.returncode == 5
-    assert "was begun with other sources" in changed.stderr
+    assert "was started with other sources" in changed.stderr
     assert "--restart" in changed.stderr
     assert run_cli("ingest", release, "--library", library, "--restart").returncode == 0
     assert list(verify(library))
@@ -214,7 +216,7 @@ def test_a_finished_library_is_not_built_again(release: Path, tmp_path: Path) ->
     assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
     other = run_cli("ingest", release, "--library", library, "--keep", "title")
     assert other.returncode == 3
-    assert "already holds a library" in other.stderr
+    assert "already has a library" in other.stderr
     assert run_cli("ingest", release, "--library", library, "--keep", "title", "--restart").returncode == 0
     assert read_manifest(library)[0].rules["keep"] == "title"
 

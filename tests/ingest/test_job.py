@@ -1,4 +1,4 @@
-"""From snapshot files to a library: what is kept, joined, counted, and what comes out of it."""
+"""From snapshot files to a library: which papers are kept, how sources are joined, and the counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.ingest.contents import points, rows, same
 
 
 def arxiv_rows() -> list[dict[str, Any]]:
-    """The records of the sample's arXiv part, as they are."""
+    """The raw records of the sample's arXiv part."""
     with lzma.open(SAMPLE / "arxiv" / "arxiv-metadata-sample.jsonl.xz", "rt") as lines:
         return [json.loads(line) for line in lines]
 
@@ -54,16 +54,16 @@ def test_counts_equal_those_of_the_raw_files(sample_library: Path) -> None:
     assert counts["points"] == counts["papers"] == counts["abstracts"]
 
 
-def test_both_sources_meet_in_one_paper(sample_library: Path) -> None:
+def test_both_sources_are_joined_in_one_paper(sample_library: Path) -> None:
     abstracts = {row["corpusid"] for row in sample_rows("abstracts")}
     paper = next(p for p in sample_rows("papers") if p["corpusid"] not in abstracts)
     record = next(r for r in arxiv_rows() if r["id"] == paper["externalids"]["ArXiv"])
     with Library.open(sample_library) as library:
         found = library.paper(f"CorpusId:{paper['corpusid']}")
         assert found == library.paper(f"arXiv:{record['id']}")
-    assert found.citation_count == paper["citationcount"]  # only Semantic Scholar knows it
-    assert found.categories == tuple(record["categories"].split())  # only arXiv knows them
-    assert found.abstract is not None  # Semantic Scholar lacks it
+    assert found.citation_count == paper["citationcount"]  # from Semantic Scholar only
+    assert found.categories == tuple(record["categories"].split())  # from arXiv only
+    assert found.abstract is not None  # missing in Semantic Scholar
     assert found.abstract.split()[:5] == record["abstract"].split()[:5]
 
 
@@ -88,9 +88,9 @@ def test_every_dataset_of_the_publishers_sample(shared_data: Path, tmp_path: Pat
     library = tmp_path / "library"
     done = run_cli("ingest", shared_data / "s2ag-samples", "--library", library, "--keep", "title")
     assert done.returncode == 0, done.stderr
-    assert "embeddings, which is not used" in done.stderr
+    assert "the dataset embeddings is not used" in done.stderr
     counts = read_manifest(library)[0].counts
-    # Each sample has 100 records, and they were not drawn together: hardly any refers to another.
+    # The samples of 100 records were drawn separately: hardly any record refers to another.
     assert counts["papers"] == counts["lines_papers"] == 100
     assert counts["lines_citations"] == 100
     assert counts["citations_with_an_unknown_end"] == 17
@@ -169,7 +169,7 @@ def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_p
     same(sample_library, again)
     assert (sample_library / "manifest.json").read_bytes() == (again / "manifest.json").read_bytes()
     assert snapshot_id((again / "manifest.json").read_bytes()) == query(again, "SELECT value FROM meta")[0][0]
-    # Times and places of the build are no part of it.
+    # It does not depend on the time and place of the build.
     assert str(tmp_path) not in (again / "manifest.json").read_text()
 
 
@@ -206,7 +206,7 @@ def test_vectors_computed_elsewhere(
     vectors = minilm.encode_documents([f"{title}\n{abstract}" for _, title, abstract in known]).dense
     folder = tmp_path / "vectors"
     folder.mkdir()
-    # One of no paper, one that is no id at all, one given twice.
+    # One without a paper, one invalid id, one repeated.
     names = [name for name, *_ in known] + ["2401.99999", "nonsense!", known[0][0] + "v2"]
     np.save(folder / "vectors.npy", np.concatenate([vectors, vectors[:3]]))
     (folder / "ids.txt").write_text("\n".join(names) + "\n")
@@ -218,8 +218,8 @@ def test_vectors_computed_elsewhere(
     assert manifest.counts["vectors_of_no_paper"] == 2
     assert manifest.counts["vectors_repeated"] == 1
     assert list(verify(library))
-    encoded_here, given = points(dense_library), points(library)
-    for paper_id, (_, _, dense) in given.items():
+    encoded_here, computed_elsewhere = points(dense_library), points(library)
+    for paper_id, (_, _, dense) in computed_elsewhere.items():
         if dense is not None:
             assert np.dot(dense, encoded_here[paper_id][2]) == pytest.approx(1, abs=2e-3)
     with Library.open(library) as opened:
@@ -236,7 +236,7 @@ def test_vectors_of_another_encoder_are_refused(
 ) -> None:
     ids = [str(row["externalids"]["ArXiv"]) for row in sample_rows("papers")][:50]
     rng = np.random.default_rng(0)
-    for dimensions, what in ((384, "are not those of"), (256, "have 256 dimensions")):
+    for dimensions, what in ((384, "are not from"), (256, "have 256 dimensions")):
         np.save(tmp_path / "vectors.npy", rng.normal(size=(50, dimensions)).astype(np.float32))
         (tmp_path / "ids.txt").write_text("\n".join(ids) + "\n")
         with pytest.raises(EncoderMismatch, match=what):
@@ -283,10 +283,10 @@ def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> 
 
     edge = "SELECT citing, cited FROM edges LIMIT 1"
     assert "rows of edges" in damaged("edge", f"DELETE FROM edges WHERE (citing, cited) IN ({edge})")
-    assert "citation edges hold one" in damaged(
+    assert "citation edge from paper" in damaged(
         "end", f"UPDATE edges SET cited = 99999 WHERE (citing, cited) IN ({edge})"
     )
-    assert "full-text index does not hold" in damaged(
+    assert "full-text index differs" in damaged(
         "text", "UPDATE papers SET title = 'Something else' WHERE id = 7"
     )
     assert "rows of papers" in damaged("row", "DELETE FROM papers WHERE id = 7")
@@ -302,7 +302,7 @@ def lines(folder: Path, **datasets: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def test_a_name_of_a_dropped_paper_passes_to_the_kept_one(tmp_path: Path) -> None:
+def test_an_alias_of_a_dropped_paper_goes_to_the_kept_one(tmp_path: Path) -> None:
     """The record of a journal has no abstract and is dropped; the preprint with the same DOI is kept."""
     release = lines(
         tmp_path / "release",
@@ -367,7 +367,7 @@ def test_authors_of_dropped_papers_are_dropped(tmp_path: Path) -> None:
     assert query(tmp_path / "library", "SELECT author_id FROM authors") == [("2",)]
 
 
-def test_vectors_of_another_build_are_found_out(sample_library: Path, tmp_path: Path) -> None:
+def test_vectors_of_another_build_are_detected(sample_library: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "s2ag"], tmp_path / "other")
     mixed = Path(shutil.copytree(sample_library, tmp_path / "mixed"))
     shutil.rmtree(mixed / "vectors")
@@ -401,8 +401,8 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut short", "flipped bits", "missing"])
-def test_a_damaged_vectors_folder_is_found_out(sample_library: Path, tmp_path: Path, damage: str) -> None:
-    """Qdrant takes a filter's file that was cut short for what it is, and then finds nothing."""
+def test_a_damaged_vectors_folder_is_detected(sample_library: Path, tmp_path: Path, damage: str) -> None:
+    """Qdrant does not detect a truncated file of a filter, and then finds nothing."""
     library = Path(shutil.copytree(sample_library, tmp_path / "library"))
     file = next((library / "vectors").glob("segments/*/payload_index/*citation*numeric/point_to_values.bin"))
     held = file.read_bytes()

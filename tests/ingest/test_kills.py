@@ -1,4 +1,4 @@
-"""An ingest that is killed at random instants, and started again each time, ends with the same library."""
+"""An ingest that is killed at random times and restarted ends with the same library."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SMALL_BATCHES = """
 import sys
 from scholarbase.cli import main
 from scholarbase.indexes.vectors import edge
-from scholarbase.ingest import encoding, job, terms, text
-job.LINES_PER_COMMIT, job.POINTS_PER_UPSERT, job.UPSERTS_PER_FLUSH = 100, 50, 2
-text.ROWS_PER_COMMIT, terms.WORTH_A_PROCESS = 100, 1
+from scholarbase.ingest import encoding, job, terms, text, vectors
+job.LINES_PER_COMMIT, vectors.POINTS_PER_UPSERT, vectors.UPSERTS_PER_FLUSH = 100, 50, 2
+text.ROWS_PER_COMMIT, terms.SUBPROCESS_PAPERS = 100, 1
 edge.SEGMENT_POINTS, edge.DENSE_SEGMENT_POINTS = 330, 770
 encoding.DOCUMENTS_PER_PART = 64
 main(sys.argv[1:])
 """
-"""The command line, committing often: so that kills fall between and inside many commits."""
+"""The command line with small batches, so that kills occur between and during many commits."""
 
 SOURCES = (SAMPLE / "s2ag", SAMPLE / "arxiv")
 
@@ -37,15 +37,15 @@ def start(library: Path, *options: str | Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", SMALL_BATCHES, *arguments], stderr=subprocess.DEVNULL)
 
 
-def wait_until_begun(process: subprocess.Popen[bytes], library: Path) -> None:
+def wait_until_started(process: subprocess.Popen[bytes], library: Path) -> None:
     while process.poll() is None and not (library / "building" / "catalog.sqlite").exists():
         time.sleep(0.005)
 
 
 def seconds_of_work(library: Path, *options: str | Path) -> float:
-    """Build a library undisturbed; how long that took, once the process had started."""
+    """Build a library without kills. Returns the seconds from its first write to its end."""
     process = start(library, *options)
-    wait_until_begun(process, library)
+    wait_until_started(process, library)
     began = time.monotonic()
     assert process.wait(timeout=300) == 0
     return time.monotonic() - began
@@ -54,13 +54,15 @@ def seconds_of_work(library: Path, *options: str | Path) -> float:
 def killed_and_finished(
     library: Path, kills: int, seed: int, work: float, *options: str | Path
 ) -> list[set[str]]:
-    """Run an ingest that is killed so many times, spread over its work at random, then once more to its end;
-    what lay in its folder at each kill."""
+    """Kill an ingest ``kills`` times at random times, then run it to its end.
+
+    Returns the names in its folder at each kill.
+    """
     chance = random.Random(seed)
     seen = []
     for _ in range(kills):
         process = start(library, *options)
-        wait_until_begun(process, library)
+        wait_until_started(process, library)
         time.sleep(chance.uniform(0, 2 * work / kills))
         process.kill()
         process.wait()
@@ -73,7 +75,7 @@ def test_killed_ten_times_the_library_is_the_same(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     work = seconds_of_work(whole)
     seen = killed_and_finished(broken, 10, 20, work)
-    # Under its final name a file appears only when all of them are whole.
+    # Files get their final names only when all are complete.
     assert all(names == {"building"} or FILE_NAME in names for names in seen)
     assert {"building"} in seen, "no kill fell inside the job"
     same(whole, broken)
@@ -91,7 +93,7 @@ def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3, 4])
 def test_killed_between_two_final_moves(tmp_path: Path, moved: int) -> None:
-    """The last step moves four things and then the manifest: a kill between any two of them is made good."""
+    """The last step moves four entries and then the manifest: the next run completes interrupted moves."""
     interrupt = f"""
 import sys
 from pathlib import Path
@@ -124,8 +126,8 @@ main(sys.argv[1:])
     assert list(verify(library))
 
 
-def test_a_replacement_that_was_killed_goes_on(tmp_path: Path) -> None:
-    """With --restart over a library, killed: the same command goes on, and so does the one without --restart."""
+def test_a_killed_replacement_continues(tmp_path: Path) -> None:
+    """After a kill, an ingest with --restart is continued with and without --restart."""
     library, whole = tmp_path / "library", tmp_path / "whole"
     first = subprocess.run(
         [sys.executable, "-m", "scholarbase.cli", "ingest", str(SAMPLE / "s2ag"), "--library", str(library)],
@@ -135,21 +137,21 @@ def test_a_replacement_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert first.returncode == 0
     assert start(whole).wait(timeout=300) == 0
     process = start(library, "--restart")
-    wait_until_begun(process, library)
+    wait_until_started(process, library)
     time.sleep(0.7)
     process.kill()
     process.wait()
     begun = (library / "building" / "catalog.sqlite").stat().st_ino
-    # Until the new one is whole, the old library is there and in order.
+    # Until the new library is complete, the old one is valid.
     assert list(verify(library))
     process = start(library)
-    wait_until_begun(process, library)
+    wait_until_started(process, library)
     assert (library / "building" / "catalog.sqlite").stat().st_ino == begun
     assert process.wait(timeout=300) == 0
     same(whole, library)
 
 
-def test_what_was_sealed_for_another_command_is_not_taken_for_this_one(tmp_path: Path) -> None:
+def test_a_library_sealed_by_another_command_is_published_as_that_one(tmp_path: Path) -> None:
     library = tmp_path / "library"
     stop = """
 import sys
@@ -166,5 +168,5 @@ main(sys.argv[1:])
     other = run_cli("ingest", SAMPLE / "s2ag", "--library", library)
     assert other.returncode == 3
     assert "from other sources" in other.stderr
-    # What was sealed is whole, and published.
+    # The sealed library is complete and published.
     assert run_cli(*arguments).returncode == 0

@@ -22,13 +22,13 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library / "catalog.sqlite"
 
 
-def taken(catalog: Path, after: int) -> list[tuple[int, dict[int, float]]]:
+def vectors_after(catalog: Path, after: int) -> list[tuple[int, dict[int, float]]]:
     with terms.bm25_vectors(catalog, after, PARAMETERS, 1000) as pairs:
         return [(paper, dict(zip(v.indices, v.values, strict=True))) for paper, v in pairs]
 
 
 @pytest.mark.parametrize("after", [0, 777, 10**9])
-def test_a_process_of_its_own_makes_the_same_vectors(
+def test_a_subprocess_computes_the_same_vectors(
     catalog: Path, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = Bm25Text(PARAMETERS)
@@ -41,15 +41,16 @@ def test_a_process_of_its_own_makes_the_same_vectors(
     for paper, title, abstract in rows:
         vector = text.document(title, abstract)
         expected.append((paper, dict(zip(vector.indices, vector.values, strict=True))))
-    assert taken(catalog, after) == expected
-    monkeypatch.setattr(terms, "WORTH_A_PROCESS", 1)
-    assert taken(catalog, after) == expected
+    assert vectors_after(catalog, after) == expected
+    monkeypatch.setattr(terms, "SUBPROCESS_PAPERS", 1)
+    assert vectors_after(catalog, after) == expected
 
 
-def test_a_process_that_fails_is_an_error_and_no_end(
+def test_a_failed_subprocess_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(terms, "WORTH_A_PROCESS", 1)
-    with pytest.raises(VectorIndexError, match="ended with status 1 before its work was done"):
-        taken(tmp_path / "absent.sqlite", 0)
+    monkeypatch.setattr(terms, "SUBPROCESS_PAPERS", 1)
+    (tmp_path / "empty.sqlite").touch()
+    with pytest.raises(VectorIndexError, match="ended early with status 1"):
+        vectors_after(tmp_path / "empty.sqlite", 0)
     assert "no such table" in capfd.readouterr().err

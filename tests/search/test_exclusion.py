@@ -13,11 +13,10 @@ import pytest
 from scholarbase.errors import InvalidRequest, NothingLeft
 from scholarbase.ingest.job import ingest
 from scholarbase.models import Filters
-from scholarbase.search import library as library_module
-from scholarbase.search import ranking
+from scholarbase.search import lookup, ranking
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, snapshot_of
-from tests.test_library import WAYS, ids
+from tests.search.test_library import WAYS, ids
 
 TEXTS = [
     ("Replication of databases", "Local replication and remote replication are compared."),
@@ -136,12 +135,12 @@ def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -
 @pytest.mark.parametrize(
     ("exclude", "said"),
     [
-        ([""], "holds '', which has no word"),
+        ([""], "contains '', which has no word"),
         (["fine", " ?! "], "which has no word"),
         (["__"], "has no word"),
-        (["x"] * 21, "holds 21 phrases: 20 is the most"),
-        (["x" * 501], "has 501 characters: 500 is the most"),
-        ([5], "must be a list of phrases"),
+        (["x"] * 21, "has 21 phrases: the maximum in one request is 20"),
+        (["x" * 501], "has 501 characters: the maximum is 500"),
+        ([5], "exclude.0 is 5"),
         (["\ud800"], "half of a surrogate pair"),
         (["arXiv:1706.03762"], "the id of a paper: .*exclude_ids"),
         (["CorpusId:1"], "'CorpusId:1', the id of a paper: .*exclude_ids"),
@@ -171,7 +170,8 @@ def test_an_exclusion_that_leaves_nothing_says_so(small: Library, engine: Any) -
     with pytest.raises(NothingLeft) as raised:
         small.search("databases", engine=engine, exclude=["database", "erdos"], limit=1, offset=2)
     assert str(raised.value) == (
-        "Every one of the 9 papers that match 'databases' has a phrase of exclude ['database', 'erdos']: leave one out."
+        "Every one of the 9 papers that match 'databases' contains a phrase of exclude ['database', 'erdos']: "
+        "leave one out."
     )
     with pytest.raises(NothingLeft, match="Every one of the 4 papers"):
         small.search("databases", engine=engine, exclude=["database"], as_of="2004-12")
@@ -194,9 +194,9 @@ def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
 
 
 def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library_module, "MAX_SYNTAX_MATCHES", 8)
+    monkeypatch.setattr(lookup, "MAX_SYNTAX_MATCHES", 8)
     with pytest.raises(
-        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: name what you mean"
+        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: give longer phrases"
     ):
         small.search("local", exclude=["databases."])  # not one that was looked for before
     # Papers that are not there yet are none of them.

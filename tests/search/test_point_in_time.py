@@ -166,7 +166,7 @@ def test_look_ups_find_what_was_there(now: Library, then: tuple[str, Library]) -
         if name in existing(day_number(as_of)):
             assert now.paper(name, as_of=as_of).title == earlier.paper(name).title
         else:
-            with pytest.raises(PaperNotFound, match=f"not there as of {as_of}: later than that"):
+            with pytest.raises(PaperNotFound, match=f"not exist as of {as_of}: published later"):
                 now.paper(name, as_of=as_of)
             with pytest.raises(PaperNotFound, match="No paper"):
                 earlier.paper(name)
@@ -331,7 +331,7 @@ def test_no_route_gives_or_counts_what_is_later(
             path.startswith(f"/v1/papers/{name}") or (path == "/v1/expand" and not known)
         ) and name not in there:
             assert answer.status_code == 404, case
-            assert f"{name!r} is not there as of {as_of}" in answer.json()["detail"]
+            assert f"{name!r} does not exist as of {as_of}" in answer.json()["detail"]
             continue
         assert answer.status_code == 200, answer.text
         body = answer.json()
@@ -434,15 +434,15 @@ def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
     [
         (
             "2020",
-            "'2020' is a year and does not say which end of it: give YYYY-MM or YYYY-MM-DD, such as 2020-12",
+            "as_of '2020' is a year, which has no single day: give YYYY-MM or YYYY-MM-DD, such as 2020-12",
         ),
-        ("2020-13", "'2020-13' is no date for as_of"),
-        ("2020-02-30", "no date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06"),
-        ("", "no date for as_of"),
-        ("now", "no date for as_of"),
-        ("2020-1", "no date for as_of"),
-        ("٢٠٢٠", "no date for as_of"),
-        (20200101, "no date for as_of"),
+        ("2020-13", "'2020-13' is not a valid date for as_of"),
+        ("2020-02-30", "not a valid date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06"),
+        ("", "not a valid date for as_of"),
+        ("now", "not a valid date for as_of"),
+        ("2020-1", "not a valid date for as_of"),
+        ("٢٠٢٠", "not a valid date for as_of"),
+        (20200101, "as_of is 20200101"),
     ],
 )
 def test_a_date_that_cannot_be_right_is_refused(now: Library, as_of: Any, said: str) -> None:
@@ -499,7 +499,7 @@ def test_a_year_alone_counts_only_when_it_is_over_and_no_date_never(now: Library
     assert now.paper(of_the_year, as_of="1993-12").year == 1993
     undated = next(name for name, day in DAY.items() if day is None)
     assert now.paper(undated)
-    with pytest.raises(PaperNotFound, match="or of a day not known"):
+    with pytest.raises(PaperNotFound, match="or on an unknown day"):
         now.paper(undated, as_of="9999-12")
 
 
@@ -514,7 +514,7 @@ def test_dates_meet(now: Library) -> None:
         == now.search("gauge", to="1993-06", **asked).to_dict()
     )
     with pytest.raises(
-        InvalidRequest, match=r"from '1994' is later than as_of '1993-06': nothing can lie between"
+        InvalidRequest, match=r"from '1994' is later than as_of '1993-06': no paper can match both"
     ):
         now.search("gauge", from_="1994", as_of="1993-06")
     with pytest.raises(InvalidRequest, match=r"from '1994' is later than to '1993'"):
@@ -525,10 +525,12 @@ def test_counts_of_today_are_neither_told_nor_asked_for(now: Library) -> None:
     name = next(hub for hub in HUBS if hub in existing(19940131))
     assert now.paper(name).citation_count is not None
     assert now.paper(name, as_of="1994-01").citation_count is None
-    with pytest.raises(InvalidRequest, match="min_citations 5 does not go with as_of '1994-01'"):
+    with pytest.raises(InvalidRequest, match="min_citations 5 cannot be combined with as_of '1994-01'"):
         now.search("gauge", min_citations=5, as_of="1994-01")
     for sort in ("citation_count", "-citation_count"):
-        with pytest.raises(InvalidRequest, match=r"does not go with as_of '1994-01'.*'-date' or 'date'"):
+        with pytest.raises(
+            InvalidRequest, match=r"cannot be combined with as_of '1994-01'.*'-date' or 'date'"
+        ):
             now.citations(name, sort=sort, as_of="1994-01")  # type: ignore[arg-type]
     assert check_sort(None) == "-citation_count"
     assert check_sort(None, "1994-01") == "-date"
@@ -548,7 +550,7 @@ def test_every_id_of_a_call_must_be_there(now: Library) -> None:
         lambda: list(now.iter_references(later, as_of="1993-06")),
     ]
     for ask in asks:
-        with pytest.raises(PaperNotFound, match=f"{later!r} is not there as of 1993-06"):
+        with pytest.raises(PaperNotFound, match=f"{later!r} does not exist as of 1993-06"):
             ask()
     with pytest.raises(PaperNotFound, match=r"No paper 'CorpusId:999' in this library"):
         now.search("gauge", within=[later, "CorpusId:999"], as_of="1993-06")
@@ -577,7 +579,7 @@ def test_a_client_says_what_the_library_says(now: Library, http: TestClient) -> 
         assert client.citations(there, as_of=as_of) == now.citations(there, as_of=as_of)
         assert client.expand([there], hops=2, as_of=as_of) == now.expand([there], hops=2, as_of=as_of)
         for ask in (client.paper, now.paper):
-            with pytest.raises(PaperNotFound, match="not there as of 1993-06"):
+            with pytest.raises(PaperNotFound, match="not exist as of 1993-06"):
                 ask(later, as_of=as_of)  # type: ignore[operator]
             with pytest.raises(NothingLeft, match="before every paper"):
                 ask(later, as_of="1900-01")  # type: ignore[operator]
@@ -590,7 +592,7 @@ def test_the_command_line_takes_a_date(now: Library) -> None:
     assert f'"id": "{there}"' in run_cli("paper", there, *place).stdout
     refused = run_cli("paper", later, *place)
     assert refused.returncode == 4
-    assert "not there as of 1993-06" in refused.stderr
+    assert "not exist as of 1993-06" in refused.stderr
     for command in (
         ("search", "gauge"),
         ("title", "gauge theory"),

@@ -18,7 +18,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
-from scholarbase.sessions.recording import given as papers_of
+from scholarbase.sessions.recording import returned_papers as papers_of
 from scholarbase.tools.definitions import SCHEMA_FORMS, TOOLS, schemas, tool_named
 
 QUESTION = "How is two-dimensional QCD related to string theory?"

@@ -17,7 +17,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.files import atomic_write
 
 log = logging.getLogger("scholarbase.keys")
 
@@ -199,20 +200,9 @@ def _write(path: Path, entries: list[Entry]) -> None:
     content = orjson.dumps(
         [asdict(entry) for entry in entries], option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     )
-    target = path.resolve()  # keep a symbolic link
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            temporary.rename(target)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        with atomic_write(path.resolve(), 0o600) as file:  # keep a symbolic link
+            file.write(content)
     except OSError as error:
         raise _unwritable(path, error) from error
 

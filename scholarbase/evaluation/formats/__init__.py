@@ -1,4 +1,4 @@
-"""Query files of every known format to a ``QuerySet``, told apart by what is in them; docs/query-sets.md shows each."""
+"""Readers of query files; the format is detected from the content. docs/query-sets.md shows each format."""
 
 from __future__ import annotations
 
@@ -22,52 +22,51 @@ from scholarbase.models.queries import QuerySet
 __all__ = ["FORMATS", "read_queries"]
 
 FORMATS: Final[tuple[Format, ...]] = (SCHOLARQUEST, PASA, LITSEARCH, SCHOLARGYM, COLUMNS)
-"""Formats of records with named fields, in the order they are tried: our own, which is the plainest, comes last."""
-_KNOWN: Final = (
-    "ScholarQuest (final_query, answer_arxiv_ids), PaSa and SPARBench (question, answer, answer_arxiv_id), LitSearch "
-    "(query, corpusids), ScholarGym (query, cited_paper or gt_arxiv_ids), a BEIR folder, TREC topics with qrels, or "
-    "plain CSV, TSV or JSON with query_id, query and answers"
+"""Formats of records with named fields, in the order they are tried: the generic columns come last."""
+_FORMAT_HINT: Final = (
+    "Known formats: ScholarQuest (final_query, answer_arxiv_ids), PaSa and SPARBench (question, answer, "
+    "answer_arxiv_id), LitSearch (query, corpusids), ScholarGym (query, cited_paper or gt_arxiv_ids), a BEIR folder, "
+    "TREC topics with qrels, or plain CSV, TSV or JSON with query_id, query and answers."
 )
-_LOOKED_AT: Final = 1000
-"""Records among which one must be readable, for its fields to tell the format."""
-_NO_NAMES: Final = ("queries", "query", "topics", "test", "dev", "train", "data")
-"""File names that don't tell a query set from another: the folder's stands before them."""
+_SAMPLED: Final = 1000
+"""Records searched for the first readable one, whose fields determine the format."""
+_GENERIC_NAMES: Final = ("queries", "query", "topics", "test", "dev", "train", "data")
+"""File names that need the folder's name to identify a query set."""
 
 
 def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool = False) -> QuerySet:
     """Read a query file or folder of any known format, plain, gzip or xz.
 
     Args:
-        metadata: ScholarQuest's file of intents and categories; None takes ``query_metadata.jsonl`` beside the file.
-        skip_broken: leave broken lines out and say so in a note, instead of raising.
+        metadata: ScholarQuest's file of intents and categories; None: ``query_metadata.jsonl`` in the same folder.
+        skip_broken: skip broken lines and report them in a note, instead of raising.
 
     Raises:
-        QueryFileError: there is no such file, it is of no known format or cannot be read, or a line of it is
-            broken; the sentence names the line.
-        EvaluationError: it is Parquet, and pyarrow is missing.
+        QueryFileError: the file is missing, unreadable or of an unknown format, or one of its lines is broken.
+        EvaluationError: the file is Parquet, and pyarrow is missing.
     """
     if not path.exists():
-        raise QueryFileError(f"No query file at {path}: give a file or a folder. Known are {_KNOWN}.")
+        raise QueryFileError(f"No query file at {path}: give a file or a folder. {_FORMAT_HINT}")
     if metadata is not None and not metadata.is_file():
         raise QueryFileError(f"No metadata file at {metadata}: give ScholarQuest's query_metadata.jsonl.")
     reading = Reading(path, skip_broken)
     form = _read_folder(path, reading) if path.is_dir() else _read_file(path, reading, metadata)
     if metadata is not None and form != SCHOLARQUEST.name:
         raise QueryFileError(
-            f"{path} is of the format {form}, which has no metadata file: leave out {metadata}."
+            f"{path} is in the format {form}, which has no metadata file: leave out {metadata}."
         )
     return reading.result(_name(path), form)
 
 
 def _read_folder(folder: Path, reading: Reading) -> str:
-    if beir.queries_file(folder) is not None and _is_beir(folder):
+    if _is_beir(folder):
         beir.read(folder, reading)
         return "BEIR"
     pair = trec.pair_in(folder)
     if pair is None:
         raise QueryFileError(
-            f"{folder} is a folder with neither queries.jsonl and qrels, as BEIR has them, nor TREC topics and qrels: "
-            f"give the query file itself. Known are {_KNOWN}."
+            f"The folder {folder} has neither BEIR's queries.jsonl and qrels nor TREC topics and qrels: give the "
+            f"query file itself. {_FORMAT_HINT}"
         )
     trec.read(*pair, reading)
     return "TREC"
@@ -75,7 +74,8 @@ def _read_folder(folder: Path, reading: Reading) -> str:
 
 def _is_beir(folder: Path) -> bool:
     queries = beir.queries_file(folder)
-    assert queries is not None
+    if queries is None:
+        return False
     first = next((record for record in streams.json_lines(queries) if record.problem is None), None)
     return first is None or "_id" in first.fields
 
@@ -84,22 +84,22 @@ def _read_file(path: Path, reading: Reading, metadata: Path | None) -> str:
     start = streams.start_of(path)
     shape = streams.shape_of(start)
     if shape == "empty":
-        raise QueryFileError(f"{path} is empty: a query file has at least one query. Known are {_KNOWN}.")
+        raise QueryFileError(f"{path} is empty: a query file has at least one query. {_FORMAT_HINT}")
     if shape == "markup" or (shape == "table" and _is_topics(path, start)):
         if trec.kind_of(path) != "topics":
-            raise QueryFileError(f"{path} is markup without TREC topics. Known are {_KNOWN}.")
-        trec.read(path, trec.qrels_beside(path), reading)
+            raise QueryFileError(f"{path} is markup without TREC topics. {_FORMAT_HINT}")
+        trec.read(path, trec.qrels_file(path), reading)
         return "TREC"
     if shape == "table" and trec.kind_of(path) == "qrels":
-        raise QueryFileError(f"{path} holds TREC qrels: give the file of topics beside it, or their folder.")
+        raise QueryFileError(f"{path} contains TREC qrels: give the topics file, or the folder of both.")
     if shape == "table" and not _has_columns(start):
         begin = fields.shown(start.decode(errors="replace").lstrip().partition("\n")[0].strip())
-        raise QueryFileError(f"{path} is of no known format: it begins with {begin}. Known are {_KNOWN}.")
+        raise QueryFileError(f"{path} has an unknown format: it begins with {begin}. {_FORMAT_HINT}")
     return _read_records(path, _records(path, shape), reading, metadata)
 
 
 def _has_columns(start: bytes) -> bool:
-    """Whether the first line is a header with a column that is known, or nearly so."""
+    """Whether the first line is a header with a known column, or one with a similar name."""
     header = start.decode(errors="replace").lstrip().partition("\n")[0]
     cells = [cell.strip().strip('"').lower() for cell in header.split(streams.delimiter_of(header))]
     return any(get_close_matches(cell, columns.NAMES, 1) for cell in cells)
@@ -120,44 +120,38 @@ def _records(path: Path, shape: streams.Shape) -> Iterator[Record]:
 
 
 def _read_records(path: Path, records: Iterator[Record], reading: Reading, metadata: Path | None) -> str:
-    looked_at = list(islice(records, _LOOKED_AT))
-    first = next((record for record in looked_at if record.problem is None), None)
+    sampled = list(islice(records, _SAMPLED))
+    first = next((record for record in sampled if record.problem is None), None)
     if first is None:
-        if not looked_at:
-            raise QueryFileError(f"{path} holds no query: a query file has at least one.")
-        where, problem = looked_at[0].where, looked_at[0].problem
+        if not sampled:
+            raise QueryFileError(f"{path} contains no queries: a query file has at least one.")
+        where, problem = sampled[0].where, sampled[0].problem
         raise QueryFileError(
-            f"{path} has no line that can be read; the first, {where}: {problem} Give one JSON object a line, or one "
-            "JSON array of all."
+            f"{path} has no readable line; the first, {where}: {problem} Write one JSON object per line, or one "
+            "JSON array."
         )
     names = first.fields.keys()
     if "_id" in names and path == beir.queries_file(path.parent):
         beir.read(path.parent, reading)
         return "BEIR"
     if "final_query" in names and "topic_seed" in names and "answer_arxiv_ids" not in names:
-        raise QueryFileError(
-            f"{path} is ScholarQuest's metadata, which has no answers: give the file beside it."
-        )
+        raise QueryFileError(f"{path} is ScholarQuest's metadata, which has no answers: give the query file.")
     form = next((form for form in FORMATS if form.recognises(names)), None)
     if form is None:
         raise QueryFileError(
-            f"{path} is of no known format: its {first.where} has {', '.join(names) or 'no fields'}. "
-            f"Known are {_KNOWN}."
+            f"{path} has an unknown format: its {first.where} has {', '.join(names) or 'no fields'}. {_FORMAT_HINT}"
         )
-    form.read(reading, chain(looked_at, records))
+    form.read(reading, chain(sampled, records))
     if form is SCHOLARQUEST:
-        facts = metadata or scholarquest.metadata_beside(path)
-        scholarquest.with_facts(
-            reading, None if facts is None else scholarquest.read_metadata(facts, reading)
-        )
+        scholarquest.add_metadata(reading, metadata or scholarquest.metadata_file(path))
     return form.name
 
 
 def _name(path: Path) -> str:
-    whole = path.resolve()
-    if whole.is_dir():
-        return whole.name
-    stem = whole.name.partition(".")[0] or whole.name
-    if stem not in _NO_NAMES:
+    resolved = path.resolve()
+    if resolved.is_dir():
+        return resolved.name
+    stem = resolved.name.partition(".")[0] or resolved.name
+    if stem not in _GENERIC_NAMES:
         return stem
-    return whole.parent.name if stem in _NO_NAMES[:3] else f"{whole.parent.name}-{stem}"
+    return resolved.parent.name if stem in _GENERIC_NAMES[:3] else f"{resolved.parent.name}-{stem}"

@@ -1,9 +1,9 @@
-"""BEIR's folders: ``queries.jsonl`` and tab-separated judgements of its own documents.
+"""BEIR folders: ``queries.jsonl`` and tab-separated judgements of the collection's documents.
 
     queries.jsonl     {"_id": "1", "text": "0-dimensional biomaterials show inductive properties."}
-    qrels/test.tsv    query-id <tab> corpus-id <tab> score, with that header; or qrels_test.tsv beside the queries
+    qrels/test.tsv    query-id <tab> corpus-id <tab> score, with that header; or qrels_test.tsv in the same folder
 
-Documents have the collection's own ids: ``Doc:31715818``. Format: https://github.com/beir-cellar/beir/wiki.
+Documents have ids of the collection: ``Doc:31715818``. Format: https://github.com/beir-cellar/beir/wiki.
 """
 
 from __future__ import annotations
@@ -16,30 +16,28 @@ from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.judgements import Collection
 from scholarbase.evaluation.formats.reading import Broken, Reading
-from scholarbase.evaluation.formats.streams import json_lines
+from scholarbase.evaluation.formats.streams import json_lines, plain_or_packed
 from scholarbase.files import opened
 from scholarbase.models.queries import Answer
 
-_PACKED: Final = ("", ".gz", ".xz")
 _HEADER: Final = ["query-id", "corpus-id", "score"]
 _OTHER: Final = "Files of judgements of other splits, not read"
 _KNOWN: Final = frozenset(("_id", "text", "metadata", "title"))
 
 
 def queries_file(folder: Path) -> Path | None:
-    """The file of queries that makes a folder one of BEIR's, or None."""
-    places = (folder / f"queries.jsonl{packed}" for packed in _PACKED)
-    return next((place for place in places if place.is_file()), None)
+    """The queries of a BEIR folder, or None."""
+    return plain_or_packed(folder / "queries.jsonl")
 
 
-def qrels_file(folder: Path) -> Path | None:
-    """The judgements of the test split, those of the only split where there is no test split, or None."""
-    for name in ("qrels/test.tsv", "qrels_test.tsv"):
-        for packed in _PACKED:
-            if (folder / (name + packed)).is_file():
-                return folder / (name + packed)
-    found = _splits(folder)
-    return found[0] if len(found) == 1 else None
+def _qrels_file(folder: Path) -> Path | None:
+    """The judgements of the test split, else of the only split, else None."""
+    splits = _splits(folder)
+    return (
+        plain_or_packed(folder / "qrels" / "test.tsv")
+        or plain_or_packed(folder / "qrels_test.tsv")
+        or (splits[0] if len(splits) == 1 else None)
+    )
 
 
 def _splits(folder: Path) -> list[Path]:
@@ -47,16 +45,12 @@ def _splits(folder: Path) -> list[Path]:
 
 
 def read(folder: Path, reading: Reading) -> None:
-    """Read the folder into the reading.
-
-    Raises:
-        QueryFileError: its judgements are missing, or a file cannot be read.
-    """
-    queries, qrels = queries_file(folder), qrels_file(folder)
+    """Read the folder into ``reading``. Raises QueryFileError: no judgements, or an unreadable file."""
+    queries, qrels = queries_file(folder), _qrels_file(folder)
     if queries is None or qrels is None:
         raise QueryFileError(
-            f"{folder} has queries and no judgements of them: put them in qrels/test.tsv or qrels_test.tsv, with "
-            f"the columns {', '.join(_HEADER)} between tabs."
+            f"{folder} has queries and no judgements: add qrels/test.tsv or qrels_test.tsv, with the tab-separated "
+            f"columns {', '.join(_HEADER)}."
         )
     others = [path for path in _splits(folder) if path != qrels]
     if others:
@@ -84,8 +78,8 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
         header = stream.readline().decode(errors="replace").rstrip("\r\n").split("\t")
         if header != _HEADER:
             raise QueryFileError(
-                f"{path} begins with {fields.shown(header)}: the judgements of a BEIR collection begin with the "
-                f"columns {', '.join(_HEADER)}, between tabs."
+                f"{path} begins with {fields.shown(header)}: BEIR judgements begin with the tab-separated header "
+                f"{', '.join(_HEADER)}."
             )
         for number, line in enumerate(stream, 2):
             if not line.isspace():
@@ -95,10 +89,10 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _judgement(cells: list[str]) -> tuple[str, Answer]:
     if len(cells) != 3:
-        raise Broken(f"it has {len(cells)} columns, and must have {', '.join(_HEADER)} between tabs.")
+        raise Broken(f"it has {len(cells)} columns, and must have {', '.join(_HEADER)}, separated by tabs.")
     query_id, document, score = (cell.strip() for cell in cells)
     if not query_id or not document:
-        raise Broken("it lacks the id of a query or of a document.")
+        raise Broken("the query id or the document id is missing.")
     return query_id, Answer(
         fields.paper_id(f"Doc:{document}", "corpus-id"), None, fields.grade(score, "score")
     )

@@ -1,10 +1,10 @@
-"""Our own plain form: CSV, TSV or JSON lines with named columns.
+"""Plain columns: CSV, TSV or JSON lines with named columns.
 
     query_id,query,answers
     q1,serving large language models,2309.06180;2205.14135
 
 In JSON ``answers``, ``titles``, ``grades`` and ``pool`` are lists. In a table they are separated by ``;`` or ``|``, ids
-and grades also by white space. Titles and grades stand in the order of the answers, one for each.
+and grades also by white space. Titles and grades are in the order of the answers, one for each.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ NAMES: Final = (
 _LISTS: Final = ("answers", "titles", "pool", "grades")
 
 
-def check_names(path: Path, names: Sequence[str]) -> None:
-    """Raises QueryFileError: a column that is not known, or twice there, or one of a pair that are alike."""
+def _check_names(path: Path, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         near = get_close_matches(unknown[0].lower(), NAMES, 1)
-        hint = f" Is it {near[0]!r}?" if near else ""
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         raise QueryFileError(
-            f"{path} has the unknown column {unknown[0]!r}: the known ones are {', '.join(NAMES)}.{hint}"
+            f"{path} has the unknown column {unknown[0]!r}: known columns are {', '.join(NAMES)}.{hint}"
         )
     twice = [name for number, name in enumerate(names) if name in names[:number]]
     if twice:
@@ -45,14 +44,18 @@ def check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def table(path: Path) -> Iterator[Record]:
-    """The records of a CSV or TSV file with a header. Raises as ``check_names`` and ``table_rows``."""
+    """Yield the records of a CSV or TSV file with a header.
+
+    Raises:
+        QueryFileError: unreadable, or a column is unknown or repeated.
+    """
     rows = table_rows(path)
     header = [cell.strip() for cell in next(rows)[1]]
-    check_names(path, header)
+    _check_names(path, header)
     for number, (where, cells) in enumerate(rows):
         if len(cells) != len(header):
             problem = (
-                f"it has {len(cells)} columns, and the header has {len(header)}: put a text that holds the "
+                f"it has {len(cells)} columns, and the header has {len(header)}: put a text that contains the "
                 "separator in double quotes."
             )
             yield Record(where, number, {}, problem)
@@ -65,7 +68,7 @@ def _split(name: str, cell: str) -> Any:
     if name not in _LISTS:
         return cell
     if name == "titles":
-        # Titles hold semicolons now and then, and bars hardly ever.
+        # Titles sometimes contain semicolons, and hardly ever bars.
         return [part.strip() for part in cell.split("|" if "|" in cell else ";")]
     return [part for part in re.split(r"[;|\s]+", cell) if part]
 
@@ -75,7 +78,7 @@ def _recognises(names: Collection[str]) -> bool:
 
 
 def _query(record: Record, reading: Reading) -> Query:
-    check_names(reading.path, list(record.fields))
+    _check_names(reading.path, list(record.fields))
     pool = fields.items(record.fields, "pool")
     return Query(
         fields.query_id(fields.required(record.fields, "query_id", "id"), "query_id"),
@@ -95,24 +98,24 @@ def _answers(record: Record, reading: Reading) -> tuple[Answer, ...]:
     count = len(ids or titles or ())
     for name, values in (("titles", titles), ("grades", grades)):
         if values and len(values) != count:
-            raise Broken(f"{name} holds {len(values)} and there are {count} answers: one for each.")
-    found = []
+            raise Broken(f"{name} has {len(values)} values for {count} answers: give one for each.")
+    answers = []
     for number in range(count):
-        its_title = fields.title(titles[number], "titles") if titles else None
-        its_grade = fields.grade(grades[number], "grades") if grades else 1
-        given = ids[number] if ids else None
-        found.append(fields.answer(given, its_title, its_grade, "answers", reading, arxiv=False))
-    if not any(answer.grade > 0 for answer in found):
-        raise Broken("it has no answer with a grade above 0: a query without one cannot be judged.")
-    return tuple(found)
+        title = fields.title(titles[number], "titles") if titles else None
+        grade = fields.grade(grades[number], "grades") if grades else 1
+        paper_id = ids[number] if ids else None
+        answers.append(fields.answer(paper_id, title, grade, "answers", reading, arxiv=False))
+    if not any(answer.grade > 0 for answer in answers):
+        raise Broken("it has no answer with a grade above 0: a query needs a relevant answer.")
+    return tuple(answers)
 
 
 def _pool(values: Sequence[Any]) -> tuple[str, ...]:
-    found = tuple(fields.paper_id(value, "pool") for value in values)
-    if not found or None in found:
-        what = "holds an empty id" if found else "is empty"
-        raise Broken(f"pool {what}: name the candidates, or leave it out where every paper is one.")
-    return tuple(name for name in found if name is not None)
+    ids = tuple(fields.paper_id(value, "pool") for value in values)
+    if not ids or None in ids:
+        problem = "has an empty id" if ids else "is empty"
+        raise Broken(f"pool {problem}: list the candidates, or leave pool out to search the whole library.")
+    return tuple(paper_id for paper_id in ids if paper_id is not None)
 
 
 COLUMNS: Final = Format("columns", frozenset(NAMES), _recognises, _query)

@@ -1,4 +1,4 @@
-"""The fields of a record: query texts, ids, titles, grades and dates, each checked and in its canonical form."""
+"""Fields of a record: query texts, ids, titles, grades and dates, checked and in canonical form."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.formats.reading import Broken, Reading
+from scholarbase.evaluation.formats.streams import Record
 from scholarbase.identifiers import arxiv_id_from_number, parse
 from scholarbase.models import MAX_QUERY_LENGTH, date_bounds
 from scholarbase.models.queries import Answer
 
-BY_TITLE: Final = "Answers whose id has no known form, to be found by their title"
-MENDED: Final = "arXiv ids that had become numbers, with their zeros put back"
+_BY_TITLE: Final = "Answers whose id has no known form, to be found by their title"
+_REPAIRED: Final = "arXiv ids that had become numbers, with their zeros put back"
+_NUMBERED: Final = "Queries without a qid, named after their place in the file"
 
-MAX_GRADE: Final = 1_000_000
-"""trec_eval makes room for every grade up to the greatest, and takes one beyond 64 bits for another number."""
+_MAX_GRADE: Final = 1_000_000
+"""trec_eval allocates memory for every grade up to the highest, and overflows beyond 64 bits."""
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})", re.ASCII)
 
 
 def required(fields: Mapping[str, Any], *names: str) -> Any:
-    """The value of the first of the names that the record has. Raises Broken: it has none."""
+    """The value of the first of these fields that is present. Raises Broken: all are missing."""
     for name in names:
         if fields.get(name) is not None:
             return fields[name]
@@ -30,7 +32,7 @@ def required(fields: Mapping[str, Any], *names: str) -> Any:
 
 
 def query_id(value: Any, name: str) -> str:
-    """Raises Broken: no text and no whole number, or an empty one."""
+    """A text, or a whole number as a text. Raises Broken: another type, or empty."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise Broken(f"{name} is {shown(value)}, and must be a text or a whole number.")
     text = str(value).strip()
@@ -39,8 +41,16 @@ def query_id(value: Any, name: str) -> str:
     return text
 
 
+def qid(value: Any, record: Record, reading: Reading) -> str:
+    """The query id in ``value``; without one, a name from the record's number, which is counted in a note."""
+    if value is None:
+        reading.count(_NUMBERED)
+        value = f"query-{record.number}"
+    return query_id(value, "qid")
+
+
 def query_text(fields: Mapping[str, Any], *names: str) -> str:
-    """The query's text. Raises Broken: missing, empty, no text, or longer than a search takes."""
+    """The text of the query. Raises Broken: missing, empty, not a text, or longer than a search accepts."""
     name = next((name for name in names if fields.get(name) is not None), names[0])
     value = fields.get(name)
     if value is None:
@@ -51,12 +61,12 @@ def query_text(fields: Mapping[str, Any], *names: str) -> str:
     if not text:
         raise Broken(f"{name} is empty: give the text of the query.")
     if len(text) > MAX_QUERY_LENGTH:
-        raise Broken(f"{name} has {len(text):,} characters: {MAX_QUERY_LENGTH:,} is the most.")
+        raise Broken(f"{name} has {len(text):,} characters: the maximum is {MAX_QUERY_LENGTH:,}.")
     return text
 
 
 def optional_text(fields: Mapping[str, Any], name: str) -> str | None:
-    """A text such as an intent; None where it is missing or empty. Raises Broken: no text."""
+    """A text such as an intent; None if missing or empty. Raises Broken: not a text."""
     value = fields.get(name)
     if value is None:
         return None
@@ -66,7 +76,7 @@ def optional_text(fields: Mapping[str, Any], name: str) -> str | None:
 
 
 def date(value: Any, name: str) -> str | None:
-    """``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD``, from these or from ``YYYYMMDD``. Raises Broken: another form."""
+    """``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD``, read from these or from ``YYYYMMDD``. Raises Broken: another form."""
     if value is None or value == "":
         return None
     text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
@@ -83,7 +93,7 @@ def date(value: Any, name: str) -> str | None:
 
 
 def items(fields: Mapping[str, Any], name: str) -> list[Any] | None:
-    """A list, None where it is missing. Raises Broken: no list."""
+    """A list, None if missing. Raises Broken: not a list."""
     value = fields.get(name)
     if value is not None and not isinstance(value, list):
         raise Broken(f"{name} is {shown(value)}, and must be a list.")
@@ -91,83 +101,83 @@ def items(fields: Mapping[str, Any], name: str) -> list[Any] | None:
 
 
 def paper_id(value: Any, name: str) -> str | None:
-    """The canonical form of an id, None for an empty one. Raises Broken: no text, or no form of an id."""
+    """The canonical form of an id, None if empty. Raises Broken: not a text, or not a known form of id."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise Broken(f"{name} holds {shown(value)}, and must hold texts, such as 'arXiv:1706.03762'.")
+        raise Broken(f"{name} contains {shown(value)}, and must contain texts such as 'arXiv:1706.03762'.")
     if not value.strip():
         return None
     try:
         return str(parse(value))
     except InvalidRequest as error:
-        mended = arxiv_id_from_number(value.strip())
-        hint = f" Is it arXiv:{mended}?" if mended else ""
+        repaired = arxiv_id_from_number(value.strip())
+        hint = f" Did you mean arXiv:{repaired}?" if repaired else ""
         if value.rstrip().endswith(","):
-            hint = " Separate ids by ; or | or white space alone."
+            hint = " Separate ids by ;, | or white space, without commas."
         raise Broken(f"{name}: {error}{hint}") from error
 
 
-def arxiv_paper_id(value: Any, name: str, reading: Reading) -> str | None:
-    """As ``paper_id``, for a column of arXiv ids: one that became a number on its way is mended, and counted."""
+def _arxiv_paper_id(value: Any, name: str, reading: Reading) -> str | None:
+    """Like ``paper_id``, for arXiv ids: an id stored as a number (806.1945) is repaired and counted."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     try:
         return paper_id(value, name)
     except Broken:
-        mended = arxiv_id_from_number(value.strip()) if isinstance(value, str) else None
-        if mended is None:
+        repaired = arxiv_id_from_number(value.strip()) if isinstance(value, str) else None
+        if repaired is None:
             raise
-        reading.count(MENDED)
-        return f"arXiv:{mended}"
+        reading.count(_REPAIRED)
+        return f"arXiv:{repaired}"
 
 
 def title(value: Any, name: str) -> str | None:
-    """A title, None for an empty one. Raises Broken: no text."""
+    """A title, None if empty. Raises Broken: not a text."""
     if value is None:
         return None
     if not isinstance(value, str):
-        raise Broken(f"{name} holds {shown(value)}, and must hold texts.")
+        raise Broken(f"{name} contains {shown(value)}, and must contain texts.")
     return " ".join(value.split()) or None
 
 
 def answer(
-    given: Any, its_title: str | None, grade: int, name: str, reading: Reading, *, arxiv: bool
+    value: Any, its_title: str | None, grade: int, name: str, reading: Reading, *, arxiv: bool
 ) -> Answer:
-    """An answer by its id, its title, or both. Raises Broken: neither, or an id of no form without a title."""
+    """An answer with an id, a title, or both. Raises Broken: neither, or an unknown form of id without a title."""
     try:
-        found = arxiv_paper_id(given, name, reading) if arxiv else paper_id(given, name)
+        found = _arxiv_paper_id(value, name, reading) if arxiv else paper_id(value, name)
     except Broken:
         if its_title is None:
             raise
-        reading.count(BY_TITLE)
+        reading.count(_BY_TITLE)
         found = None
     if found is None and its_title is None:
-        raise Broken(f"{name} holds an empty answer: give an id or a title.")
+        raise Broken(f"{name} contains an empty answer: give an id or a title.")
     return Answer(found, its_title, grade)
 
 
-def some(answers: Sequence[Answer], name: str) -> tuple[Answer, ...]:
-    """Raises Broken: there are no answers."""
+def non_empty(answers: Sequence[Answer], name: str) -> tuple[Answer, ...]:
+    """The answers as a tuple. Raises Broken: there are none."""
     if not answers:
         raise Broken(f"{name} is empty: a query without an answer cannot be judged.")
     return tuple(answers)
 
 
 def grade(value: Any, name: str) -> int:
-    """A whole number, also as a text. Raises Broken: another value, or one beyond a million."""
+    """A whole number, or one written as a text. Raises Broken: another value, or beyond a million."""
     found = value
     if isinstance(value, str):
         with suppress(ValueError):
             found = int(value)
     if isinstance(found, bool) or not isinstance(found, int):
-        raise Broken(f"{name} holds {shown(value)}, and must hold whole numbers.")
-    if abs(found) > MAX_GRADE:
-        raise Broken(f"{name} holds {shown(value)}: a grade is from -{MAX_GRADE:,} to {MAX_GRADE:,}.")
+        raise Broken(f"{name} contains {shown(value)}, and must contain whole numbers.")
+    if abs(found) > _MAX_GRADE:
+        raise Broken(f"{name} contains {shown(value)}: a grade is from -{_MAX_GRADE:,} to {_MAX_GRADE:,}.")
     return found
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut where it is long."""
+    """A value for a message, shortened to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "..."

@@ -1,8 +1,8 @@
-"""LitSearch: 597 questions whose answers are Semantic Scholar corpus ids.
+"""LitSearch: 597 questions with Semantic Scholar corpus ids as answers.
 
     {"query_set": "inline_acl", "query": "...", "specificity": 0, "quality": 2, "corpusids": [202719327]}
 
-Its rows have no ids: a query is named after its row, counted from 0.
+Its rows have no ids: a query is named after its row number, counted from 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _query(record: Record, reading: Reading) -> Query:
     return Query(
         f"litsearch-{record.number}",
         fields.query_text(record.fields, "query"),
-        fields.some([_answer(v) for v in fields.items(record.fields, "corpusids") or []], "corpusids"),
+        fields.non_empty([_answer(v) for v in fields.items(record.fields, "corpusids") or []], "corpusids"),
         intent=fields.optional_text(record.fields, "query_set"),
         category=_SPECIFICITY[specificity],
     )
@@ -42,7 +42,7 @@ def _answer(value: Any) -> Answer:
     digits = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     corpus_id = number(digits)
     if corpus_id is None:
-        raise Broken(f"corpusids holds {fields.shown(value)}, and must hold positive whole numbers.")
+        raise Broken(f"corpusids contains {fields.shown(value)}, and must contain positive whole numbers.")
     return Answer(f"CorpusId:{corpus_id}")
 
 

@@ -3,8 +3,8 @@
     {"qid": "RealScholarQuery_0", "question": "...", "answer": ["a title"], "answer_arxiv_id": ["2309.06180"],
      "source_meta": {"published_time": "20240305"}}
 
-Ids and titles are pairs where there are as many of the one as of the other. ``published_time`` is the day of the paper
-that the question was made from: what it cites is older.
+Ids and titles are pairs if there are as many ids as titles. ``published_time`` is the day of the paper that the
+question was made from: the papers it cites are older.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from scholarbase.evaluation.formats.streams import Record
 from scholarbase.models.queries import Answer, Query
 
 _UNPAIRED: Final = "Lines with more titles than ids or fewer, whose titles were not read"
-_NAMED: Final = "Queries without a qid, named after their place in the file"
 
 
 def _recognises(names: Collection[str]) -> bool:
@@ -28,14 +27,10 @@ def _recognises(names: Collection[str]) -> bool:
 
 
 def _query(record: Record, reading: Reading) -> Query:
-    given = record.fields.get("qid")
-    if given is None:
-        reading.count(_NAMED)
-        given = f"query-{record.number}"
     return Query(
-        fields.query_id(given, "qid"),
+        fields.qid(record.fields.get("qid"), record, reading),
         fields.query_text(record.fields, "question", "query"),
-        fields.some(_answers(record, reading), "answer_arxiv_id"),
+        fields.non_empty(_answers(record, reading), "answer_arxiv_id"),
         date=_date(record.fields.get("source_meta")),
     )
 

@@ -1,4 +1,4 @@
-"""What every format shares: one reading of a query file, its broken records, its notes and its result."""
+"""State of reading one query file: its queries, broken records and notes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from scholarbase.evaluation.formats.streams import Record
 from scholarbase.models.queries import Query, QuerySet
 
 _SHOWN: Final = 3
-"""How many broken records a note tells the reasons of."""
+"""Broken records whose reasons are in a note."""
 
 
 class Broken(Exception):
-    """What is wrong with one record: a sentence that begins small and ends with a full stop."""
+    """A record is invalid. The message begins in lower case and ends with a full stop."""
 
 
 @dataclass
 class Reading:
-    """One reading of a query file or folder: what was read, what was broken, what is worth saying.
+    """Queries, broken records and notes of a query file or folder.
 
-    With ``skip_broken`` a broken record is left out and told of in a note; without it, ``result`` raises.
+    With ``skip_broken``, broken records are skipped and reported in a note; otherwise ``result`` raises.
     """
 
     path: Path
@@ -37,7 +37,7 @@ class Reading:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def readable(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that could be read; the others are counted as broken."""
+        """Yield the records that could be parsed; count the others as broken."""
         for record in records:
             self.records += 1
             if record.problem is None:
@@ -46,50 +46,52 @@ class Reading:
                 self.broken(record.where, record.problem)
 
     def broken(self, where: str, reason: str) -> None:
-        """Count a broken record."""
+        """Record a broken record."""
         self._broken.append((where, reason))
 
+    def check_unique(self, query_id: str, where: str) -> None:
+        """Raise Broken if another place of the file has the id."""
+        first = self._places.setdefault(query_id, where)
+        if first != where:
+            raise Broken(f"the query id {query_id!r} is also the id of {first}: give each query its own id.")
+
     def add(self, query: Query, where: str) -> None:
-        """Take a query. Raises Broken: its id was there before."""
-        before = self._places.get(query.id)
-        if before is not None:
-            raise Broken(f"the query id {query.id!r} is that of {before} too: give each query its own id.")
-        self._places[query.id] = where
+        """Add a query. Raises Broken: its id is taken."""
+        self.check_unique(query.id, where)
         self.queries.append(query)
 
     def count(self, sentence: str, number: int = 1) -> None:
-        """Count what a note will say: ``sentence: number``."""
+        """Increase the number in the note ``sentence: number``."""
         self._counts[sentence] += number
 
     def unread(self, names: Iterable[str]) -> None:
-        """Remember columns that the format does not know."""
+        """Record unknown columns for a note."""
         self._unread.update(dict.fromkeys(names))
 
     def result(self, name: str, form: str) -> QuerySet:
-        """The queries.
+        """The query set.
 
         Raises:
-            QueryFileError: records were broken and were not to be left out, or no query is left.
+            QueryFileError: records are broken and ``skip_broken`` is off, or there are no queries.
         """
         self.check(bool(self.queries))
         if not self.queries:
             raise QueryFileError(
-                f"{self.path} holds no query ({'; '.join(self.notes()) or 'nothing was read'})."
+                f"{self.path} contains no queries ({'; '.join(self.notes()) or 'nothing was read'})."
             )
         return QuerySet(name, form, tuple(self.queries), self.notes())
 
     @property
-    def left_out(self) -> int:
-        """How many records were broken."""
+    def broken_count(self) -> int:
         return len(self._broken)
 
-    def check(self, anything_left: bool) -> None:
-        """Raises QueryFileError: records were broken, and were not to be left out or nothing else is there."""
-        if self._broken and not (self.skip_broken and anything_left):
-            raise QueryFileError(self._complaint(anything_left))
+    def check(self, any_valid: bool) -> None:
+        """Raise QueryFileError if records are broken and ``skip_broken`` is off, or no record is valid."""
+        if self._broken and not (self.skip_broken and any_valid):
+            raise QueryFileError(self._error_message(any_valid))
 
     def notes(self) -> tuple[str, ...]:
-        """What was passed over, and why."""
+        """What was skipped, and why."""
         notes = [f"{sentence}: {number:,}" for sentence, number in self._counts.items()]
         if self._unread:
             verb = "column was" if len(self._unread) == 1 else "columns were"
@@ -101,20 +103,17 @@ class Reading:
             notes.append(f"{len(self._broken):,} broken {lines} left out: {reasons}{more}")
         return tuple(notes)
 
-    def _complaint(self, anything_left: bool) -> str:
+    def _error_message(self, any_valid: bool) -> str:
         where, reason = self._broken[0]
         if self.records == 1:
             return f"{self.path}, {where}: {reason}"
         if len(self._broken) == 1:
-            return (
-                f"{self.path}, {where}: {reason} Correct it, or leave it out (--skip-broken, "
-                "skip_broken=True)."
-            )
-        if not anything_left:
-            return f"{self.path}: not one of its {self.records:,} lines can be read; the first, {where}: {reason}"
+            return f"{self.path}, {where}: {reason} Correct it, or skip it with --skip-broken (skip_broken=True)."
+        if not any_valid:
+            return f"{self.path}: none of its {self.records:,} lines is valid; the first, {where}: {reason}"
         return (
             f"{self.path}: {len(self._broken):,} of {self.records:,} lines are broken; the first, {where}: "
-            f"{reason} Correct them, or leave them out (--skip-broken, skip_broken=True)."
+            f"{reason} Correct them, or skip them with --skip-broken (skip_broken=True)."
         )
 
 
@@ -122,9 +121,8 @@ class Reading:
 class Format:
     """A format whose records are objects with named fields.
 
-    ``recognises`` looks at the names of a record's fields; ``query`` reads a record, gives None for one that the
-    format itself marks as not to be used, and raises Broken. Names beyond ``names`` are passed over, and told of in
-    a note.
+    ``recognises`` detects the format from a record's field names. ``query`` reads a record; it returns None for a
+    record that the file marks as unused, and raises Broken. Fields not in ``names`` are listed in a note.
     """
 
     name: str
@@ -133,7 +131,7 @@ class Format:
     query: Callable[[Record, Reading], Query | None]
 
     def read(self, reading: Reading, records: Iterable[Record]) -> None:
-        """Read every record into the reading."""
+        """Read every record into ``reading``."""
         for record in reading.readable(records):
             if not record.fields.keys() <= self.names:
                 reading.unread(name for name in record.fields if name not in self.names)

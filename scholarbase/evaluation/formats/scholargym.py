@@ -1,9 +1,9 @@
-"""ScholarGym: questions with the papers that were considered as answers, each with a label.
+"""ScholarGym: questions with labelled candidate answers.
 
     {"qid": "AutoScholarQuery_test_0", "query": "...", "date": "2020-09", "source": "PASA_AutoScholar", "valid": true,
      "cited_paper": [{"arxiv_id": "2009.02040", "title": "...", "year": 2020}], "gt_label": [1]}
 
-Only label 1 makes an answer. A second form names the answers alone: ``query_id``, ``query``, ``gt_arxiv_ids``.
+Only papers with label 1 are answers. A second form lists just the answers: ``query_id``, ``query``, ``gt_arxiv_ids``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from scholarbase.models.queries import Answer, Query
 
 _INVALID: Final = "Queries that the file marks as not valid, left out"
 _UNANSWERED: Final = "Queries without a paper of label 1, left out"
-_NAMED: Final = "Queries without a qid, named after their place in the file"
 
 
 def _recognises(names: Collection[str]) -> bool:
@@ -36,14 +35,10 @@ def _query(record: Record, reading: Reading) -> Query | None:
     if answers and not any(answer.grade > 0 for answer in answers):
         reading.count(_UNANSWERED)
         return None
-    given = record.fields.get("qid", record.fields.get("query_id"))
-    if given is None:
-        reading.count(_NAMED)
-        given = f"query-{record.number}"
     return Query(
-        fields.query_id(given, "qid"),
+        fields.qid(record.fields.get("qid", record.fields.get("query_id")), record, reading),
         fields.query_text(record.fields, "query"),
-        fields.some(answers, "cited_paper"),
+        fields.non_empty(answers, "cited_paper"),
         category=fields.optional_text(record.fields, "source"),
         date=fields.date(record.fields.get("date"), "date"),
     )
@@ -58,14 +53,16 @@ def _answers(record: Record, reading: Reading) -> list[Answer]:
     labels = [1] * len(papers) if labels is None else labels
     if len(labels) != len(papers):
         raise Broken(
-            f"gt_label holds {len(labels)} labels for the {len(papers)} papers of cited_paper: one for each."
+            f"gt_label has {len(labels)} labels for the {len(papers)} papers of cited_paper: give one for each."
         )
     return [_answer(paper, label, reading) for paper, label in zip(papers, labels, strict=True)]
 
 
 def _answer(paper: Any, label: Any, reading: Reading) -> Answer:
     if not isinstance(paper, dict):
-        raise Broken(f"cited_paper holds {fields.shown(paper)}, and must hold objects with an arxiv_id.")
+        raise Broken(
+            f"cited_paper contains {fields.shown(paper)}, and must contain objects with an arxiv_id."
+        )
     title = fields.title(paper.get("title"), "title")
     grade = 1 if fields.grade(label, "gt_label") == 1 else 0
     return fields.answer(paper.get("arxiv_id"), title, grade, "arxiv_id", reading, arxiv=True)

@@ -2,78 +2,75 @@
 
     {"query_id": "BQ_000001", "final_query": "...", "answer_arxiv_ids": ["2309.06180"], "final_answer_count": 1, ...}
 
-The metadata, one line a generated query, more than the benchmark kept, gives each query's kind (there ``category``:
-method_capability, setting_anchor, claim_comparison, scope_control; here the intent) and its field (there
-``domain``; here the category).
+The metadata has a line for every generated query, also for those that are not in the benchmark. Its ``category``
+(method_capability, setting_anchor, claim_comparison, scope_control) becomes the intent, its ``domain`` the category.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.reading import Broken, Format, Reading
-from scholarbase.evaluation.formats.streams import Record, json_lines
+from scholarbase.evaluation.formats.streams import Record, json_lines, plain_or_packed
 from scholarbase.models.queries import Query
 
-METADATA: Final = "query_metadata.jsonl"
+_METADATA: Final = "query_metadata.jsonl"
 _COUNT: Final = "Lines whose final_answer_count is not the number of their answers"
 _MISSING: Final = "Queries that the metadata does not describe"
 _BROKEN: Final = "Broken lines of the metadata, left out"
 _OTHERWISE: Final = "Queries that the metadata words otherwise"
-_NO_METADATA: Final = f"Queries without intent and category, as there is no {METADATA} beside the file"
+_NO_METADATA: Final = f"Queries without intent and category, as there is no {_METADATA} beside the file"
 
 
-class Facts(NamedTuple):
-    """What the metadata says of a query."""
-
+class _Facts(NamedTuple):
     intent: str | None
     category: str | None
     text: str | None
 
 
-def metadata_beside(path: Path) -> Path | None:
-    """The metadata file in a query file's own folder, plain or packed, or None."""
-    places = (path.with_name(METADATA + suffix) for suffix in ("", ".gz", ".xz"))
-    return next((place for place in places if place.is_file()), None)
+def metadata_file(path: Path) -> Path | None:
+    """The metadata file in the folder of a query file, plain or packed, or None."""
+    return plain_or_packed(path.with_name(_METADATA))
 
 
-def read_metadata(path: Path, queries: Reading) -> dict[str, Facts]:
-    """Intent and category of each query id. Broken lines are treated, and counted, as those of the queries are.
-
-    Raises:
-        QueryFileError: the file, or a line of it, cannot be read.
-    """
+def _read_metadata(path: Path, queries: Reading) -> dict[str, _Facts]:
+    """The facts of each query id. Broken lines are handled and counted like those of the queries."""
     reading = Reading(path, queries.skip_broken)
-    facts: dict[str, Facts] = {}
+    facts: dict[str, _Facts] = {}
     for record in reading.readable(json_lines(path)):
         try:
             query_id = fields.query_id(fields.required(record.fields, "query_id"), "query_id")
-            found = Facts(
+            found = _Facts(
                 fields.optional_text(record.fields, "category"),
                 fields.optional_text(record.fields, "domain"),
                 fields.optional_text(record.fields, "final_query"),
             )
             if facts.setdefault(query_id, found) != found:
-                raise Broken(f"the query id {query_id!r} is described twice, and not alike.")
+                raise Broken(f"the query id {query_id!r} is described twice, with different values.")
         except Broken as problem:
             reading.broken(record.where, str(problem))
     reading.check(bool(facts))
-    if reading.left_out:
-        queries.count(_BROKEN, reading.left_out)
+    if reading.broken_count:
+        queries.count(_BROKEN, reading.broken_count)
     return facts
 
 
-def with_facts(reading: Reading, facts: Mapping[str, Facts] | None) -> None:
-    """Give the reading's queries the intents and categories of the metadata."""
-    if facts is None:
+def add_metadata(reading: Reading, path: Path | None) -> None:
+    """Add intents and categories from the metadata file to the queries; None: count the queries without them.
+
+    Raises:
+        QueryFileError: the file, or a line of it, cannot be read.
+    """
+    if path is None:
         named = sum(query.id.startswith("BQ_") for query in reading.queries)
         if named:
             reading.count(_NO_METADATA, named)
         return
+    facts = _read_metadata(path, reading)
     described = []
     for query in reading.queries:
         found = facts.get(query.id)
@@ -98,7 +95,7 @@ def _query(record: Record, reading: Reading) -> Query:
     query = Query(
         fields.query_id(fields.required(record.fields, "query_id"), "query_id"),
         fields.query_text(record.fields, "final_query"),
-        fields.some(
+        fields.non_empty(
             [fields.answer(value, None, 1, "answer_arxiv_ids", reading, arxiv=True) for value in ids],
             "answer_arxiv_ids",
         ),

@@ -1,4 +1,4 @@
-"""Query files as bytes, lines and records: unpacked where they are compressed, each record with its place."""
+"""Query files as bytes, lines and records; compressed files are unpacked."""
 
 from __future__ import annotations
 
@@ -15,21 +15,17 @@ from scholarbase.files import opened
 
 Shape = Literal["lines", "array", "table", "markup", "parquet", "empty"]
 
-# gzip: RFC 1952, 2.3.1. xz: the .xz file format, 2.1.1.1. Parquet: https://parquet.apache.org/docs/file-format/.
-_GZIP: Final = b"\x1f\x8b"
-_XZ: Final = b"\xfd7zXZ\x00"
 _PARQUET: Final = b"PAR1"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""https://parquet.apache.org/docs/file-format/"""
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
-_BOM: Final = b"\xef\xbb\xbf"
 _START: Final = 1 << 16
 _LONGEST_CELL: Final = 1 << 26
 
 
 class Record(NamedTuple):
-    """One record of a file, with its place in it (``line 3``) and its number counted from 0.
+    """One record of a file, with its place (``line 3``) and its number, counted from 0.
 
-    A record that could not be read has no ``fields`` but a ``problem``, a sentence.
+    A record that could not be parsed has empty ``fields`` and a ``problem``, a sentence.
     """
 
     where: str
@@ -38,8 +34,14 @@ class Record(NamedTuple):
     problem: str | None = None
 
 
+def plain_or_packed(path: Path) -> Path | None:
+    """The file itself, or its gzip or xz version, or None."""
+    places = (path.with_name(path.name + suffix) for suffix in ("", ".gz", ".xz"))
+    return next((place for place in places if place.is_file()), None)
+
+
 def start_of(path: Path) -> bytes:
-    """The first 64 KiB of a file, unpacked. Raises as ``opened``; besides, for UTF-16."""
+    """The first 64 KiB of a file, unpacked. Raises QueryFileError: unreadable, or UTF-16."""
     with opened(path) as stream:
         start = stream.read(_START)
     if start.startswith(_UTF16):
@@ -48,7 +50,7 @@ def start_of(path: Path) -> bytes:
 
 
 def shape_of(start: bytes) -> Shape:
-    """What a file is by its first bytes: JSON lines, a JSON array, markup, Parquet, or else a table."""
+    """The kind of a file by its first bytes: JSON lines, a JSON array, markup, Parquet, or else a table."""
     if start.startswith(_PARQUET):
         return "parquet"
     text = start.lstrip()
@@ -59,7 +61,7 @@ def shape_of(start: bytes) -> Shape:
 
 
 def json_lines(path: Path) -> Iterator[Record]:
-    """The records of a file of JSON lines; blank lines are passed over. Raises as ``opened``."""
+    """Yield the records of a file of JSON lines; blank lines are skipped. Raises QueryFileError: unreadable."""
     with opened(path) as stream:
         number = 0
         for line_number, line in enumerate(stream, 1):
@@ -72,7 +74,7 @@ def _from_json(line: bytes, where: str, number: int) -> Record:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        problem = f"it is no JSON ({error.msg} at character {error.colno})."
+        problem = f"it is not valid JSON ({error.msg} at character {error.colno})."
         return Record(where, number, {}, problem)
     return _from_value(value, where, number)
 
@@ -85,26 +87,26 @@ def _from_value(value: Any, where: str, number: int) -> Record:
 
 
 def json_array(path: Path) -> Iterator[Record]:
-    """The records of a file that is one JSON array. Raises as ``opened``; besides, where it is no JSON."""
+    """Yield the items of a JSON array. Raises QueryFileError: unreadable, or not valid JSON."""
     with opened(path) as stream:
         content = stream.read()
     try:
         values = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise QueryFileError(
-            f"{path} begins as a JSON array and is no JSON ({error.msg} at line {error.lineno}, character "
-            f"{error.colno}): correct it, or give one JSON object a line."
+            f"{path} begins like a JSON array and is not valid JSON ({error.msg} at line {error.lineno}, character "
+            f"{error.colno}): correct it, or write one JSON object per line."
         ) from error
     for number, value in enumerate(values):
         yield _from_value(value, f"item {number + 1}", number)
 
 
 def parquet_rows(path: Path) -> Iterator[Record]:
-    """The rows of a Parquet file.
+    """Yield the rows of a Parquet file.
 
     Raises:
         EvaluationError: pyarrow is missing.
-        QueryFileError: it cannot be read.
+        QueryFileError: the file cannot be read.
     """
     try:
         from pyarrow import ArrowException
@@ -120,18 +122,21 @@ def parquet_rows(path: Path) -> Iterator[Record]:
                     number += 1
     except (ArrowException, OSError) as error:
         raise QueryFileError(
-            f"{path} is no whole Parquet file ({str(error).splitlines()[0]}). Fetch it again."
+            f"{path} is not a complete Parquet file ({str(error).splitlines()[0]}). Download it again."
         ) from error
 
 
 def delimiter_of(header: str) -> str:
-    """What separates the columns of a table: a tab, else a comma, else a semicolon."""
+    """The separator of a table's columns: a tab, else a comma, else a semicolon."""
     return next((mark for mark in "\t,;" if mark in header), ",")
 
 
 def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a CSV or TSV file (RFC 4180), the header first, each with its place. Raises as ``opened``;
-    besides, where it is no UTF-8 or its quotes don't close."""
+    """Yield the rows of a CSV or TSV file (RFC 4180), the header first, each with its place.
+
+    Raises:
+        QueryFileError: unreadable, not UTF-8, or with an unclosed quote.
+    """
     limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         with opened(path) as stream:
@@ -149,8 +154,8 @@ def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
         ) from error
     except csv.Error as error:
         raise QueryFileError(
-            f"{path} is no CSV or TSV after line {last} ({error}): close every double quote, and double those "
-            "inside a text."
+            f"{path} is not valid CSV or TSV after line {last} ({error}): close every double quote, and double "
+            "those inside a text."
         ) from error
     finally:
         csv.field_size_limit(limit)

@@ -1,12 +1,12 @@
-"""TREC topics with qrels: two files in one folder, told apart by what is in them.
+"""TREC topics with qrels: two files in one folder, detected from their content.
 
     topics    <top> <num> Number: 301 <title> a few words <desc> ... </top>
               <topic number="1"><query>a few words</query> ... </topic>
               301 <tab> a few words
     qrels     301 0 arXiv:2309.06180 1
 
-The text of a query is its title, else its query, else the topic's whole text. Documents are named by ids of any form
-that a library takes. Formats: https://trec.nist.gov/data/topics_eng/, https://trec.nist.gov/data/qrels_eng/.
+The text of a query is its title, else its query, else the topic's whole text. Document ids are of any form that a
+library accepts. Formats: https://trec.nist.gov/data/topics_eng/, https://trec.nist.gov/data/qrels_eng/.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import fields
@@ -38,14 +38,14 @@ _QRELS_LINE: Final = re.compile(r"\S+\s+\S+\s+\S+\s+-?\d+", re.ASCII)
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What a file is by its beginning, None for neither. Raises QueryFileError: it cannot be read."""
+    """Whether a file has topics or qrels, None for neither. Raises QueryFileError: unreadable."""
     start = start_of(path)
     if b"\0" in start:
         return None
     text = start.decode(errors="replace").lstrip()
     if text.startswith("<"):
         return "topics" if _OPENED.search(text) else None
-    # A last line may be cut.
+
     first = text.partition("\n")[0].rstrip("\r")
     if _QRELS_LINE.fullmatch(first.strip()):
         return "qrels"
@@ -56,26 +56,26 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def pair_in(folder: Path) -> tuple[Path, Path] | None:
-    """The topics and the qrels of a folder, None where it has neither.
+    """The topics and the qrels of a folder, None if it has neither.
 
     Raises:
-        QueryFileError: it has only one of them, or several of one kind.
+        QueryFileError: one of the two is missing, or there are several.
     """
-    found: dict[Kind, list[Path]] = {"topics": [], "qrels": []}
-    for path in sorted(folder.iterdir()):
-        kind = kind_of(path) if path.is_file() and not path.name.startswith(".") else None
-        if kind is not None:
-            found[kind].append(path)
-    if not found["topics"] and not found["qrels"]:
+    kinds = {path: kind_of(path) for path in _files(folder)}
+    if not any(kinds.values()):
         return None
-    return _only(found["topics"], "topics", folder), _only(found["qrels"], "qrels", folder)
+    topics, qrels = ([path for path in kinds if kinds[path] == kind] for kind in get_args(Kind))
+    return _only(topics, "topics", folder), _only(qrels, "qrels", folder)
 
 
-def qrels_beside(topics: Path) -> Path:
-    """The qrels in the folder of a topics file. Raises QueryFileError: there is not exactly one file of them."""
-    others = sorted(path for path in topics.parent.iterdir() if path != topics and path.is_file())
-    found = [path for path in others if not path.name.startswith(".") and kind_of(path) == "qrels"]
+def qrels_file(topics: Path) -> Path:
+    """The qrels in the folder of a topics file. Raises QueryFileError: none, or several."""
+    found = [path for path in _files(topics.parent) if path != topics and kind_of(path) == "qrels"]
     return _only(found, "qrels", topics.parent)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
 def _only(found: list[Path], kind: Kind, folder: Path) -> Path:
@@ -84,29 +84,29 @@ def _only(found: list[Path], kind: Kind, folder: Path) -> Path:
     if found:
         names = ", ".join(path.name for path in found)
         raise QueryFileError(
-            f"{folder} has several files of {kind} ({names}): put one in a folder of its own."
+            f"{folder} has several {kind} files ({names}): move the one to use to its own folder."
         )
     form = "qid 0 docid grade" if kind == "qrels" else "<top>...</top>, <topic>...</topic> or id<tab>text"
-    raise QueryFileError(f"{folder} has no file of TREC {kind}: put it there, as lines of {form}.")
+    raise QueryFileError(f"{folder} has no TREC {kind} file: add one, with lines of {form}.")
 
 
 def read(topics: Path, qrels: Path, reading: Reading) -> None:
-    """Read both files into the reading. Raises QueryFileError: one of them cannot be read."""
+    """Read both files into ``reading``. Raises QueryFileError: one of them is unreadable."""
     collection = Collection(reading)
-    for where, query_id, text in _topics(topics):
+    for where, number, text in _topics(topics):
         reading.records += 1
         try:
-            query_id = fields.query_id(query_id, "the topic's number")  # noqa: PLW2901
+            query_id = fields.query_id(number, "the topic's number")
             collection.add_text(
                 query_id, fields.query_text({"the topic's text": text}, "the topic's text"), where
             )
         except Broken as problem:
             reading.broken(where, str(problem))
-    for number, line in enumerate(_text(qrels).splitlines(), 1):
+    for line_number, line in enumerate(_text(qrels).splitlines(), 1):
         if not line.strip():
             continue
         reading.records += 1
-        where = f"{qrels.name}, line {number}"
+        where = f"{qrels.name}, line {line_number}"
         try:
             collection.add_judgement(*_judgement(line), where)
         except Broken as problem:
@@ -116,12 +116,12 @@ def read(topics: Path, qrels: Path, reading: Reading) -> None:
 
 def _text(path: Path) -> str:
     with opened(path) as stream:
-        # Old collections are Latin-1 here and there, and no id is.
+        # Some old collections are Latin-1; their ids are ASCII.
         return stream.read().decode(errors="replace")
 
 
 def _topics(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Place, number and text of each topic."""
+    """Yield place, number and text of each topic."""
     text = _text(path)
     if not text.lstrip().startswith("<"):
         for number, line in enumerate(text.splitlines(), 1):
@@ -148,5 +148,5 @@ def _judgement(line: str) -> tuple[str, Answer]:
     try:
         paper_id = fields.paper_id(cells[2], "docid")
     except Broken as problem:
-        raise Broken(f"{problem} A document of a collection's own is Doc:{cells[2]}.") from problem
+        raise Broken(f"{problem} A document of the collection itself is Doc:{cells[2]}.") from problem
     return cells[0], Answer(paper_id, None, fields.grade(cells[3], "grade"))

@@ -1,4 +1,4 @@
-"""A report of runs: one page that stands alone, and the same tables and plots as files.
+"""Reports of runs: a self-contained page, and the same tables and plots as files.
 
     folder/
       report.html     tables, plots and every query, in one file that loads nothing
@@ -6,13 +6,12 @@
       tables/         each table as CSV (full precision) and LaTeX (booktabs)
       figures/        each plot as SVG and PDF
 
-The same runs give the same bytes. ``contents`` says what is in a report, ``agents`` what of it is about agents,
-``tables`` and ``plots`` how it looks, ``drilldown`` lists the queries, ``published`` knows others' figures.
+The same runs give the same bytes. ``contents`` and ``agents`` compute the tables and curves, ``tables`` and ``plots``
+render them, ``drilldown`` lists the queries, ``published`` has published figures.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,13 +24,14 @@ from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
 from scholarbase.evaluation.report.tables import to_csv, to_latex
+from scholarbase.files import atomic_write
 from scholarbase.models.runs import Run
 
 __all__ = ["write_report"]
 
 PAGE: Final = "report.html"
 OWN: Final = frozenset({PAGE, "report.md", "tables", "figures"})
-"""What a report's folder holds, and nothing else."""
+"""Everything in a report's folder."""
 MAX_DRILL_DOWN: Final = 1000
 
 
@@ -44,21 +44,21 @@ def write_report(
     drill_down: int = 10,
     across_snapshots: bool = False,
 ) -> Path:
-    """Write the report of runs of one query set into ``folder``, whole or not at all, and return the page's path.
+    """Write the report of runs of one query set to ``folder`` and return the page's path.
 
-    The first run is the one that the others are tested against. A report that stood there is replaced. For each
-    query the page lists the first ``drill_down`` results of each run.
+    The folder is written completely or not at all, and replaces an earlier report. The other runs are tested against
+    the first one. The page lists the first ``drill_down`` results of each run for each query.
 
     Raises:
-        InvalidRequest: no runs, or an argument that cannot be right.
-        RunMismatch: runs of different query sets, or of different snapshots unless ``across_snapshots``.
-        RunExists: something that is no report is in the way.
+        InvalidRequest: no runs, or an invalid argument.
+        RunMismatch: runs of different query sets, or of different snapshots without ``across_snapshots``.
+        RunExists: ``folder`` has other files.
         EvaluationError: nothing can be measured, or a package of the ``evaluation`` extra is missing.
         StorageError: the folder cannot be written.
     """
     _check(runs, drill_down, across_snapshots)
     folder = Path(folder).absolute()
-    folders.mend(folder, PAGE)
+    folders.repair(folder, PAGE)
     _check_place(folder)
     report = build(Measured.of(runs, measures), title, drill_down)
     building = folders.building(folder)
@@ -70,46 +70,46 @@ def write_report(
     except OSError as error:
         raise StorageError(f"The report cannot be written to {folder}: {error}.") from error
     finally:
-        folders.mend(folder, PAGE)
+        folders.repair(folder, PAGE)
         shutil.rmtree(building, ignore_errors=True)
     return folder / PAGE
 
 
 def _check(runs: Sequence[Run], drill_down: int, across_snapshots: bool) -> None:
     if not runs:
-        raise InvalidRequest("No runs: give a report at least one.")
+        raise InvalidRequest("No runs: a report needs at least one.")
     if (
         isinstance(drill_down, bool)
         or not isinstance(drill_down, int)
         or not 0 <= drill_down <= MAX_DRILL_DOWN
     ):
-        raise InvalidRequest(f"drill_down is {drill_down!r}: it must be from 0 to {MAX_DRILL_DOWN} results.")
+        raise InvalidRequest(
+            f"drill_down is {drill_down!r}: it must be a whole number from 0 to {MAX_DRILL_DOWN}."
+        )
     for run in runs[1:]:
         check_comparable(runs[0], run, across_snapshots=across_snapshots)
 
 
 def _check_place(folder: Path) -> None:
-    """Nothing is replaced but a report."""
+    """Raise RunExists if the folder is anything but a report or empty."""
     if not folder.exists() and not folder.is_symlink():
         return
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
     if folder.is_symlink() or not folder.is_dir() or (names and (PAGE not in names or names - OWN)):
-        raise RunExists(f"{folder} is no report, and nothing but a report is replaced: name another folder.")
+        raise RunExists(f"{folder} is not a report, and only reports are replaced: give another folder.")
 
 
 def _write(report: Report, folder: Path) -> None:
     files: dict[str, bytes] = {"report.md": to_markdown(report).encode()}
-    for made in report.tables:
-        files[f"tables/{made.name}.csv"] = to_csv(made).encode()
-        files[f"tables/{made.name}.tex"] = to_latex(made).encode()
+    for table in report.tables:
+        files[f"tables/{table.name}.csv"] = to_csv(table).encode()
+        files[f"tables/{table.name}.tex"] = to_latex(table).encode()
     for plot in report.plots:
         files[f"figures/{plot.name}.svg"] = plot.svg
         files[f"figures/{plot.name}.pdf"] = plot.pdf()
-    files[PAGE] = to_html(report).encode()  # the last, so that where it is all is
+    files[PAGE] = to_html(report).encode()  # last, as it marks a complete report
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        with path.open("wb") as file:
+        with atomic_write(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""What a report says of agents: what their calls cost, and which questions they failed."""
+"""Tables and curves of a report about agents: the cost of their calls, and the failed queries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
 from scholarbase.evaluation.report.contents import Measured, depths
 from scholarbase.evaluation.report.plots import Curve
-from scholarbase.evaluation.report.tables import Cell, Table, table
+from scholarbase.evaluation.report.tables import Cell, Table
 
 FIGURES: Final = {
     "rounds": ("Rounds", 2),
@@ -27,29 +27,29 @@ FIGURES: Final = {
 
 
 def has_agents(measured: Measured) -> bool:
-    """Whether one of the runs is an agent's."""
+    """Whether any run is of an agent."""
     return any(run.manifest.kind == "trajectory" for run in measured.runs)
 
 
 def agent_tables(measured: Measured) -> list[Table]:
-    """The efficiency of every run, plain searches among them, and the questions of which agents found nothing."""
-    found = [efficiency(run) for run in measured.runs]
-    tables = [_efficiency(measured, found), _failures(measured, found)]
-    failed = _failed_queries(measured, found)
+    """The efficiency of all runs, their failures, and the queries for which agents found no answer."""
+    computed = [efficiency(run) for run in measured.runs]
+    tables = [_efficiency(measured, computed), _failures(measured, computed)]
+    failed = _failed_queries(measured, computed)
     return [*tables, failed] if failed.rows else tables
 
 
-def _efficiency(measured: Measured, found: list[Efficiency]) -> Table:
-    # A column that is nothing for every run would only make a wide table wider.
+def _efficiency(measured: Measured, computed: list[Efficiency]) -> Table:
+    # Columns without a value are omitted, as the table is wide.
     rare = ("inspect_calls", "failed_calls")
     shown = [
         name
         for name in FIGURES
-        if any(each.means[name] if name in rare else each.means[name] is not None for each in found)
+        if any(each.means[name] if name in rare else each.means[name] is not None for each in computed)
     ]
-    return table(
+    return Table.of(
         "efficiency",
-        "What the calls cost and what they found, mean over queries",
+        "Cost and results of the calls, means over queries",
         ["Run"],
         [FIGURES[name][0] for name in shown] + ["The same, pooled"],
         [
@@ -58,21 +58,21 @@ def _efficiency(measured: Measured, found: list[Efficiency]) -> Table:
                 *(Cell(value=each.means[name], digits=FIGURES[name][1]) for name in shown),
                 Cell(value=each.pooled_recall_100_per_100),
             ]
-            for label, each in zip(measured.labels, found, strict=True)
+            for label, each in zip(measured.labels, computed, strict=True)
         ],
         [
-            "A plain search counts as one search call a query. Candidates: distinct papers that search and expansion "
-            "calls found. R@100 per 100 candidates is a mean over the queries that saw any; pooled, it is the mean "
-            "R@100 divided by the mean hundreds of candidates. Inspections and failed calls have a column where there "
-            "were any.",
+            "A plain search counts as one search call per query. Candidates: distinct papers found by search and "
+            "expansion calls. R@100 per 100 candidates is a mean over the queries with candidates; pooled, it is the "
+            "mean R@100 divided by the mean number of candidates in hundreds. Inspections and failed calls are shown "
+            "if there are any.",
             depths(measured),
         ],
     )
 
 
-def _failures(measured: Measured, found: list[Efficiency]) -> Table:
+def _failures(measured: Measured, computed: list[Efficiency]) -> Table:
     rows = []
-    for label, each in zip(measured.labels, found, strict=True):
+    for label, each in zip(measured.labels, computed, strict=True):
         failures = each.failures
         calls = [failure.calls for failure in failures if failure.calls is not None]
         rows.append(
@@ -86,9 +86,9 @@ def _failures(measured: Measured, found: list[Efficiency]) -> Table:
                 Cell(value=fmean(f.held for f in failures) if failures else None, digits=1),
             ]
         )
-    return table(
+    return Table.of(
         "failures",
-        "Queries of which no answer was found",
+        "Queries without any answer found",
         ["Run"],
         ["Queries", "Share", "Candidates seen", "Calls", "Answers", "Answers held"],
         rows,
@@ -96,7 +96,7 @@ def _failures(measured: Measured, found: list[Efficiency]) -> Table:
     )
 
 
-def _failed_queries(measured: Measured, found: list[Efficiency]) -> Table:
+def _failed_queries(measured: Measured, computed: list[Efficiency]) -> Table:
     rows = [
         [
             Cell(label),
@@ -107,13 +107,13 @@ def _failed_queries(measured: Measured, found: list[Efficiency]) -> Table:
                 for count in (failure.candidates, failure.calls, failure.answers, failure.held)
             ),
         ]
-        for label, run, each in zip(measured.labels, measured.runs, found, strict=True)
+        for label, run, each in zip(measured.labels, measured.runs, computed, strict=True)
         if run.manifest.kind == "trajectory"
         for failure in each.failures
     ]
-    return table(
+    return Table.of(
         "failed-queries",
-        "Queries of which an agent found no answer",
+        "Queries for which an agent found no answer",
         ["Run", "Id", "Query"],
         ["Candidates seen", "Calls", "Answers", "Answers held"],
         rows,
@@ -121,7 +121,7 @@ def _failed_queries(measured: Measured, found: list[Efficiency]) -> Table:
 
 
 def call_curves(measured: Measured) -> list[Curve]:
-    """Recall against tool calls, of every run whose calls are known."""
+    """Recall after each tool call, for the runs with known calls."""
     curves = []
     for place, (label, run) in enumerate(zip(measured.labels, measured.runs, strict=True)):
         if run.manifest.kind != "import" and (recall := recall_by_call(run)):

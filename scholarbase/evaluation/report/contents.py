@@ -1,10 +1,10 @@
-"""What a report says of its runs, as tables and curves: everything that is computed, nothing of how it looks."""
+"""Tables and curves of a report, as data without layout."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from scholarbase.evaluation.breakdown import break_down, dimensions, group_order
 from scholarbase.evaluation.measures import Evaluation, Over, evaluate, recall_curve
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
 from scholarbase.evaluation.report.published import published
-from scholarbase.evaluation.report.tables import MISSING, Cell, Table, holm, table, with_best
+from scholarbase.evaluation.report.tables import MISSING, Cell, Table, holm, with_best
 from scholarbase.evaluation.statistics import LEVEL, RESAMPLES, Interval, bootstrap_interval, paired_test
 from scholarbase.models.runs import Run
 
@@ -23,8 +23,8 @@ NOTE_INTERVAL: Final = (
     "percentile)."
 )
 NOTE_TEST: Final = (
-    "† p < 0.05, ‡ p < 0.01: differs from the first run by a paired two-sided randomisation test over queries, "
-    "p-values corrected for the number of runs compared (Holm)."
+    "† p < 0.05, ‡ p < 0.01: differs from the first run by a paired two-sided randomisation test over queries, with "
+    "p-values corrected for the number of comparisons (Holm)."
 )
 NOTE_BEST: Final = "Bold: the best of each column."
 OVER: Final[Mapping[Over, str]] = {"all": "all answers", "held": "the answers that the library holds"}
@@ -38,7 +38,7 @@ DIMENSIONS: Final = {
 
 @dataclass(frozen=True)
 class Measured:
-    """The runs of a report with what they are worth. ``labels`` are their names, told apart where two are alike."""
+    """The runs of a report with their evaluations. ``labels`` are the runs' names, numbered if repeated."""
 
     runs: tuple[Run, ...]
     labels: tuple[str, ...]
@@ -46,7 +46,7 @@ class Measured:
 
     @classmethod
     def of(cls, runs: Sequence[Run], measures: Sequence[str]) -> Measured:
-        """Measure the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
+        """Evaluate the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
         return cls(tuple(runs), labels(runs), tuple(evaluate(run, measures) for run in runs))
 
     @property
@@ -55,17 +55,17 @@ class Measured:
 
     @cached_property
     def recall(self) -> str:
-        """The measure that queries are listed by: R@100, else the first recall, else the first measure."""
+        """The measure in the list of queries: R@100, else the first recall, else the first measure."""
         recalls = [m for m in self.measures if m.startswith("R@")]
         return "R@100" if "R@100" in recalls else (recalls or list(self.measures))[0]
 
     @cached_property
     def all_held(self) -> bool:
-        """Whether the libraries hold every relevant answer."""
+        """Whether all libraries hold every relevant answer."""
         return all(answer.held for run in self.runs for query in run.queries for answer in query.relevant)
 
     def heading(self, measure: str) -> str:
-        """The measure's name; R@All with its depth where all runs have the same."""
+        """The measure's name; R@All with its depth if all runs have the same depth."""
         shown = {evaluation.label(measure) for evaluation in self.evaluations}
         return shown.pop() if len(shown) == 1 else measure
 
@@ -74,7 +74,7 @@ class Measured:
 
 
 def labels(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The runs' names, those that several have with a number behind."""
+    """The runs' names; repeated names get a number."""
     counts = Counter(run.name for run in runs)
     seen: Counter[str] = Counter()
     out = []
@@ -85,8 +85,7 @@ def labels(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def cell(interval: Interval, p: float | None = None) -> Cell:
-    """A mean with its interval; no value where there were no queries, and no interval where there was one: its
-    spread is not known."""
+    """A mean with its interval; no value without queries, and no interval for a single query."""
     if interval.n == 1:
         return Cell(value=interval.mean, p=p)
     if interval.n == 0:
@@ -98,7 +97,7 @@ def cell(interval: Interval, p: float | None = None) -> Cell:
 
 
 def results(measured: Measured, over: Over) -> Table:
-    """The table one would publish: a row for each run, a column for each measure."""
+    """The main results: a row for each run, a column for each measure."""
     columns = {measure: _column(measured, measure, over) for measure in measured.measures}
     rows = with_best([{m: columns[m][i] for m in columns} for i in range(len(measured.runs))])
     notes = [NOTE_INTERVAL]
@@ -106,7 +105,7 @@ def results(measured: Measured, over: Over) -> Table:
         notes += [NOTE_BEST, NOTE_TEST]
     notes += _depths(measured) + [note for e in measured.evaluations for note in e.notes]
     notes += _left_out(measured, over)
-    return table(
+    return Table.of(
         f"results-{over}",
         f"Results over {OVER[over]}",
         ["Run"],
@@ -127,51 +126,51 @@ def _column(measured: Measured, measure: str, over: Over) -> list[Cell]:
     values = [evaluation.values(measure, over) for evaluation in measured.evaluations]
     ps: list[float | None] = [None]
     tested = [_p(values[0], other) for other in values[1:]]
-    known = iter(holm([p for p in tested if p is not None]))
-    ps += [None if p is None else next(known) for p in tested]
+    corrected = iter(holm([p for p in tested if p is not None]))
+    ps += [None if p is None else next(corrected) for p in tested]
     return [cell(bootstrap_interval(list(v.values())), p) for v, p in zip(values, ps, strict=True)]
 
 
 def _p(first: Mapping[str, float], other: Mapping[str, float]) -> float | None:
-    """The p-value of the difference, over the queries that both have a value for."""
+    """The p-value of the difference over the queries with both values, None without such queries."""
     ids = [query_id for query_id in first if query_id in other]
     return paired_test([first[i] for i in ids], [other[i] for i in ids]).p if ids else None
 
 
 def _depths(measured: Measured) -> list[str]:
-    """How deep R@All is, where its heading does not say so."""
+    """A note on the depth of R@All, if it is not in the heading."""
     if "R@All" not in measured.measures or measured.heading("R@All") != "R@All":
         return []
     return [depths(measured)]
 
 
 def depths(measured: Measured) -> str:
-    """How deep the R@All of each run is."""
+    """A note on the depth of R@All in each run."""
     each = (f"{label} {run.depth:,}" for label, run in zip(measured.labels, measured.runs, strict=True))
-    return f"R@All counts whole rankings; the longest of each run: {', '.join(each)}."
+    return f"R@All is over whole rankings, with these depths: {', '.join(each)}."
 
 
 def _left_out(measured: Measured, over: Over) -> list[str]:
-    """How many queries the means leave out, and why."""
+    """Notes on the queries that the means leave out."""
     notes = []
     if unjudged := len(measured.evaluations[0].unjudged):
-        notes.append(f"Left out: {_queries(unjudged)} without a relevant answer.")
+        notes.append(f"Left out: {query_count(unjudged)} without a relevant answer.")
     if over == "held":
         for label, evaluation in zip(measured.labels, measured.evaluations, strict=True):
             if evaluation.unheld:
-                many = len({e.unheld for e in measured.evaluations}) > 1
-                whose = f" ({label})" if many else ""
+                differ = len({e.unheld for e in measured.evaluations}) > 1
+                suffix = f" ({label})" if differ else ""
                 notes.append(
-                    f"Left out: {_queries(len(evaluation.unheld))} none of whose answers the library holds{whose}."
+                    f"Left out: {query_count(len(evaluation.unheld))} without an answer in the library{suffix}."
                 )
     return notes
 
 
-def _queries(count: int) -> str:
+def query_count(count: int) -> str:
     return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
-# -- what was measured ----------------------------------------------------------------------------------
+# -- runs and query set ---------------------------------------------------------------------------------
 
 
 def query_set(measured: Measured) -> Table:
@@ -179,14 +178,12 @@ def query_set(measured: Measured) -> Table:
     facts = measured.runs[0].manifest.queries
     shown = {"name": "Name", "format": "Format", "sha256": "SHA-256", "count": "Queries"}
     rows = [[Cell(shown[key]), _fact(facts[key])] for key in shown if key in facts]
-    rows += [
-        [Cell("Passed over" if i == 0 else ""), Cell(str(n))] for i, n in enumerate(facts.get("notes", ()))
-    ]
-    return table("query-set", "The query set", ["Fact", "Value"], [], rows)
+    rows += [[Cell("Notes" if i == 0 else ""), Cell(str(n))] for i, n in enumerate(facts.get("notes", ()))]
+    return Table.of("query-set", "The query set", ["Fact", "Value"], [], rows)
 
 
 def settings(measured: Measured) -> Table:
-    """How each run was made: a row for each fact, a column for each run."""
+    """The settings of each run: a row for each setting, a column for each run."""
     manifests = [run.manifest for run in measured.runs]
     rows: dict[str, list[Any]] = {
         "Kind": [m.kind for m in manifests],
@@ -198,14 +195,14 @@ def settings(measured: Measured) -> Table:
     for key in dict.fromkeys(key for m in manifests for key in m.search or {}):
         rows[f"search: {key}"] = [(m.search or {}).get(key, MISSING) for m in manifests]
     for key in dict.fromkeys(key for m in manifests for key in m.answers):
-        # What no set of answers has is left out: pools, or papers judged not relevant. What is absent never is.
+        # Counts that are 0 in all runs are left out, except for absent answers.
         if key == "absent" or any(m.answers.get(key) for m in manifests):
             rows[f"answers: {key}"] = [m.answers.get(key, MISSING) for m in manifests]
     rows["Deepest ranking"] = [run.depth for run in measured.runs]
     rows["Queries without results"] = [
         sum(not run.rankings.get(query.id) for query in run.queries) for run in measured.runs
     ]
-    return table(
+    return Table.of(
         "settings",
         "How each run was made",
         ["Fact", *measured.labels],
@@ -229,7 +226,7 @@ def _fact(value: Any) -> Cell:
 
 
 def timing(measured: Measured) -> Table | None:
-    """How long the searches took, None where no run says."""
+    """The times of the searches, None if no run has them."""
     if not any(run.seconds for run in measured.runs):
         return None
     rows = []
@@ -249,18 +246,18 @@ def timing(measured: Measured) -> Table | None:
                 Cell(value=float(p95), digits=1),
             ]
         )
-    return table(
+    return Table.of(
         "timing",
         "How long the searches took",
         ["Run"],
         ["Queries timed", "Queries/s, one at a time", "p50, ms", "p95, ms"],
         rows,
-        ["Times belong to one occasion and one machine: they are no part of what identifies a run."],
+        ["Times vary between machines and repetitions. They are not part of a run's identity."],
     )
 
 
-def beside_published(measured: Measured) -> Table | None:
-    """Our figures beside published ones, each with its source; None where the query set has none."""
+def published_comparison(measured: Measured) -> Table | None:
+    """The runs' figures beside published ones with their sources; None without published figures."""
     collection = published(measured.runs[0].manifest.queries, measured.runs[0].queries[0].id)
     if collection is None:
         return None
@@ -283,51 +280,49 @@ def beside_published(measured: Measured) -> Table | None:
         ]
         for figure in collection.figures
     ]
-    made = table(
+    result = Table.of(
         "published",
         f"Beside published figures for {collection.shown}",
         ["System"],
         [*(measured.heading(m) if m != "R@All" else m for m in measures), "Source"],
         rows,
         [
-            "Published figures come from other indexes, of other corpora where a snapshot differs: "
-            f"they show the range, not a ranking. {MISSING}: the source does not say.",
+            "Published figures are from other indexes, and from other corpora if the snapshot differs: they give an "
+            f"orientation, not a ranking. {MISSING}: not reported.",
             *([depths(measured)] if "R@All" in measures else []),
         ],
     )
-    columns = (*made.columns[:-1], type(made.columns[-1])("Source", numeric=False))
-    return Table(made.name, made.caption, columns, made.rows, made.stubs, made.notes)
+    return replace(result, columns=(*result.columns[:-1], replace(result.columns[-1], numeric=False)))
 
 
 # -- by group -------------------------------------------------------------------------------------------
 
 
 def by_group(measured: Measured) -> list[Table]:
-    """A table for each property of the queries by which they fall into several groups."""
+    """A table for each property of the queries with several groups."""
     shown = {by for run in measured.runs for by in dimensions(run)}
     return [_grouped(measured, by) for by in DIMENSIONS if by in shown]
 
 
 def _grouped(measured: Measured, by: str) -> Table:
-    broken = [
+    grouped = [
         {group.label: group for group in break_down(run, evaluation, by)}
         for run, evaluation in zip(measured.runs, measured.evaluations, strict=True)
     ]
     rows = []
-    # In another library a query may have fewer answers, where two names are one paper: a group of one run may be
-    # none of another's.
-    for group in group_order(by, dict.fromkeys(group for groups in broken for group in groups)):
+    # A group may be missing in another library, where two ids of one paper give a query fewer answers.
+    for group in group_order(by, dict.fromkeys(group for groups in grouped for group in groups)):
         cells = with_best(
             [
                 {m: cell(groups[group].values[m]) if group in groups else Cell() for m in measured.measures}
-                for groups in broken
+                for groups in grouped
             ]
         )
         for i, (label, row) in enumerate(zip(measured.labels, cells, strict=True)):
             first = Cell(group if i == 0 or len(measured.runs) == 1 else "")
-            count = Cell(value=broken[i][group].n if group in broken[i] else 0, digits=0)
+            count = Cell(value=grouped[i][group].n if group in grouped[i] else 0, digits=0)
             rows.append([first, Cell(label), count, *(row[m] for m in measured.measures)])
-    return table(
+    return Table.of(
         f"by-{by}",
         f"By {DIMENSIONS[by]}, over all answers",
         [DIMENSIONS[by].capitalize(), "Run"],
@@ -345,7 +340,7 @@ def _grouped(measured: Measured, by: str) -> Table:
 
 
 def depth_panels(measured: Measured) -> list[Panel]:
-    """Recall against depth, over all answers and, where some are not held, over those that are."""
+    """Recall against depth, over all answers, and over held answers if they differ."""
     panels = []
     for over in ("all",) if measured.all_held else ("all", "held"):
         curves = []
@@ -360,8 +355,7 @@ def depth_panels(measured: Measured) -> list[Panel]:
 
 
 def distribution_panels(measured: Measured) -> list[Panel]:
-    """The distribution of recall over queries: of all, and of each intent, the largest first where there are more
-    than a figure has room for."""
+    """The distribution of recall over all queries and over those of each intent, up to ``MAX_PANELS`` panels."""
     groups = {"": {query.id for query in measured.runs[0].queries}}
     intents = Counter(query.intent for query in measured.runs[0].queries if query.intent is not None)
     if len(intents) > 1 or (intents and intents.total() < len(measured.runs[0].queries)):
@@ -384,8 +378,7 @@ def distribution_panels(measured: Measured) -> list[Panel]:
 
 
 def at_least(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """For x from 0 to 1 the share of values that are at least x, at every x where it changes; at 0 the share of
-    those above it, since all are at least 0."""
+    """The share of values that are at least x, at every x from 0 to 1 where it changes; at 0 the share above 0."""
     if not values:
         return [], []
     sample = np.sort(np.asarray(values))

@@ -1,4 +1,4 @@
-"""Every query with its answers and the first results of each run, as JSON for the page.
+"""Queries with their answers and the first results of each run, as JSON for the page.
 
     {"runs": [label], "measure": name, "depth": n,
      "papers": [[id, title, year]],
@@ -6,7 +6,7 @@
                   "answers": [[paper, found, grade, [rank in each run, 0 where not found]]],
                   "results": [[paper, ...] of each run]}]}
 
-A paper is its place in ``papers``, so that each title is there once.
+Papers are indexes into ``papers``, so that each title appears once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scholarbase.models.runs import PaperNote, RankedId
 
 
 class _Papers:
-    """The papers that are named, each with its place."""
+    """The papers of the page, with their indexes."""
 
     def __init__(self, measured: Measured) -> None:
         self._notes: dict[str, PaperNote] = {}
@@ -39,7 +39,7 @@ class _Papers:
 
 
 def drilldown(measured: Measured, depth: int) -> bytes:
-    """The JSON of the queries, with the first ``depth`` results of each run."""
+    """The JSON of the queries with the first ``depth`` results of each run."""
     papers = _Papers(measured)
     queries = [_query(measured, place, papers, depth) for place in range(len(measured.runs[0].queries))]
     return orjson.dumps(
@@ -75,7 +75,7 @@ def _query(measured: Measured, place: int, papers: _Papers, depth: int) -> dict[
 
 
 def _answers(measured: Measured, place: int) -> list[tuple[str, str, int]]:
-    """Each answer once: of runs over several libraries, as the first of them holds it, if any does."""
+    """Paper id, ``found`` and grade of each answer, from the first run whose library holds it, if any."""
     answers: dict[str, tuple[str, str, int]] = {}
     for run in measured.runs:
         for answer in run.queries[place].answers:
@@ -90,5 +90,5 @@ def _order(ranking: Sequence[RankedId]) -> list[str]:
 
 
 def script_json(data: bytes) -> str:
-    """JSON that can stand in a script element whatever it holds: no ``<`` is left that could end the element."""
+    """JSON for a script element, with ``<`` escaped so that no text can end the element."""
     return data.decode().replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""A report put together: its tables and plots in order, as an HTML page and as Markdown."""
+"""Assemble a report and render it as an HTML page and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from scholarbase.evaluation.report.tables import Table
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 FOLDED: Final = 15
-"""Rows from which a table of single queries is folded up on the page."""
+"""A table of single queries with more rows is collapsed on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with what stands below it, in order."""
+    """A heading with its tables, plots and paragraphs."""
 
     anchor: str
     heading: str
@@ -30,7 +30,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report, ready to be written. ``data`` is the JSON of its queries; ``commands`` make its runs again."""
+    """A computed report. ``data`` is the JSON of its queries; ``commands`` has labels and the commands of the runs."""
 
     title: str
     lead: str
@@ -48,7 +48,7 @@ class Report:
 
 
 def build(measured: Measured, title: str | None, drill_down: int) -> Report:
-    """Compute everything that a report says."""
+    """Compute the tables, plots and data of a report."""
     facts = measured.runs[0].manifest.queries
     return Report(
         title=title or f"Recall on {facts['name']}",
@@ -66,14 +66,13 @@ def _lead(measured: Measured) -> str:
     library = " and ".join(f"{number:,}" for number in papers)
     runs = "one run" if len(measured.runs) == 1 else f"{len(measured.runs)} runs"
     return (
-        f"{count:,} {'query' if count == 1 else 'queries'} of {manifest.queries['name']}, {runs}, "
-        f"a library of {library} papers."
+        f"{contents.query_count(count)} of {manifest.queries['name']}, {runs}, a library of {library} papers."
     )
 
 
 def _sections(measured: Measured) -> Iterator[Section]:
     held = (
-        "The library holds every answer, so that recall over the answers held is the same."
+        "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
         else contents.results(measured, "held")
     )
@@ -82,7 +81,7 @@ def _sections(measured: Measured) -> Iterator[Section]:
         "measured", "What was measured", (contents.query_set(measured), contents.settings(measured))
     )
     yield Section(
-        "published", "Published figures", tuple(filter(None, [contents.beside_published(measured)]))
+        "published", "Published figures", tuple(filter(None, [contents.published_comparison(measured)]))
     )
     yield Section("groups", "By kind of query", tuple(contents.by_group(measured)))
     yield Section("curves", "Where recall comes from", tuple(_curves(measured)))
@@ -99,7 +98,7 @@ def _curves(measured: Measured) -> Iterator[Plot | str]:
     if deepest:
         yield plots.recall_by_depth(panels, deepest)
     else:
-        yield "No run found any paper: there is no recall to draw against depth."
+        yield "No run found any paper, so there is no recall to plot."
     distribution = contents.distribution_panels(measured)
     if distribution:
         by = " by intent" if len(distribution) > 1 else ""
@@ -110,15 +109,15 @@ def _curves(measured: Measured) -> Iterator[Plot | str]:
 
 
 def _commands(measured: Measured) -> dict[str, list[str]]:
-    """Each command, once, to the runs that it made."""
-    made: dict[str, list[str]] = {}
+    """Each command to the labels of its runs."""
+    commands: dict[str, list[str]] = {}
     for label, run in zip(measured.labels, measured.runs, strict=True):
-        made.setdefault(run.manifest.command, []).append(label)
-    return made
+        commands.setdefault(run.manifest.command, []).append(label)
+    return commands
 
 
 def to_html(report: Report) -> str:
-    """The page: one file with its style, its script, its plots and its data in it."""
+    """The page: one file with its style, script, plots and data."""
     jinja2 = require("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -142,7 +141,7 @@ def to_html(report: Report) -> str:
 
 
 def to_markdown(report: Report) -> str:
-    """The tables, with the plots beside them as images of the ``figures`` folder."""
+    """The tables, with the plots as images from the ``figures`` folder."""
     text = tables.markdown_text
     lines = [f"# {text(report.title)}", "", text(report.lead), ""]
     for section in report.sections:

@@ -1,8 +1,8 @@
-"""The report's plots: figures of matplotlib, each as SVG for the page and as files for a paper.
+"""Plots of a report, drawn by matplotlib: SVG for the page, and SVG and PDF files.
 
-Runs differ by colour (Okabe and Ito's, told apart by the colour-blind), by line style and by marker, so that a grey
-print can be read too. Letters are drawn as paths: a plot looks the same where its font is missing. No date and no
-random id is in a file: the same values make the same bytes.
+Runs differ by colour (the colour-blind safe palette of Okabe and Ito), line style and marker, which also work in grey
+print. Letters are drawn as paths, so plots do not depend on installed fonts. Files have no dates or random ids: the
+same values give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""https://jfly.uni-koeln.de/color/, the light yellow and the black left out: one is lost on paper, one is text."""
+"""https://jfly.uni-koeln.de/color/, without yellow, which is hard to see on paper, and black, the colour of text."""
 LINES: Final = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2)))
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 INK: Final = "#1c1d20"
 RULE: Final = "#d3d5da"
 PAPER: Final = "#fffffe"
-"""Colours that no curve has: on the page they become the page's own, light or dark."""
+"""Colours that no curve uses; on the page they are replaced by those of the light or dark theme."""
 WIDTH: Final = 6.4
-"""Inches, the width of a page's text."""
+"""Inches; the width of text on a page."""
 MAX_PANELS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A curve: its run's place among the runs, which gives its look, the run's label, and its points."""
+    """A curve: the run's index, which determines the style, its label, and the points."""
 
     place: int
     label: str
@@ -47,7 +47,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A plot of curves with one pair of axes."""
+    """Curves on one pair of axes."""
 
     title: str
     curves: tuple[Curve, ...]
@@ -55,7 +55,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawn plot. ``svg`` is a file, ``pdf`` draws one; ``inline`` is the SVG for the page, in its colours."""
+    """A plot. ``svg`` is the content of a file, ``pdf`` draws one; ``inline`` is the SVG element for the page."""
 
     name: str
     caption: str
@@ -66,7 +66,7 @@ class Plot:
 
 
 def recall_by_depth(panels: Sequence[Panel], deepest: int) -> Plot:
-    """Mean recall of the first k results against k, a panel for each way of counting answers."""
+    """Mean recall of the first k results against k, over all and over held answers."""
     with _style():
         figure, axes = _panels(panels, columns=2)
         ticks = [tick for tick in (1, 2, 5, 10, 25, 50, 100, 200, 500, 1000) if tick <= deepest]
@@ -84,7 +84,7 @@ def recall_by_depth(panels: Sequence[Panel], deepest: int) -> Plot:
         return _drawn(
             figure,
             "recall-by-depth",
-            "Recall against depth: the mean, over queries, of the share of their answers among the first k results.",
+            "Recall against depth: the share of a query's answers among the first k results, mean over queries.",
             _ends(panels),
         )
 
@@ -105,8 +105,9 @@ def recall_distribution(panels: Sequence[Panel], measure: str, by: str) -> Plot:
         return _drawn(
             figure,
             "recall-distribution",
-            f"The distribution of {measure} over queries{by}: the share of queries that reach at least x. "
-            "A curve that lies higher is better: at its left end any answer was found, at its right end all were.",
+            f"The distribution of {measure} over queries{by}: the share of queries with a value of at least x. "
+            "Higher curves are better. The left end is the share of queries with any answer found, the right end with "
+            "all answers found.",
             "",
         )
 
@@ -120,7 +121,7 @@ def recall_by_call(curves: Sequence[Curve]) -> Plot:
         for curve in curves:
             _line(axes[0], curve, range(0, len(curve.x), max(1, longest // 10)))
         axes[0].set_xlabel("tool calls")
-        axes[0].set_ylabel("recall of what was seen")
+        axes[0].set_ylabel("recall of papers seen")
         axes[0].set_xlim(0.5, max(longest, 2) + 0.5)
         axes[0].xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
         _share(axes[0], panel.curves)
@@ -128,13 +129,13 @@ def recall_by_call(curves: Sequence[Curve]) -> Plot:
         return _drawn(
             figure,
             "recall-by-call",
-            "Recall against tool calls: the mean, over queries, of the share of answers seen after each call. "
-            "A query that needed fewer calls keeps its last value.",
+            "Recall against tool calls: the share of a query's answers seen after each call, mean over queries. "
+            "Queries with fewer calls keep their last value.",
             _ends([panel]),
         )
 
 
-# -- how they look --------------------------------------------------------------------------------------
+# -- style ----------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -185,14 +186,14 @@ def _panels(panels: Sequence[Panel], columns: int) -> tuple[Figure, list[Axes]]:
 
 
 def _line(ax: Axes, curve: Curve, marks: Sequence[int], *, steps: bool = False) -> None:
-    look = curve.place
+    style = curve.place
     ax.plot(
         curve.x,
         curve.y,
-        color=COLOURS[look % len(COLOURS)],
-        linestyle=LINES[look % len(LINES)],
+        color=COLOURS[style % len(COLOURS)],
+        linestyle=LINES[style % len(LINES)],
         linewidth=1.5,
-        marker=MARKERS[look % len(MARKERS)],
+        marker=MARKERS[style % len(MARKERS)],
         markersize=3.6,
         markevery=list(marks),
         drawstyle="steps-pre" if steps else "default",
@@ -202,14 +203,13 @@ def _line(ax: Axes, curve: Curve, marks: Sequence[int], *, steps: bool = False) 
 
 
 def _share(ax: Axes, curves: Sequence[Curve]) -> None:
-    """A y axis from zero: a share cut off below would make small differences look large."""
+    """Start the y axis at zero: a cropped axis would exaggerate small differences."""
     top = max((max(curve.y, default=0.0) for curve in curves), default=0.0)
     ax.set_ylim(0, min(1.0, top * 1.12) if top > 0 else 1.0)
 
 
 def _legend(figure: Figure, ax: Axes, curves: Sequence[Curve]) -> None:
-    """The runs' labels above the panels, set letter by letter: matplotlib would leave out one that begins with an
-    underscore."""
+    """The runs' labels above the panels. They are set afterwards, as matplotlib omits labels that begin with ``_``."""
     handles: list[Line2D] = list(ax.lines)
     longest = max((len(curve.label) for curve in curves), default=1)
     columns = max(1, min(len(curves), 84 // (longest + 8)))
@@ -227,8 +227,10 @@ def _legend(figure: Figure, ax: Axes, curves: Sequence[Curve]) -> None:
 
 
 def drawable(text: str, longest: int = 60) -> str:
-    """The text in one line, with ``□`` for letters that the plots' font does not have. It is shortened in the middle,
-    since the names of runs often differ at the end alone."""
+    """The text in one line, with ``□`` for letters missing from the plots' font.
+
+    It is shortened in the middle, as the names of runs often differ only at the end.
+    """
     manager = require("matplotlib.font_manager")
     font = manager.get_font(manager.findfont("DejaVu Sans"))
     line = " ".join(text.split())
@@ -239,12 +241,12 @@ def drawable(text: str, longest: int = 60) -> str:
 
 
 def _ends(panels: Sequence[Panel]) -> str:
-    """What the curves come to, for whoever cannot see them."""
-    said = []
+    """The last values of the curves, for screen readers."""
+    parts = []
     for panel in panels:
         ends = ", ".join(f"{curve.label} {curve.y[-1]:.3f}" for curve in panel.curves if len(curve.y))
-        said.append(f"{panel.title + ': ' if panel.title else ''}{ends}")
-    return "At the right end: " + "; ".join(said) + "."
+        parts.append(f"{panel.title + ': ' if panel.title else ''}{ends}")
+    return "At the right end: " + "; ".join(parts) + "."
 
 
 # -- files ----------------------------------------------------------------------------------------------
@@ -270,14 +272,14 @@ _ID: Final = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def inline_svg(svg: str, name: str, title: str, description: str) -> str:
-    """An SVG file as an element of a page: without its head, with ids that no other plot has, with the page's own
-    colours for ink, rules and paper, and with a title and a description that a screen reader says."""
+    """An SVG file as an element of a page: without its head, with unique ids, with the page's colours for text, rules
+    and background, and with a title and a description for screen readers."""
     element = svg[svg.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
     element = re.sub(r"<!--.*?-->\n?", "", element, flags=re.DOTALL)
     element = _ID.sub(lambda match: match[0] + name + "-", element)
-    for colour, own in ((INK, "currentColor"), (RULE, "var(--rule)"), (PAPER, "none")):
-        element = element.replace(colour, own)
+    for colour, page_colour in ((INK, "currentColor"), (RULE, "var(--rule)"), (PAPER, "none")):
+        element = element.replace(colour, page_colour)
     box = re.search(r'viewBox="([^"]+)"', element)
     assert box is not None
     end = element.index(">") + 1

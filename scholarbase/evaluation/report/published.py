@@ -1,7 +1,6 @@
-"""Figures that others published for a query set, each with its source, to stand beside one's own.
+"""Published figures of query sets, with their sources.
 
-A figure is kept only with the measure that its source names and as many digits as it gives. Where a source does
-not say one, it is missing here too.
+Measures and digits are as in the source. Figures that a source does not report are missing.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a source says of one system: ``values`` by ir_measures' names."""
+    """Published figures of one system: ``values`` by ir_measures' names."""
 
     system: str
     values: Mapping[str, float]
@@ -23,9 +22,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A query set that has published figures: told by a word of its name, or by how its query ids begin, and by how
-    many queries it has, so that a part of it, or another set in its file format, is not held beside figures of the
-    whole."""
+    """A query set with published figures.
+
+    It is recognised by a word in its name or the prefix of its query ids, and by its number of queries, which excludes
+    subsets and other sets of the same format.
+    """
 
     word: str
     prefix: str
@@ -94,11 +95,10 @@ COLLECTIONS: Final = (
 
 
 def published(queries: Mapping[str, Any], first_id: str) -> Collection | None:
-    """The collection that a run's query set (``manifest.queries``, and the id of its first query) is, where it has
-    published figures."""
+    """The published figures for a run's query set (``manifest.queries`` and the id of its first query), or None."""
     name = str(queries.get("name", "")).casefold()
     for collection in COLLECTIONS:
-        known = collection.word in name or (collection.prefix and first_id.startswith(collection.prefix))
-        if known and queries.get("count") == collection.queries:
+        matches = collection.word in name or (collection.prefix and first_id.startswith(collection.prefix))
+        if matches and queries.get("count") == collection.queries:
             return collection
     return None

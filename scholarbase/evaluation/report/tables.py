@@ -1,7 +1,7 @@
-"""A table of the report, and its four renderings: HTML (by the template), Markdown, CSV and LaTeX.
+"""Tables of a report, rendered as Markdown, CSV, LaTeX, and by the template as HTML.
 
-What a reader sees is rounded the same way everywhere (:meth:`Cell.shown`); CSV has the full precision, and the
-intervals and p-values in columns of their own.
+Figures are rounded the same way everywhere (:meth:`Cell.shown`) except in CSV, which has full precision and separate
+columns for intervals and p-values.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 MISSING: Final = "–"
-"""What stands where there is no value: nothing was measured, which is not zero."""
+"""Shown for a missing value, which is not zero."""
 DAGGERS: Final = ((0.01, "‡"), (0.05, "†"))
-"""Marks of a p-value, the smallest first."""
+"""Upper limits of p-values to their marks, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value of a table: a text, or a number with what is known of it.
+    """A text, or a number with its statistics.
 
-    ``low`` and ``high`` are the ends of its interval, ``p`` says how likely such a difference from the first run
-    is by chance. ``digits`` are shown after the point; 0 for counts.
+    ``low`` and ``high`` are the ends of its interval, ``p`` is the p-value of the difference from the first run.
+    ``digits`` is the number of decimals; 0 for counts.
     """
 
     text: str | None = None
@@ -39,34 +39,34 @@ class Cell:
 
     @property
     def shown(self) -> str:
-        """The text, or the number as a reader sees it."""
+        """The text, or the rounded number."""
         if self.text is not None:
             return self.text
         return rounded(self.value, self.digits)
 
     @property
     def interval(self) -> str:
-        """``[low, high]``, or nothing."""
+        """``[low, high]``, or an empty text."""
         if self.low is None or self.high is None:
             return ""
         return f"[{rounded(self.low, self.digits)}, {rounded(self.high, self.digits)}]"
 
     @property
     def mark(self) -> str:
-        """How sure the difference from the first run is: ``†`` p < 0.05, ``‡`` p < 0.01."""
+        """``†`` for p < 0.05, ``‡`` for p < 0.01, or an empty text."""
         if self.p is None:
             return ""
         return next((mark for limit, mark in DAGGERS if self.p < limit), "")
 
 
 def rounded(value: float | None, digits: int) -> str:
-    """``0.1235``, or ``12,345`` where no digits are wanted; :data:`MISSING` where there is no number."""
+    """``0.1235``, or ``12,345`` with 0 digits; :data:`MISSING` without a number."""
     return MISSING if value is None or math.isnan(value) else f"{value:,.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, and whether numbers stand in it (set to the right, with equal digits)."""
+    """A column: its heading, and whether it has numbers, which are aligned right."""
 
     heading: str
     numeric: bool = True
@@ -74,7 +74,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. ``name`` is its file's; the first ``stubs`` columns name the row; ``notes`` stand below it."""
+    """A table. ``name`` is its file's; the first ``stubs`` columns name the row; ``notes`` are shown below it."""
 
     name: str
     caption: str
@@ -83,23 +83,23 @@ class Table:
     stubs: int = 1
     notes: tuple[str, ...] = ()
 
-
-def table(
-    name: str,
-    caption: str,
-    stubs: Sequence[str],
-    headings: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    notes: Sequence[str] = (),
-) -> Table:
-    """A table whose first columns, ``stubs``, are texts and whose others are numbers."""
-    columns = (*(Column(heading, False) for heading in stubs), *(Column(heading) for heading in headings))
-    return Table(name, caption, columns, tuple(map(tuple, rows)), len(stubs), tuple(notes))
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        caption: str,
+        stubs: Sequence[str],
+        headings: Sequence[str],
+        rows: Iterable[Sequence[Cell]],
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """A table with text columns, ``stubs``, followed by columns of numbers."""
+        columns = (*(Column(heading, False) for heading in stubs), *(Column(heading) for heading in headings))
+        return cls(name, caption, columns, tuple(map(tuple, rows)), len(stubs), tuple(notes))
 
 
 def with_best(rows: Sequence[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
-    """The rows with the greatest value of each key marked, all of them where several are equal; one row alone is
-    nothing to be the best of."""
+    """Mark the cells with the highest value of each key, unless there is only one row or all values are equal."""
     out = [dict(row) for row in rows]
     for key in {key for row in rows for key in row} if len(rows) > 1 else ():
         values = [row[key].value for row in rows if key in row]
@@ -108,16 +108,13 @@ def with_best(rows: Sequence[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
             continue
         for row in out:
             if key in row and row[key].value == max(known):
-                cell = row[key]
-                row[key] = Cell(
-                    cell.text, cell.value, cell.low, cell.high, cell.p, cell.digits, True, cell.url
-                )
+                row[key] = replace(row[key], best=True)
     return out
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's step-down correction of p-values that are tested together (Scandinavian Journal of Statistics 6,
-    1979, 65-70): their chance of one false mark is that of a single test."""
+    """Holm's step-down correction of p-values for multiple tests (Scandinavian Journal of Statistics 6, 1979,
+    65-70)."""
     corrected = [0.0] * len(ps)
     least = 0.0
     for place, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
@@ -133,19 +130,19 @@ _MARKDOWN_HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is, in a table too: one line, with everything escaped that it would read."""
+    """Escape a text for Markdown, also for tables, in one line."""
     line = " ".join(text.split())
     escaped = _MARKDOWN.sub(r"\\\1", line)
     return re.sub(r"[&<>]", lambda match: _MARKDOWN_HTML[match[0]], escaped)
 
 
-def to_markdown(made: Table) -> str:
-    """The table with its caption above and its notes below."""
-    lines = [f"**{markdown_text(made.caption)}**", ""]
-    lines.append("| " + " | ".join(markdown_text(column.heading) for column in made.columns) + " |")
-    lines.append("|" + "|".join(" ---: " if column.numeric else " :--- " for column in made.columns) + "|")
-    lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in made.rows]
-    lines += [f"\n{markdown_text(note)}" for note in made.notes]
+def to_markdown(table: Table) -> str:
+    """The table with its caption and notes."""
+    lines = [f"**{markdown_text(table.caption)}**", ""]
+    lines.append("| " + " | ".join(markdown_text(column.heading) for column in table.columns) + " |")
+    lines.append("|" + "|".join(" ---: " if column.numeric else " :--- " for column in table.columns) + "|")
+    lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in table.rows]
+    lines += [f"\n{markdown_text(note)}" for note in table.notes]
     return "\n".join(lines) + "\n"
 
 
@@ -160,21 +157,21 @@ def _markdown_cell(cell: Cell) -> str:
 # -- CSV ------------------------------------------------------------------------------------------------
 
 
-def to_csv(made: Table) -> str:
-    """The table in full precision (RFC 4180): a column ``X`` is followed by ``X low``, ``X high`` and ``X p``
-    where its cells have them. A value that there is none of is empty."""
-    intervals = [any(row[i].low is not None for row in made.rows) for i in range(len(made.columns))]
-    tested = [any(row[i].p is not None for row in made.rows) for i in range(len(made.columns))]
-    linked = [any(row[i].url is not None for row in made.rows) for i in range(len(made.columns))]
+def to_csv(table: Table) -> str:
+    """The table in full precision (RFC 4180). A column ``X`` is followed by ``X low``, ``X high`` and ``X p`` if its
+    cells have them. Missing values are empty."""
+    intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
+    tested = [any(row[i].p is not None for row in table.rows) for i in range(len(table.columns))]
+    linked = [any(row[i].url is not None for row in table.rows) for i in range(len(table.columns))]
     out = io.StringIO()
     writer = csv.writer(out)
     header: list[str] = []
-    for i, column in enumerate(made.columns):
+    for i, column in enumerate(table.columns):
         header.append(column.heading)
         header += [f"{column.heading} {end}" for end in ("low", "high") if intervals[i]]
         header += [f"{column.heading} p"] * tested[i] + [f"{column.heading} URL"] * linked[i]
     writer.writerow(header)
-    for row in made.rows:
+    for row in table.rows:
         fields: list[str] = []
         for i, cell in enumerate(row):
             fields.append(cell.text if cell.text is not None else _exact(cell.value))
@@ -197,7 +194,7 @@ _LATEX: Final = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    # \textquotedbl is not there in LaTeX's own font encoding, OT1.
+    # \textquotedbl is not defined in LaTeX's default font encoding, OT1.
     '"': r"\char34{}",
     "–": "--",
     "†": r"\textdagger{}",
@@ -207,33 +204,33 @@ _LATEX: Final = {
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX sets as it is, in one line; letters beyond ASCII stay as they are, in UTF-8."""
+    """Escape a text for LaTeX, in one line; letters beyond ASCII stay in UTF-8."""
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-def to_latex(made: Table) -> str:
+def to_latex(table: Table) -> str:
     """The table for ``\\input``, with the rules of booktabs (``\\usepackage{booktabs}``)."""
-    alignment = "".join("r" if column.numeric else "l" for column in made.columns)
+    alignment = "".join("r" if column.numeric else "l" for column in table.columns)
     lines = [
         r"\begin{table}",
         r"  \centering",
-        f"  \\caption{{{latex_text(made.caption)}}}",
-        f"  \\label{{tab:{made.name}}}",
+        f"  \\caption{{{latex_text(table.caption)}}}",
+        f"  \\label{{tab:{table.name}}}",
         f"  \\begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
-        "    " + " & ".join(latex_text(column.heading) for column in made.columns) + r" \\",
+        "    " + " & ".join(latex_text(column.heading) for column in table.columns) + r" \\",
         r"    \midrule",
-        *(line for row in made.rows for line in _latex_row(row)),
+        *(line for row in table.rows for line in _latex_row(row)),
         r"    \bottomrule",
         r"  \end{tabular}",
-        *(f"  \\par\\smallskip\\footnotesize {latex_text(note)}" for note in made.notes),
+        *(f"  \\par\\smallskip\\footnotesize {latex_text(note)}" for note in table.notes),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _latex_row(row: Sequence[Cell]) -> list[str]:
-    """The row, and where it has intervals a line of them below: side by side they are too wide for a page."""
+    """The row, with intervals in a second line: in one line they are too wide for a page."""
     lines = ["    " + " & ".join(map(_latex_cell, row)) + r" \\"]
     if any(cell.interval for cell in row):
         below = (f"{{\\scriptsize {cell.interval}}}" if cell.interval else "" for cell in row)
@@ -246,5 +243,5 @@ def _latex_cell(cell: Cell) -> str:
     shown = f"\\textbf{{{shown}}}" if cell.best else shown
     if cell.mark:
         shown += f"\\textsuperscript{{{latex_text(cell.mark)}}}"
-    # A bracket at the start of a row would be read as the option of the line break before it.
+    # A bracket at the start of a row would be parsed as an option of the previous line break.
     return f"{{}}{shown}" if shown.startswith("[") else shown

@@ -7,7 +7,6 @@ files' sizes with ``contents.json``, which finds incomplete copies; verifying it
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,19 +14,18 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
+from scholarbase.files import atomic_write, temporary_files
 
 FILE_NAME: Final = "contents.json"
 
 
 def write_contents(folder: Path, snapshot: str) -> None:
     """Write ``contents.json`` for a finished folder with the vectors of ``snapshot``."""
+    for left in temporary_files(folder / FILE_NAME):
+        left.unlink()
     files = {name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for name, path in _files(folder)}
-    temporary = folder / f"{FILE_NAME}.tmp"
-    with temporary.open("wb") as file:
+    with atomic_write(folder / FILE_NAME) as file:
         file.write(orjson.dumps({"snapshot": snapshot, "files": files}, option=orjson.OPT_INDENT_2))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(folder / FILE_NAME)
 
 
 def check_contents(folder: Path, snapshot: str, *, hashes: bool = False) -> None:
@@ -71,7 +69,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name not in (FILE_NAME, f"{FILE_NAME}.tmp"):
+        if path.is_file() and path.name != FILE_NAME:
             yield path.relative_to(folder).as_posix(), path
 
 

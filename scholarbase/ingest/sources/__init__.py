@@ -1,4 +1,4 @@
-"""Snapshot files to records, nothing else. Every source streams: memory does not grow with the snapshot."""
+"""Reads snapshot files as records. All sources stream: memory does not grow with the snapshot."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,7 +19,7 @@ PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
     Dataset.BEIR: beir.parse_beir,
     Dataset.CITATIONS: s2ag.parse_citations,
 }
-"""The parser of each dataset: one line of its files to one record, or to a reject that says why not."""
+"""The parser of each dataset: from one line to one record or reject."""
 
 __all__ = [
     "PARSERS",

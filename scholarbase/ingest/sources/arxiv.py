@@ -1,7 +1,7 @@
 """The arXiv metadata snapshot (``arxiv-metadata-oai-snapshot.json``): one JSON line to one record.
 
-The 14 keys of a line are described at https://www.kaggle.com/datasets/Cornell-University/arxiv. Real lines
-have holes: authors as one text and not parsed, versions without dates, several DOIs in one text.
+The 14 keys of a line are described at https://www.kaggle.com/datasets/Cornell-University/arxiv. Some lines have
+authors as one string and not parsed, versions without dates, or several DOIs in one string.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MONTHS: Final = {
     )
 }
 
-# TeX accent commands and the combining characters they stand for.
+# TeX accent commands and their combining characters.
 _ACCENTS: Final = {
     "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", "=": "\u0304", "u": "\u0306", ".": "\u0307",
     '"': "\u0308", "r": "\u030a", "H": "\u030b", "v": "\u030c", "d": "\u0323", "c": "\u0327", "k": "\u0328",
@@ -37,7 +37,7 @@ _LETTERS: Final = {
 _ACCENT = re.compile(
     r"""\\(?:([`'^~=."])\s*|([uHvcdbrk])(?=[\s{\\])\s*)(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
 )
-# In prose only what can't be anything else: no \\. or \\=, and a letter's accent only before braces.
+# In prose, only unambiguous commands: not \\. or \\=, and accents named by a letter only before braces.
 _PROSE_ACCENT = re.compile(
     r"""\\(?:(['`^"]|~(?=\s*\{?[nNaAoO]))\s*|([uvcHr])(?=\s*\{)\s*)"""
     r"""(?:\{\s*(?:\\([ij])\s*|([A-Za-z]))\s*\}|\\([ij])(?![A-Za-z])\s?|([A-Za-z]))"""
@@ -49,7 +49,7 @@ _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
 
 
 def decode_tex(text: str) -> str:
-    r"""TeX accents and letters to Unicode, braces around letters dropped: ``Erd{\H o}s`` gives ``Erdős``."""
+    r"""Decode TeX accents and letters and remove braces: ``Erd{\H o}s`` gives ``Erdős``."""
     if "\\" in text:
         text = _ACCENT.sub(_accented, text)
         text = _LETTER.sub(lambda match: _LETTERS[match[1]], text)
@@ -57,18 +57,18 @@ def decode_tex(text: str) -> str:
 
 
 def decode_prose(text: str) -> str:
-    r"""TeX accents and letters of a title or an abstract to Unicode, formulas between ``$`` left alone.
+    r"""Decode TeX accents and letters of a title or abstract, except in formulas between ``$``.
 
     ``The Fr\'echet mean of $\'a$`` gives ``The Fréchet mean of $\'a$``. Braces and other commands stay.
     """
     if "\\" not in text:
         return text
     parts = text.split("$")
-    for place in range(0, len(parts), 2):
-        if "\\" in parts[place]:
-            decoded = _PROSE_ACCENT.sub(_accented, parts[place])
+    for index in range(0, len(parts), 2):
+        if "\\" in parts[index]:
+            decoded = _PROSE_ACCENT.sub(_accented, parts[index])
             decoded = _LETTER.sub(lambda match: _LETTERS[match[1]], decoded)
-            parts[place] = _BRACED.sub(r"\1", decoded)
+            parts[index] = _BRACED.sub(r"\1", decoded)
     return "$".join(parts)
 
 
@@ -78,10 +78,10 @@ def _accented(match: re.Match[str]) -> str:
 
 
 def split_authors(text: str) -> list[str]:
-    """The names in arXiv's text of authors: split at commas and ``and``, affiliations in parentheses dropped.
+    """The names in arXiv's author string: split at commas and ``and``, without affiliations in parentheses.
 
-    ``A. Einstein (IAS), B. Podolsky and N. Rosen`` gives the three names. ``Jr.`` and its like stay with the
-    name before them.
+    ``A. Einstein (IAS), B. Podolsky and N. Rosen`` gives the three names. A suffix such as ``Jr.`` stays with the
+    name before it.
     """
     if "\n" in text or "  " in text:
         text = " ".join(text.split())
@@ -102,7 +102,7 @@ def split_authors(text: str) -> list[str]:
 
 
 def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """The authors: from ``authors_parsed`` (family name, given names, suffix, ...), else from ``authors``."""
+    """The authors: from ``authors_parsed`` (family name, first names, suffix, ...), else from ``authors``."""
     parsed = record.get("authors_parsed")
     if parsed:
         if not isinstance(parsed, list):
@@ -113,10 +113,10 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
                 part is None or isinstance(part, str) for part in parts
             ):
                 raise BadRecord(
-                    "bad-type", f"An author is {str(parts)[:80]!r}: a list of texts was expected."
+                    "bad-type", f"An author is {str(parts)[:80]!r}: a list of strings was expected."
                 )
-            family, given, suffix = ((*parts[:3], "", "", "")[:3]) if parts else ("", "", "")
-            name = " ".join(decode_tex(f"{given or ''} {family or ''} {suffix or ''}").split())
+            family, first, suffix = ((*parts[:3], "", "", "")[:3]) if parts else ("", "", "")
+            name = " ".join(decode_tex(f"{first or ''} {family or ''} {suffix or ''}").split())
             if name:
                 authors.append((name, None))
         return authors
@@ -124,7 +124,7 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     if text is None:
         return []
     if not isinstance(text, str):
-        raise BadRecord("bad-type", f"authors is {str(text)[:80]!r}: a text was expected.")
+        raise BadRecord("bad-type", f"authors is {str(text)[:80]!r}: a string was expected.")
     return [(name, None) for name in split_authors(text)]
 
 
@@ -150,35 +150,35 @@ def _first_version(record: Mapping[str, Any]) -> str | None:
     return created_date(created) if isinstance(created, str) else None
 
 
-def _arxiv_id(given: Any) -> str | None:
-    """The id, also where a table has made a number of it on its way."""
-    if isinstance(given, str):
-        text = given.strip()
+def _arxiv_id(value: Any) -> str | None:
+    """The canonical id, restored if some software stored it as a number."""
+    if isinstance(value, str):
+        text = value.strip()
         return identifiers.arxiv_id(text) or identifiers.arxiv_id_from_number(text)
-    return identifiers.arxiv_id_from_number(repr(given)) if type(given) is float else None
+    return identifiers.arxiv_id_from_number(repr(value)) if type(value) is float else None
 
 
 def _year_of_id(arxiv_id: str) -> int:
-    """The year in an arXiv id: ``9901`` and ``0704`` begin ids of 1999 and 2007. arXiv began in 1991."""
+    """The year of an arXiv id: ``9901`` and ``0704`` start ids of 1999 and 2007. arXiv began in 1991."""
     two = int(arxiv_id.rpartition("/")[2][:2])
     return 1900 + two if two >= 91 else 2000 + two
 
 
 def parse_arxiv(line: bytes) -> PaperRecord | Reject:
-    """A line of an arXiv metadata snapshot.
+    """Parse a line of an arXiv metadata snapshot.
 
-    The date is that of the first version; where it is missing or no day, the year comes from the id. A
-    journal reference is a citation, no venue's name, so the venue stays None. Of several DOIs the first is
-    kept. An id that a table made a number of (``806.1945``) is mended, since what it lost is known.
+    The date is that of the first version; if it is missing or invalid, the year comes from the id. The venue is None:
+    a journal reference is a citation and not a venue's name. Of several DOIs the first is used. An id stored as a
+    number (``806.1945``) gets its zeros back.
     """
     try:
         record = load(line)
-        given = record.get("id")
-        if given is None:
+        stored = record.get("id")
+        if stored is None:
             return Reject("no-id", "id is missing.")
-        arxiv_id = _arxiv_id(given)
+        arxiv_id = _arxiv_id(stored)
         if arxiv_id is None:
-            return Reject("bad-id", f"id is {str(given)[:80]!r}: an arXiv id was expected.")
+            return Reject("bad-id", f"id is {str(stored)[:80]!r}: an arXiv id was expected.")
         published = _first_version(record)
         abstract = clean(record.get("abstract"), "abstract")
         categories = clean(record.get("categories"), "categories")

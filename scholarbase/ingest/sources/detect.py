@@ -1,4 +1,4 @@
-"""What a snapshot file is, told by its content: names and folders are the user's to choose."""
+"""Detects the dataset of a snapshot file by its content: names and folders are the user's choice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 
 class Dataset(StrEnum):
-    """A kind of snapshot file. All but ``arxiv`` and ``beir`` bear the names of the Semantic Scholar datasets."""
+    """A kind of snapshot file. All but those of arXiv and BEIR have the names of the Semantic Scholar datasets."""
 
     PAPERS = "papers"
     PAPER_IDS = "paper-ids"
@@ -29,13 +29,13 @@ class Dataset(StrEnum):
 
 
 UNUSED: Final = frozenset({Dataset.EMBEDDINGS, Dataset.S2ORC, Dataset.BEIR_QUERIES, Dataset.BEIR_QRELS})
-"""Recognised, and not read: their vectors come from another model; full texts are not indexed; queries and
-judgements are for an evaluation."""
+"""Detected and skipped: the vectors are another model's, full texts are not indexed, and queries and judgements are
+for evaluation."""
 
-LINES_LOOKED_AT: Final = 100
-"""A file whose first hundred lines say nothing is no snapshot file."""
+MAX_LINES: Final = 100
+"""Lines in which a record must be found."""
 
-# The keys that a record of a dataset always has, the most telling first.
+# The keys that all records of a dataset have, the most specific first.
 _KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
     (Dataset.CITATIONS, frozenset({"citingcorpusid", "citedcorpusid"})),
     (Dataset.PAPER_IDS, frozenset({"corpusid", "sha", "primary"})),
@@ -52,21 +52,23 @@ _KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
     (Dataset.BEIR_QUERIES, frozenset({"_id", "text"})),
 )
 # Documents and queries of a BEIR collection may have the same keys: a query with an empty title, a document without
-# one. There the names count, which are the same in every collection.
+# one. There the file names decide, which are the same in every collection.
 _BEIR_NAMES: Final = {"corpus": Dataset.BEIR, "queries": Dataset.BEIR_QUERIES}
 _QRELS_HEADER: Final = [b"query-id", b"corpus-id", b"score"]
 
 
 def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
-    """The dataset that an object with these keys belongs to, or None."""
+    """The dataset of a record by its keys, or None."""
     keys = record.keys()
     return next((dataset for dataset, needed in _KEYS if needed <= keys), None)
 
 
 def detect(lines: Iterable[bytes], name: str) -> Dataset | None:
-    """The dataset of the first line, among the first hundred, that is a record of one; None if none is. The file's
-    ``name`` tells the documents of a BEIR collection from its queries."""
-    for line in islice(lines, LINES_LOOKED_AT):
+    """The dataset of the first record in the first hundred lines; None without one.
+
+    The file's ``name`` distinguishes the documents of a BEIR collection from its queries.
+    """
+    for line in islice(lines, MAX_LINES):
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:

@@ -1,10 +1,9 @@
 """The Semantic Scholar Academic Graph datasets: one JSON line to one record.
 
-The shapes are those of the releases at https://api.semanticscholar.org/api-docs/datasets: corpus ids are
-numbers in some datasets and texts in others, anything may be null, and intents are a list of names or, in
-newer releases, a list of such lists.
+The formats are those of https://api.semanticscholar.org/api-docs/datasets: corpus ids are numbers in some datasets
+and strings in others, any value may be null, and intents are a list of names or, in newer releases, a list of lists.
 
-A line that gives no record gives a :class:`Reject` whose ``reason`` is one of ``bad-json``, ``bad-unicode``,
+A line without a valid record gives a :class:`Reject` whose ``reason`` is one of ``bad-json``, ``bad-unicode``,
 ``not-an-object``, ``no-id``, ``bad-id``, ``no-title``, ``title-too-long``, ``no-abstract``, ``no-sha``,
 ``bad-sha``, ``no-name``, ``no-text`` and ``bad-type``.
 """
@@ -30,13 +29,13 @@ from scholarbase.ingest.records import (
 )
 
 MAX_TITLE_LENGTH: Final = 5000
-"""Characters of a title. The longest real ones have some hundreds; beyond this it is another text."""
+"""Maximum characters of a title. The longest real titles have some hundreds."""
 
 _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)))
 
 
 class BadRecord(ValueError):
-    """A line that gives no record: the reject that its parser returns."""
+    """Raised for a line without a valid record; has the reject that its parser returns."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -44,11 +43,11 @@ class BadRecord(ValueError):
 
 
 def load(line: bytes) -> dict[str, Any]:
-    """The object of a JSON line. Raises BadRecord: it is not JSON, not Unicode or not an object."""
+    """Parse a line as a JSON object. Raises BadRecord: it is not JSON, not Unicode or not an object."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        # orjson names surrogates both for \ud800 escapes and for bytes that are not UTF-8.
+        # orjson reports surrogates both for \ud800 escapes and for bytes that are not UTF-8.
         reason = "bad-unicode" if "surrogate" in error.msg else "bad-json"
         raise BadRecord(reason, f"The line is not valid JSON: {error}.") from None
     if not isinstance(record, dict):
@@ -57,17 +56,17 @@ def load(line: bytes) -> dict[str, Any]:
 
 
 def clean(value: Any, key: str) -> str | None:
-    """A text with single spaces and without control characters; None if it is null or blank.
+    """Collapse whitespace and remove control characters; None if the value is null or blank.
 
     Raises:
-        BadRecord: it is something else than a text.
+        BadRecord: the value is not a string.
     """
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadRecord("bad-type", f"{key} is {_shown(value)}: a text was expected.")
+        raise BadRecord("bad-type", f"{key} is {_shown(value)}: a string was expected.")
     if "  " not in value and value.isprintable():
-        # Most texts: nothing to mend but a space at an end. Line breaks and tabs are not printable.
+        # The common case. Line breaks and tabs are not printable.
         return value.strip(" ") or None
     text = " ".join(value.split())
     if not text.isprintable():
@@ -76,10 +75,10 @@ def clean(value: Any, key: str) -> str | None:
 
 
 def clean_title(value: Any) -> str:
-    """A paper's title. Raises BadRecord: there is none, or it exceeds ``MAX_TITLE_LENGTH``."""
+    """A paper's title. Raises BadRecord: it is missing, or exceeds ``MAX_TITLE_LENGTH``."""
     title = clean(value, "title")
     if title is None:
-        raise BadRecord("no-title", f"The title is {_shown(value)}: a paper needs one.")
+        raise BadRecord("no-title", f"The title is {_shown(value)}: a paper needs a title.")
     if len(title) > MAX_TITLE_LENGTH:
         raise BadRecord(
             "title-too-long",
@@ -89,7 +88,7 @@ def clean_title(value: Any) -> str:
 
 
 def iso_date(value: Any) -> str | None:
-    """``YYYY-MM-DD`` where the value begins with such a day and there is such a day, else None."""
+    """The ``YYYY-MM-DD`` that the value starts with; None if it is not a valid date."""
     if not isinstance(value, str) or len(value) < 10 or value[4] != "-" or value[7] != "-":
         return None
     if len(value) > 10 and value[10] not in "T ":
@@ -108,7 +107,7 @@ def _shown(value: Any) -> str:
 
 
 def _corpus_id(value: Any) -> int | None:
-    """A positive whole number, or a text of one; None for anything else."""
+    """A positive whole number, also from a string; None for other values."""
     if type(value) is int:
         return value if 0 < value < 1 << 63 else None
     if type(value) is str:
@@ -174,22 +173,21 @@ _SCHEMES: Final = (
 )
 
 
-def _arxiv_id(given: Mapping[str, Any]) -> str | None:
-    """The arXiv id given as one, else that in the DOI, where arXiv gave it: no other name then leads there,
-    as ``identifiers.parse`` reads such a DOI as the arXiv id."""
+def _arxiv_id(external_ids: Mapping[str, Any]) -> str | None:
+    """The arXiv id, else that in arXiv's own DOI, which ``identifiers.parse`` reads as an arXiv id too."""
     for key, read in (("ArXiv", identifiers.arxiv_id), ("DOI", identifiers.arxiv_id_from_doi)):
-        value = given.get(key)
+        value = external_ids.get(key)
         found = None if value is None else read(str(value).strip())
         if found is not None:
             return found
     return None
 
 
-def _external_ids(given: Mapping[str, Any], url: str | None) -> dict[str, str]:
-    """The ids in other schemes, canonical. An id that is none in its scheme is left out."""
+def _other_ids(external_ids: Mapping[str, Any], url: str | None) -> dict[str, str]:
+    """Canonical ids in other schemes. Invalid ids are left out."""
     ids: dict[str, str] = {}
     for key, scheme, read in _SCHEMES:
-        value = given.get(key)
+        value = external_ids.get(key)
         if value is not None:
             canonical = read(str(value).strip())
             if canonical is not None:
@@ -214,16 +212,16 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def parse_papers(line: bytes) -> PaperRecord | Reject:
-    """A line of ``papers``.
+    """Parse a line of ``papers``.
 
-    A publication date that is no day is dropped, and the year kept; a missing year is taken from the date.
-    The arXiv id is ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name.
-    Fields of study are no arXiv categories and are not read.
+    An invalid publication date is dropped, and the year kept; a missing year is taken from the date. The arXiv id is
+    ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name. Fields of study are not
+    arXiv categories and are not read.
     """
     try:
         record = load(line)
         corpus_id = _required_id(record)
-        given = _object(record, "externalids")
+        external_ids = _object(record, "externalids")
         url = clean(record.get("url"), "url")
         published = iso_date(record.get("publicationdate"))
         year = _year(record.get("year"))
@@ -232,8 +230,8 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
         return PaperRecord(
             title=clean_title(record.get("title")),
             corpus_id=corpus_id,
-            arxiv_id=_arxiv_id(given),
-            external_ids=_external_ids(given, url),
+            arxiv_id=_arxiv_id(external_ids),
+            external_ids=_other_ids(external_ids, url),
             authors=_authors(record),
             year=year,
             publication_date=published,
@@ -249,7 +247,7 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
 
 
 def parse_abstracts(line: bytes) -> AbstractRecord | Reject:
-    """A line of ``abstracts``."""
+    """Parse a line of ``abstracts``."""
     try:
         record = load(line)
         corpus_id = _required_id(record)
@@ -262,7 +260,7 @@ def parse_abstracts(line: bytes) -> AbstractRecord | Reject:
 
 
 def _end(record: Mapping[str, Any], key: str) -> int | None:
-    """One end of an edge; None where the publisher does not know it."""
+    """One end of a citation; None where the source does not know it."""
     value = record[key]
     if value is None:
         return None
@@ -273,7 +271,7 @@ def _end(record: Mapping[str, Any], key: str) -> int | None:
 
 
 def _intents(values: list[Any]) -> list[str]:
-    """The intents of an edge, each once: ``["a"]`` and ``[["a"], null, ["b", "a"]]`` are both known."""
+    """The distinct intents of a citation, from ``["a"]`` or ``[["a"], null, ["b", "a"]]``."""
     intents: dict[str, None] = {}
     for value in values:
         for name in value if isinstance(value, list) else (value,):
@@ -284,7 +282,7 @@ def _intents(values: list[Any]) -> list[str]:
 
 
 def parse_citations(line: bytes) -> CitationRecord | Reject:
-    """A line of ``citations``. An end that is null stays None; a line without both keys has ``no-id``."""
+    """Parse a line of ``citations``. A null end is None; a line that lacks a key is rejected (``no-id``)."""
     try:
         record = load(line)
         try:
@@ -302,16 +300,16 @@ def parse_citations(line: bytes) -> CitationRecord | Reject:
 
 
 def parse_paper_ids(line: bytes) -> PaperIdRecord | Reject:
-    """A line of ``paper-ids``. ``primary`` null counts as false."""
+    """Parse a line of ``paper-ids``. ``primary`` is false if null."""
     try:
         record = load(line)
         corpus_id = _required_id(record)
-        given = record.get("sha")
-        if given is None:
+        stored = record.get("sha")
+        if stored is None:
             return Reject("no-sha", f"CorpusId:{corpus_id} has no sha.")
-        sha = identifiers.sha(given) if isinstance(given, str) else None
+        sha = identifiers.sha(stored) if isinstance(stored, str) else None
         if sha is None:
-            return Reject("bad-sha", f"sha is {_shown(given)}: 40 hexadecimal digits were expected.")
+            return Reject("bad-sha", f"sha is {_shown(stored)}: 40 hexadecimal digits were expected.")
         primary = record.get("primary")
         if primary is not None and type(primary) is not bool:
             return Reject("bad-type", f"primary is {_shown(primary)}: true or false was expected.")
@@ -321,7 +319,7 @@ def parse_paper_ids(line: bytes) -> PaperIdRecord | Reject:
 
 
 def parse_authors(line: bytes) -> AuthorRecord | Reject:
-    """A line of ``authors``. Author ids are texts; numbers are read as such."""
+    """Parse a line of ``authors``. Author ids may be numbers or strings."""
     try:
         record = load(line)
         author_id = _required_id(record, "authorid")
@@ -343,7 +341,7 @@ def parse_authors(line: bytes) -> AuthorRecord | Reject:
 
 
 def parse_tldrs(line: bytes) -> TldrRecord | Reject:
-    """A line of ``tldrs``."""
+    """Parse a line of ``tldrs``."""
     try:
         record = load(line)
         corpus_id = _required_id(record)
@@ -356,7 +354,7 @@ def parse_tldrs(line: bytes) -> TldrRecord | Reject:
 
 
 def parse_publication_venues(line: bytes) -> VenueRecord | Reject:
-    """A line of ``publication-venues``."""
+    """Parse a line of ``publication-venues``."""
     try:
         record = load(line)
         venue_id = clean(record.get("id"), "id")

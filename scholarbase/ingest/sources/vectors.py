@@ -1,9 +1,9 @@
-"""Document vectors computed elsewhere: NumPy arrays with a list of ids, or Parquet tables.
+"""Reads document vectors computed elsewhere: NumPy arrays with a list of ids, or Parquet tables.
 
 Two layouts are read:
 
-- a folder with ``vectors.npy`` (or one other ``.npy`` file) and ``ids.txt``, or that ``.npy`` file itself with
-  ``ids.txt`` beside it: row n of the array belongs to line n of the list. The array is mapped, not loaded;
+- a folder with ``vectors.npy`` (or one other ``.npy`` file) and ``ids.txt``, or the ``.npy`` file itself with
+  ``ids.txt`` in the same folder: row n of the array belongs to line n of the list. The array is memory-mapped;
 - a Parquet file, or a folder of them, with a column of ids (``id``, ``paper_id``, ``arxiv_id`` or
   ``corpus_id``) and a column of lists (``vector`` or ``embedding``).
 """
@@ -29,14 +29,13 @@ VECTOR_COLUMNS: Final = ("vector", "embedding")
 
 
 def open_vectors(path: Path, batch: int = BATCH) -> Iterator[VectorBatch]:
-    """The vectors below ``path`` in batches of at most ``batch``, each row scaled to unit length.
+    """The vectors at ``path`` in batches of at most ``batch``, each row scaled to unit length.
 
-    Ids are given as they are stored (a numeric ``corpus_id`` column as ``CorpusId:123``). Memory holds one
-    batch and the ids seen.
+    Ids are as stored (a numeric ``corpus_id`` column as ``CorpusId:123``). Memory holds one batch and all ids.
 
     Raises:
-        SourceError: nothing readable there; ids and rows differ in number; a vector is not finite, has no
-            length or another dimension than the first; an id is empty or comes twice; Parquet without pyarrow.
+        SourceError: no readable vectors; ids and rows differ in number; a vector is zero, not finite or has other
+            dimensions than the first; an id is empty or repeated; pyarrow is missing.
     """
     if not path.exists():
         raise SourceError(f"No vectors at {path}: check the path.")
@@ -55,24 +54,20 @@ def _checked(path: Path, batches: Iterable[tuple[list[str], npt.NDArray[Any]]]) 
             dimensions = vectors.shape[1]
         if vectors.shape[1] != dimensions:
             raise SourceError(
-                f"{path}: the vector of {ids[0]!r} has {vectors.shape[1]} numbers where those before it have "
-                f"{dimensions}. All vectors must come from one model."
+                f"{path}: the vector of {ids[0]!r} has {vectors.shape[1]} dimensions and those before it have "
+                f"{dimensions}. All vectors must be from one model."
             )
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         wrong = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0.0))
         if len(wrong):
-            fault = (
-                "no length: all its numbers are 0"
-                if lengths[wrong[0]] == 0.0
-                else "numbers that are not finite"
-            )
+            fault = "is zero" if lengths[wrong[0]] == 0.0 else "has values that are not finite"
             raise SourceError(
-                f"{path}: the vector of {ids[wrong[0]]!r} (row {row + int(wrong[0]) + 1}) has {fault}. "
+                f"{path}: the vector of {ids[wrong[0]]!r} (row {row + int(wrong[0]) + 1}) {fault}. "
                 "Leave it out, or compute it again."
             )
         for position, name in enumerate(ids, row + 1):
             if name in seen or not name:
-                fault = "comes twice" if name else "is empty"
+                fault = "is repeated" if name else "is empty"
                 raise SourceError(
                     f"{path}: the id {name!r} in row {position} {fault}. Each paper needs one row."
                 )
@@ -80,7 +75,7 @@ def _checked(path: Path, batches: Iterable[tuple[list[str], npt.NDArray[Any]]]) 
         row += len(ids)
         yield ids, (vectors / lengths[:, np.newaxis]).astype(np.float32)
     if row == 0:
-        raise SourceError(f"{path} holds no vectors: compute them again, or leave it out.")
+        raise SourceError(f"{path} has no vectors: compute them again, or leave it out.")
 
 
 def _numpy_file(path: Path) -> Path:
@@ -89,10 +84,8 @@ def _numpy_file(path: Path) -> Path:
     named = path / "vectors.npy"
     found = [named] if named.exists() else sorted(path.glob("*.npy"))
     if len(found) != 1:
-        held = "more than one .npy file" if found else "no .npy and no .parquet file"
-        raise SourceError(
-            f"{path} holds {held}: vectors come as vectors.npy with ids.txt beside it, or as Parquet files."
-        )
+        files = "more than one .npy file" if found else "no .npy and no .parquet file"
+        raise SourceError(f"{path} has {files}: give vectors.npy with ids.txt beside it, or Parquet files.")
     return found[0]
 
 
@@ -100,21 +93,21 @@ def _from_numpy(path: Path, batch: int) -> Iterator[tuple[list[str], npt.NDArray
     file = _numpy_file(path)
     ids_file = file.with_name("ids.txt")
     if not ids_file.is_file():
-        raise SourceError(f"No ids.txt beside {file}: it must name the paper of each row, one a line.")
+        raise SourceError(f"No ids.txt beside {file}: it must have the paper id of each row, one per line.")
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise SourceError(f"{file} is no NumPy array: {error}. Save it with numpy.save.") from error
+        raise SourceError(f"{file} is not a NumPy array: {error}. Save it with numpy.save.") from error
     if array.ndim != 2 or array.shape[1] == 0 or array.dtype.kind != "f":
         raise SourceError(
-            f"{file} is an array of {array.dtype} with the shape {array.shape}: floating-point numbers of the "
-            "shape (papers, dimensions) were expected."
+            f"{file} is an array of {array.dtype} with the shape {array.shape}: floats of the shape "
+            "(papers, dimensions) were expected."
         )
     with ids_file.open(encoding="utf-8") as lines:
         count = sum(1 for _ in lines)
     if count != len(array):
         raise SourceError(
-            f"{ids_file} has {count} lines and {file.name} {len(array)} rows: there must be one id for each vector."
+            f"{ids_file} has {count} lines and {file.name} {len(array)} rows: give one id for each vector."
         )
     with ids_file.open(encoding="utf-8") as lines:
         for start in range(0, count, batch):
@@ -165,35 +158,35 @@ def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], np
 def _ids(path: Path, column: Any, name: str) -> list[str]:
     if column.null_count:
         raise SourceError(
-            f"{path}: a row of the column {name} is null. Each vector needs the id of its paper."
+            f"{path}: the column {name} has a null value. Each vector needs the id of its paper."
         )
     values = column.to_pylist()
     if name == "corpus_id":
         return [f"CorpusId:{value}" for value in values]
     if not isinstance(values[0], str):
         raise SourceError(
-            f"{path}: the column {name} holds {type(values[0]).__name__} values such as {values[0]!r}. Ids must be "
-            "texts: arXiv ids lose their zeros when they become numbers."
+            f"{path}: the column {name} has {type(values[0]).__name__} values such as {values[0]!r}. Ids must be "
+            "strings: arXiv ids lose their zeros when they become numbers."
         )
     return [value.strip() for value in values]
 
 
 def _matrix(path: Path, column: Any) -> npt.NDArray[Any]:
-    """The lists of a column as rows. They are one flat array inside, so that nothing is copied one by one."""
+    """The lists of a column as rows, taken from Arrow's one flat array."""
     if column.null_count:
         raise SourceError(f"{path}: a vector is null. Leave its row out, or compute it again.")
     flat = column.flatten()
     size = len(flat) // len(column)
-    # Lists of one size by type have no offsets.
+    # Arrow's fixed-size lists have no offsets.
     offsets = column.offsets.to_numpy() if hasattr(column, "offsets") else np.arange(len(column) + 1) * size
     if size == 0 or np.any(np.diff(offsets) != size):
-        raise SourceError(f"{path}: its vectors are not all of one length. All must come from one model.")
+        raise SourceError(
+            f"{path}: the vectors are empty or differ in dimensions. All vectors must be from one model."
+        )
     if flat.null_count:
-        raise SourceError(f"{path}: a number of a vector is null. Leave the vector out, or compute it again.")
+        raise SourceError(f"{path}: a value of a vector is null. Leave the vector out, or compute it again.")
     numbers = flat.to_numpy(zero_copy_only=False)
     if numbers.dtype.kind != "f":
-        raise SourceError(
-            f"{path}: its vectors hold {numbers.dtype} values: floating-point numbers were expected."
-        )
+        raise SourceError(f"{path}: the vectors have {numbers.dtype} values: floats were expected.")
     matrix: npt.NDArray[Any] = numbers.reshape(len(column), size)
     return matrix

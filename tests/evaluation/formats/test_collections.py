@@ -1,4 +1,4 @@
-"""Folders of BEIR and of TREC: texts in one file, judgements in another."""
+"""BEIR and TREC folders: texts in one file, judgements in another."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def test_only_judged_queries_of_the_test_split_are_read(folder: Path) -> None:
     [
         ("9\td1\t1", r"test.tsv, line 5: it judges the query '9', which has no text"),
         ("1 d1 1", r"test.tsv, line 5: it has 1 columns, and must have query-id, corpus-id, score"),
-        ("1\td1\tyes", r"test.tsv, line 5: score holds 'yes'"),
+        ("1\td1\tyes", r"test.tsv, line 5: score contains 'yes'"),
         ("1\td 1\t1", r"test.tsv, line 5: corpus-id: 'd 1' in 'Doc:d 1' is not a valid Doc id"),
-        ("1\t\t1", r"test.tsv, line 5: it lacks the id"),
+        ("1\t\t1", r"test.tsv, line 5: the query id or the document id is missing"),
     ],
 )
 def test_a_broken_judgement_is_named_and_can_be_left_out(folder: Path, row: str, sentence: str) -> None:
@@ -91,30 +91,28 @@ def test_a_broken_judgement_is_named_and_can_be_left_out(folder: Path, row: str,
     assert queries.notes[-1].startswith("1 broken line was left out: test.tsv, line 5")
 
 
-def test_a_folder_without_judgements_is_refused(folder: Path) -> None:
+def test_a_folder_without_judgements_is_an_error(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").unlink()
     (folder / "qrels" / "train.tsv").rename(folder / "qrels" / "train.txt")
-    with pytest.raises(
-        QueryFileError, match=r"queries and no judgements of them: put them in qrels/test.tsv"
-    ):
+    with pytest.raises(QueryFileError, match=r"queries and no judgements: add qrels/test.tsv"):
         read_queries(folder)
 
 
-def test_judgements_without_their_header_are_refused(folder: Path) -> None:
+def test_judgements_without_their_header_are_an_error(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").write_text("1\td1\t1\n")
     with pytest.raises(QueryFileError, match=r"begins with \['1', 'd1', '1'\]"):
         read_queries(folder)
 
 
 @pytest.mark.parametrize("topics", [TOPICS, XML, TABS], ids=["classic", "XML", "tabs"])
-@pytest.mark.parametrize("named", ["folder", "file"])
-def test_topics_of_each_form_read_alike(tmp_path: Path, topics: str, named: str) -> None:
+@pytest.mark.parametrize("path", ["folder", "file"])
+def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str, path: str) -> None:
     folder = tmp_path / "robust"
     folder.mkdir()
     (folder / "topics.txt").write_text(topics)
     (folder / "README.md").write_text("Notes on the collection.\n")
     (folder / "judged").write_bytes(gzip.compress(QRELS.encode()))
-    queries = read_queries(folder if named == "folder" else folder / "topics.txt")
+    queries = read_queries(folder if path == "folder" else folder / "topics.txt")
     assert (queries.name, queries.format) == ("robust", "TREC")
     assert [(query.id, query.text) for query in queries.queries] == [
         ("301", "International Organized Crime"),
@@ -130,37 +128,33 @@ def test_topics_of_each_form_read_alike(tmp_path: Path, topics: str, named: str)
 @pytest.mark.parametrize(
     ("topics", "qrels", "sentence"),
     [
-        (TOPICS, "", r"has no file of TREC qrels"),
-        ("", QRELS, r"has no file of TREC topics"),
+        (TOPICS, "", r"has no TREC qrels file"),
+        ("", QRELS, r"has no TREC topics file"),
         (TOPICS, QRELS + "303 0 CorpusId:9 1\n", r"qrels, line 4: it judges the query '303', which has no text"),
         (TOPICS, QRELS + "302 0 FBIS3-10082 1\n", r"line 4: docid: 'FBIS3-10082' is not a valid .* is Doc:FBIS3"),
         (TOPICS, QRELS + "302 CorpusId:9 1\n", r"qrels, line 4: it has 3 columns, and must have four"),
         (TOPICS[:-8], QRELS, r"has a topic that does not end"),
-        (TOPICS.replace("302", "301"), QRELS, r"line 10: the query id '301' is that of topics, line 1 too"),
+        (TOPICS.replace("302", "301"), QRELS, r"line 10: the query id '301' is also the id of topics, line 1"),
         (TOPICS.replace("<num> Number: 302", ""), QRELS, r"line 10: the topic's number is empty"),
         (TOPICS.replace("<title> Topic: Polio", "<t> P"), QRELS, r"line 10: the topic's text is empty"),
     ],
 )  # fmt: skip
-def test_topics_that_cannot_be_right_are_refused(
-    tmp_path: Path, topics: str, qrels: str, sentence: str
-) -> None:
+def test_invalid_topics_are_an_error(tmp_path: Path, topics: str, qrels: str, sentence: str) -> None:
     (tmp_path / "topics").write_text(topics)
     (tmp_path / "qrels").write_text(qrels)
     with pytest.raises(QueryFileError, match=sentence):
         read_queries(tmp_path)
 
 
-def test_two_files_of_qrels_are_not_chosen_between(tmp_path: Path) -> None:
+def test_two_qrels_files_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "topics").write_text(TOPICS)
     (tmp_path / "qrels1").write_text(QRELS)
     (tmp_path / "qrels2").write_text(QRELS)
-    with pytest.raises(QueryFileError, match=r"several files of qrels \(qrels1, qrels2\)"):
+    with pytest.raises(QueryFileError, match=r"several qrels files \(qrels1, qrels2\)"):
         read_queries(tmp_path)
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("nothing\n")
-    with pytest.raises(
-        QueryFileError, match=r"neither queries.jsonl and qrels, as BEIR has them, nor TREC topics"
-    ):
+    with pytest.raises(QueryFileError, match=r"neither BEIR's queries.jsonl and qrels nor TREC topics"):
         read_queries(tmp_path)

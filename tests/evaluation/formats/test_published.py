@@ -1,4 +1,4 @@
-"""The formats that benchmarks are published in: real lines of each, and what they must become."""
+"""The formats of published benchmarks, with real lines of each."""
 
 from __future__ import annotations
 
@@ -105,21 +105,21 @@ def test_metadata_beside_the_file_gives_intent_and_category(tmp_path: Path) -> N
     )
 
 
-def test_metadata_may_lie_elsewhere(tmp_path: Path) -> None:
+def test_metadata_may_be_in_another_folder(tmp_path: Path) -> None:
     path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
     facts = tmp_path / "elsewhere.jsonl"
     lines(facts, {"query_id": "BQ_000001", "category": "claim_comparison", "domain": "cs.IR"})
     assert only(read_queries(path, metadata=facts)).intent == "claim_comparison"
 
 
-def test_missing_metadata_is_said(tmp_path: Path) -> None:
+def test_missing_metadata_is_reported_in_a_note(tmp_path: Path) -> None:
     path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
     assert "no query_metadata.jsonl beside the file: 1" in read_queries(path).notes[0]
     with pytest.raises(QueryFileError, match=r"No metadata file at .*nowhere"):
         read_queries(path, metadata=tmp_path / "nowhere")
 
 
-def test_a_line_of_the_metadata_that_is_broken_is_named(tmp_path: Path) -> None:
+def test_a_broken_line_of_the_metadata_is_an_error(tmp_path: Path) -> None:
     path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
     lines(tmp_path / "query_metadata.jsonl", {"query_id": "BQ_000001", "category": 7}, {"query_id": "BQ_2"})
     with pytest.raises(
@@ -129,7 +129,7 @@ def test_a_line_of_the_metadata_that_is_broken_is_named(tmp_path: Path) -> None:
     assert read_queries(path, skip_broken=True).notes[0] == "Broken lines of the metadata, left out: 1"
 
 
-def test_a_query_that_the_metadata_describes_twice_and_not_alike_is_refused(tmp_path: Path) -> None:
+def test_two_different_descriptions_of_one_query_are_an_error(tmp_path: Path) -> None:
     path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180"))
     once = {"query_id": "BQ_000001", "category": "scope_control", "domain": "cs.IR"}
     lines(tmp_path / "query_metadata.jsonl", once, once)
@@ -139,25 +139,25 @@ def test_a_query_that_the_metadata_describes_twice_and_not_alike_is_refused(tmp_
         read_queries(path)
 
 
-def test_the_metadata_is_no_query_file(tmp_path: Path) -> None:
+def test_the_metadata_is_not_a_query_file(tmp_path: Path) -> None:
     path = lines(tmp_path / "m.jsonl", {"query_id": "BQ_1", "final_query": "q", "topic_seed": "t"})
     with pytest.raises(QueryFileError, match=r"ScholarQuest's metadata, which has no answers"):
         read_queries(path)
 
 
-def test_metadata_for_another_format_is_refused(tmp_path: Path) -> None:
+def test_metadata_for_another_format_is_an_error(tmp_path: Path) -> None:
     path = lines(tmp_path / "pasa.jsonl", PASA_LINE)
-    with pytest.raises(QueryFileError, match=r"format PaSa, which has no metadata file"):
+    with pytest.raises(QueryFileError, match=r"in the format PaSa, which has no metadata file"):
         read_queries(path, metadata=path)
 
 
-def test_a_count_of_answers_that_differs_is_said(tmp_path: Path) -> None:
+def test_a_wrong_count_of_answers_is_reported_in_a_note(tmp_path: Path) -> None:
     path = lines(tmp_path / "bench.jsonl", scholarquest(1, "2309.06180", final_answer_count=7))
     assert "Lines whose final_answer_count is not the number of their answers: 1" in read_queries(path).notes
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("value", "expected"),
     [
         ("806.1945", "arXiv:0806.1945"),
         (806.1945, "arXiv:0806.1945"),
@@ -167,12 +167,12 @@ def test_a_count_of_answers_that_differs_is_said(tmp_path: Path) -> None:
         ("https://arxiv.org/abs/hep-th/9901001", "arXiv:hep-th/9901001"),
     ],
 )
-def test_an_arxiv_id_that_became_a_number_is_mended(tmp_path: Path, given: Any, meant: str) -> None:
-    path = lines(tmp_path / "bench.jsonl", scholarquest(1) | {"answer_arxiv_ids": [given]})
-    assert only(read_queries(path)).answers == (Answer(meant),)
+def test_an_arxiv_id_stored_as_a_number_is_repaired(tmp_path: Path, value: Any, expected: str) -> None:
+    path = lines(tmp_path / "bench.jsonl", scholarquest(1) | {"answer_arxiv_ids": [value]})
+    assert only(read_queries(path)).answers == (Answer(expected),)
 
 
-def test_columns_beyond_the_known_ones_are_said(tmp_path: Path) -> None:
+def test_unknown_columns_are_listed_in_a_note(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "b.jsonl", PASA_LINE | {"foo": 1}, PASA_LINE | {"qid": "2", "foo": 2, "bar": None}
     )
@@ -199,7 +199,7 @@ def test_pasa_with_more_titles_than_ids_keeps_the_ids(tmp_path: Path) -> None:
 
 
 def test_sparbench_answers_without_an_arxiv_id_are_titles(tmp_path: Path) -> None:
-    """As SPARBench has them: papers of PubMed and OpenAlex among those of arXiv, and no qid."""
+    """SPARBench has papers of PubMed and OpenAlex besides those of arXiv, and no qid."""
     line = {"question": "Which?", "answer": ["One", "Two"], "answer_arxiv_id": ["1904.05866", ""]}
     bare = {"question": "What else?", "answer": ["Three"], "answer_arxiv_id": []}
     queries = read_queries(lines(tmp_path / "spar_bench.jsonl", line, bare))
@@ -239,11 +239,11 @@ def test_litsearch_reads_from_parquet(tmp_path: Path) -> None:
     as_json = read_queries(lines(tmp_path / "l.jsonl", LITSEARCH_LINE))
     assert read_queries(path).sha256 == as_json.sha256
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(QueryFileError, match="no whole Parquet file"):
+    with pytest.raises(QueryFileError, match="not a complete Parquet file"):
         read_queries(path)
 
 
-def test_a_specificity_of_another_kind_is_refused_and_not_a_crash(tmp_path: Path) -> None:
+def test_an_invalid_specificity_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     for value in ([1], 2, True, "broad"):
         path = lines(tmp_path / "l.jsonl", LITSEARCH_LINE | {"specificity": value})
         with pytest.raises(QueryFileError, match=r"line 1: specificity is .*, and must be 0 for broad or 1"):
@@ -253,10 +253,10 @@ def test_a_specificity_of_another_kind_is_refused_and_not_a_crash(tmp_path: Path
 # -- ScholarGym -----------------------------------------------------------------------------------------
 
 
-def test_scholargym_takes_label_1_as_answer_and_others_as_judged(tmp_path: Path) -> None:
-    left_out = SCHOLARGYM_LINE | {"qid": "b", "valid": False}
+def test_scholargym_papers_with_label_1_are_answers_and_others_are_judged(tmp_path: Path) -> None:
+    invalid = SCHOLARGYM_LINE | {"qid": "b", "valid": False}
     unanswered = SCHOLARGYM_LINE | {"qid": "c", "gt_label": [0, 0]}
-    queries = read_queries(lines(tmp_path / "bench.jsonl", SCHOLARGYM_LINE, left_out, unanswered))
+    queries = read_queries(lines(tmp_path / "bench.jsonl", SCHOLARGYM_LINE, invalid, unanswered))
     query = only(queries)
     assert [(answer.id, answer.grade) for answer in query.answers] == [
         ("arXiv:2009.02040", 1),
@@ -285,10 +285,10 @@ def test_scholargym_labels_must_be_as_many_as_papers(tmp_path: Path) -> None:
         read_queries(path)
 
 
-# -- how a file comes -----------------------------------------------------------------------------------
+# -- files ----------------------------------------------------------------------------------------------
 
 
-def test_one_content_has_one_hash_however_it_is_packed(tmp_path: Path) -> None:
+def test_the_hash_does_not_depend_on_the_packing(tmp_path: Path) -> None:
     plain = lines(tmp_path / "p.jsonl", PASA_LINE, PASA_LINE | {"qid": "2"})
     content = plain.read_bytes()
     (tmp_path / "g").write_bytes(gzip.compress(content))
@@ -299,7 +299,7 @@ def test_one_content_has_one_hash_however_it_is_packed(tmp_path: Path) -> None:
     assert len(hashes) == 1
 
 
-def test_a_truncated_gzip_is_no_short_query_set(tmp_path: Path) -> None:
+def test_a_truncated_gzip_is_an_error(tmp_path: Path) -> None:
     rows = [scholarquest(n, f"2309.{n:05}") for n in range(1, 500)]
     packed = gzip.compress(lines(tmp_path / "p.jsonl", *rows).read_bytes())
     path = tmp_path / "cut.jsonl.gz"
@@ -309,7 +309,7 @@ def test_a_truncated_gzip_is_no_short_query_set(tmp_path: Path) -> None:
             read_queries(path, skip_broken=skip_broken)
 
 
-def test_names_that_tell_nothing_are_told_by_their_folder(tmp_path: Path) -> None:
+def test_a_set_with_a_generic_file_name_is_named_after_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "RealScholarQuery"
     folder.mkdir()
     assert read_queries(lines(folder / "test.jsonl", PASA_LINE)).name == "RealScholarQuery-test"

@@ -1,4 +1,4 @@
-"""docs/query-sets.md: its examples are read as it says. And bytes of any kind are read or refused, never a crash."""
+"""The examples of docs/query-sets.md, and files with random content: read, or a QueryFileError."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FORMS = (
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_values_of_any_type_are_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+def test_values_of_any_type_are_read_or_an_error(tmp_path: Path, data: st.DataObject) -> None:
     names = data.draw(st.sampled_from(FORMS))
     rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, VALUES)), min_size=1, max_size=2))
     path = tmp_path / "any"
@@ -73,7 +73,7 @@ def test_values_of_any_type_are_read_or_refused(tmp_path: Path, data: st.DataObj
     start=st.sampled_from([b"", b"{", b"[", b"<top>", b"\x1f\x8b", b"PAR1", b"query,answers\n", b"1\tx\n"]),
     rest=st.binary(max_size=60),
 )
-def test_bytes_of_any_kind_are_read_or_refused(tmp_path: Path, start: bytes, rest: bytes) -> None:
+def test_bytes_of_any_kind_are_an_error(tmp_path: Path, start: bytes, rest: bytes) -> None:
     path = tmp_path / "any"
     path.write_bytes(start + rest)
     with pytest.raises(QueryFileError):

@@ -1,4 +1,4 @@
-"""The arXiv parser. Expected values are read off the papers' pages at arxiv.org."""
+"""The arXiv parser. Expected values are from the papers' pages at arxiv.org."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_reads_a_record() -> None:
         ("", []),
     ],
 )  # fmt: skip
-def test_splits_the_text_of_authors_where_they_are_not_parsed(text: str, names: list[str]) -> None:
+def test_splits_authors_that_are_not_parsed(text: str, names: list[str]) -> None:
     assert [name for name, _ in read(authors=text, authors_parsed=[]).authors] == names
 
 
@@ -91,7 +91,7 @@ def test_the_date_is_that_of_the_first_version(versions: object, expected: tuple
 
 
 @pytest.mark.parametrize(
-    ("given", "arxiv_id", "year"),
+    ("stored", "arxiv_id", "year"),
     [
         ("hep-th/9901001", "hep-th/9901001", 1999),
         ("math.GT/0309136v2", "math/0309136", 2003),
@@ -101,8 +101,8 @@ def test_the_date_is_that_of_the_first_version(versions: object, expected: tuple
         (1610.0582, "1610.05820", 2016),
     ],
 )
-def test_without_a_date_the_year_comes_from_the_id(given: object, arxiv_id: str, year: int) -> None:
-    record = read(id=given, versions=[])
+def test_without_a_date_the_year_comes_from_the_id(stored: object, arxiv_id: str, year: int) -> None:
+    record = read(id=stored, versions=[])
     assert (record.arxiv_id, record.year) == (arxiv_id, year)
     assert record.url == f"https://arxiv.org/abs/{arxiv_id}"
 
@@ -146,14 +146,14 @@ def test_a_bad_record_becomes_a_reject(changes: dict[str, object], reason: str) 
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("tex", "decoded"),
     [
-        # As they stand in arXiv's records.
+        # From arXiv's records.
         ("Computing the Fr\\'echet Distance", "Computing the Fréchet Distance"),
         ("Ne\\v{s}et\\v{r}il, Erd\\H{o}s and Turan", "Nešetřil, Erdős and Turan"),
         ("the Poincar{\\'e} inequality", "the Poincaré inequality"),
         ("M\\\"untz-Sz\\'asz, 5 \\AA", "Müntz-Szász, 5 Å"),
-        # Formulas and other commands are left as they are.
+        # Formulas and other commands stay unchanged.
         ("$\\'a$ and G\\\"odel $\\o$", "$\\'a$ and Gödel $\\o$"),
         (
             "\\textit{x}, a\\=b, \\ldots {x} http://a.org/\\~user",
@@ -161,11 +161,11 @@ def test_a_bad_record_becomes_a_reject(changes: dict[str, object], reason: str) 
         ),
     ],
 )
-def test_accents_of_tex_become_letters(given: str, shown: str) -> None:
-    record = read(title=given, abstract=given)
-    assert (record.title, record.abstract) == (shown, shown)
+def test_accents_of_tex_become_letters(tex: str, decoded: str) -> None:
+    record = read(title=tex, abstract=tex)
+    assert (record.title, record.abstract) == (decoded, decoded)
 
 
-def test_holes_are_no_rejects() -> None:
+def test_missing_values_are_not_rejected() -> None:
     record = read(authors=None, authors_parsed=[], categories=None, abstract=None, doi=None)
     assert (record.authors, record.categories, record.abstract) == ([], [], None)

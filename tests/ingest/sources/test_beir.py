@@ -1,4 +1,4 @@
-"""BEIR collections as a source: the lines are shaped as the published collections have them."""
+"""BEIR collections as a source, with lines in the form of the published collections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parsed(document: dict[str, Any]) -> PaperRecord | Reject:
     return parse_beir(json.dumps(document).encode())
 
 
-def test_the_files_of_a_collection_are_told_by_their_content(tmp_path: Path) -> None:
+def test_the_files_of_a_collection_are_detected_by_their_content(tmp_path: Path) -> None:
     found = discover([collection(tmp_path / "c", DOCUMENTS)])
     assert {source.name: source.dataset for source in found} == {
         "corpus.jsonl.gz": Dataset.BEIR,
@@ -48,7 +48,7 @@ def test_the_files_of_a_collection_are_told_by_their_content(tmp_path: Path) -> 
     }
 
 
-def test_queries_with_a_title_did_not_become_documents(tmp_path: Path) -> None:
+def test_queries_with_a_title_are_not_documents(tmp_path: Path) -> None:
     """Some collections' queries have an empty title, and some collections' documents none."""
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "title": "", "text": "statins"}\n')
     (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "text": "Statins. They help."}\n')
@@ -71,9 +71,9 @@ def test_a_collection_becomes_a_library(tmp_path: Path) -> None:
     }
     assert counts == {"papers": 5, "abstracts": 4, "papers_repeated": 1, "rejects_beir": 1}
     with Library.open(tmp_path / "library") as library:
-        given = [f"Doc:{document['_id']}" for document in DOCUMENTS]
-        papers = library.papers(given)
-        assert [paper and paper.id for paper in papers] == given
+        names = [f"Doc:{document['_id']}" for document in DOCUMENTS]
+        papers = library.papers(names)
+        assert [paper and paper.id for paper in papers] == names
         assert [paper and paper.abstract for paper in papers] == [d["text"] or None for d in DOCUMENTS]
         assert papers[3] is not None
         assert papers[3].title == "I don't want to be sued."
@@ -87,13 +87,13 @@ def test_a_collection_becomes_a_library(tmp_path: Path) -> None:
             assert [hit.paper.id for hit in found.results] == ["Doc:MED-10"]
 
 
-def test_the_default_keep_rule_says_what_a_collection_needs(tmp_path: Path) -> None:
+def test_the_default_keep_rule_names_what_a_collection_needs(tmp_path: Path) -> None:
     folder = collection(tmp_path / "c", DOCUMENTS)
     with pytest.raises(SourceError, match="BEIR collection need one of these"):
         ingest([folder], tmp_path / "library")
 
 
-def test_queries_alone_are_no_corpus(tmp_path: Path) -> None:
+def test_queries_without_a_corpus_are_an_error(tmp_path: Path) -> None:
     folder = collection(tmp_path / "c", DOCUMENTS)
     with pytest.raises(SourceError, match="only beir-queries, which are not used"):
         discover([folder / "queries.jsonl"])
@@ -116,7 +116,7 @@ def test_queries_alone_are_no_corpus(tmp_path: Path) -> None:
         ({"_id": "1", "title": "t" * 5001, "text": "x"}, "title-too-long"),
     ],
 )
-def test_a_line_that_gives_no_document_says_why(document: dict[str, Any], reason: str) -> None:
+def test_an_invalid_line_is_rejected_with_a_reason(document: dict[str, Any], reason: str) -> None:
     found = parsed(document)
     assert isinstance(found, Reject)
     assert found.reason == reason
@@ -138,5 +138,5 @@ def test_a_number_is_an_id_too() -> None:
         ("x" * 500, "x" * 119 + "…"),
     ],
 )
-def test_the_first_sentence_stands_for_a_title(text: str, title: str) -> None:
+def test_the_first_sentence_replaces_a_missing_title(text: str, title: str) -> None:
     assert first_sentence(text) == title

@@ -1,4 +1,4 @@
-"""Finding, telling apart and reading snapshot files, with real compressors and real damage."""
+"""Discovery, detection and reading of snapshot files, with real compressors and damaged files."""
 
 import bz2
 import gzip
@@ -14,7 +14,6 @@ import pytest
 
 from scholarbase.errors import SourceError
 from scholarbase.ingest.sources import Dataset, discover, open_lines, sha256_of
-from scholarbase.ingest.sources.files import compression_of
 
 DATA = Path(__file__).parent / "data"
 RECORDS = [b'{"n": %d, "text": "%s"}' % (n, os.urandom(40).hex().encode()) for n in range(3000)]
@@ -32,10 +31,9 @@ compressors = pytest.mark.parametrize("name", COMPRESSORS)
 
 
 @compressors
-def test_reads_lines_whatever_the_name_says(tmp_path: Path, name: str) -> None:
+def test_compression_is_detected_by_content(tmp_path: Path, name: str) -> None:
     path = tmp_path / "papers.bin"
     path.write_bytes(COMPRESSORS[name](TEXT))
-    assert compression_of(path) == name
     assert list(open_lines(path)) == list(enumerate(RECORDS, 1))
 
 
@@ -66,7 +64,7 @@ def iter_into(seen: list[tuple[int, bytes]], path: Path) -> list[tuple[int, byte
 
 @pytest.mark.parametrize("name", ["gzip", "xz", "zstd"])
 @pytest.mark.parametrize("cut", [1, 4])
-def test_even_the_last_bytes_are_missed(tmp_path: Path, name: str, cut: int) -> None:
+def test_missing_last_bytes_are_detected(tmp_path: Path, name: str, cut: int) -> None:
     path = tmp_path / "cut"
     path.write_bytes(COMPRESSORS[name](TEXT)[:-cut])
     with pytest.raises(SourceError, match="after 3000 whole lines"):
@@ -84,7 +82,7 @@ def test_a_damaged_stream_is_an_error(tmp_path: Path, name: str) -> None:
         list(open_lines(path))
 
 
-def test_a_missing_zstandard_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_zstandard_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "papers.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd....")
     monkeypatch.setitem(sys.modules, "zstandard", None)
@@ -92,7 +90,7 @@ def test_a_missing_zstandard_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         list(open_lines(path))
 
 
-def test_lines_keep_their_numbers_and_lose_what_ends_them(tmp_path: Path) -> None:
+def test_lines_keep_their_numbers_and_lose_their_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"\xef\xbb\xbf{1}\r\n\n \t\n{\r4}\n" + b"x" * 5_000_000 + b"\n{6}")
     lines = list(open_lines(path))
@@ -100,7 +98,7 @@ def test_lines_keep_their_numbers_and_lose_what_ends_them(tmp_path: Path) -> Non
     assert lines[0][1] == b"{1}"
 
 
-def test_position_tells_how_far_the_file_is_read(tmp_path: Path) -> None:
+def test_position_is_updated_while_reading(tmp_path: Path) -> None:
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(TEXT))
     position = [0]
@@ -124,8 +122,8 @@ def test_sha256(tmp_path: Path) -> None:
     assert sha256_of(path) == hashlib.sha256(TEXT).hexdigest()
 
 
-def test_tells_every_dataset_by_its_content(tmp_path: Path) -> None:
-    """Each sample under a name that says nothing."""
+def test_detects_every_dataset_by_its_content(tmp_path: Path) -> None:
+    """The samples have meaningless names."""
     expected = {}
     for number, path in enumerate(sorted(DATA.glob("s2ag/*/*.gz")), 1):
         shutil.copy(path, tmp_path / f"{number}")
@@ -140,7 +138,7 @@ def test_tells_every_dataset_by_its_content(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_names_are_paths_below_the_source(tmp_path: Path) -> None:
+def test_names_are_paths_relative_to_the_source(tmp_path: Path) -> None:
     shutil.copytree(DATA / "s2ag" / "papers", tmp_path / "release" / "papers")
     (tmp_path / "release" / "papers" / "README.txt").write_text("notes")
     (tmp_path / "release" / "LICENSE").write_text("ODC-BY")
@@ -153,14 +151,14 @@ def test_names_are_paths_below_the_source(tmp_path: Path) -> None:
     assert found[0].size == (DATA / "s2ag/papers/papers-sample.jsonl.gz").stat().st_size
 
 
-def test_equal_names_below_two_sources_stay_apart(tmp_path: Path) -> None:
+def test_equal_names_in_two_sources_stay_distinct(tmp_path: Path) -> None:
     for release in ("june", "july"):
         shutil.copytree(DATA / "s2ag" / "papers", tmp_path / release / "papers")
     names = [source.name for source in discover([tmp_path / "june", tmp_path / "july"])]
     assert names == ["papers/papers-sample.jsonl.gz", "2/papers/papers-sample.jsonl.gz"]
 
 
-def test_a_link_that_leads_in_a_circle_ends(tmp_path: Path) -> None:
+def test_a_circular_link_is_followed_once(tmp_path: Path) -> None:
     shutil.copy(DATA / "arxiv.jsonl", tmp_path)
     (tmp_path / "loop").symlink_to(tmp_path)
     assert [source.name for source in discover([tmp_path])] == ["arxiv.jsonl"]
@@ -184,31 +182,31 @@ def write(content: bytes) -> Callable[[Path], Path]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (write(b""), "data.json is no snapshot file"),
-        (write(b'{"title": "no id"}\n'), "data.json is no snapshot file"),
+        (write(b""), "data.json is not a snapshot file"),
+        (write(b'{"title": "no id"}\n'), "data.json is not a snapshot file"),
         (
             write(b'[{"id": "0704.0001", "title": "T", "categories": "hep-ph"}]'),
-            "data.json is no snapshot file",
+            "data.json is not a snapshot file",
         ),
-        (write(bz2.compress(TEXT)), "data.json is no snapshot file"),
-        (write(gzip.compress(TEXT)[:1]), "data.json is no snapshot file"),
+        (write(bz2.compress(TEXT)), "data.json is not a snapshot file"),
+        (write(gzip.compress(TEXT)[:1]), "data.json is not a snapshot file"),
         (write(gzip.compress(TEXT)[:20]), "incomplete or damaged"),
         (lambda folder: folder / "missing", "No file or folder at .*missing"),
         (lambda folder: folder, "No snapshot file in .* [(]none[)]"),
         (lambda _: DATA / "s2ag" / "s2orc", "only s2orc, which are not used"),
     ],
 )
-def test_what_is_no_snapshot_is_refused(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
     with pytest.raises(SourceError, match=message):
         discover([make(tmp_path)])
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SourceError, match="no ordinary file"):
+    with pytest.raises(SourceError, match="not a regular file"):
         discover([tmp_path])
 
 
-def test_nothing_given_is_refused() -> None:
+def test_no_paths_are_refused() -> None:
     with pytest.raises(SourceError, match="no path"):
         discover([])

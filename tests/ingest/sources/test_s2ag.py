@@ -1,4 +1,4 @@
-"""The Semantic Scholar parsers, on the publisher's own sample records and on what goes wrong in real ones."""
+"""The Semantic Scholar parsers, on the publisher's sample records and on faults of real ones."""
 
 import gzip
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def read_paper(**changes: object) -> PaperRecord:
     return record
 
 
-def test_ids_of_other_schemes_become_canonical_and_bad_ones_are_left_out() -> None:
+def test_other_ids_are_canonical_and_invalid_ones_left_out() -> None:
     ids = {
         "ArXiv": "hep-th/9901001v2", "DOI": "10.18653/V1/N18-3011", "ACL": "N18-3011", "DBLP": "conf/naacl/A18",
         "MAG": "2799136532", "PubMed": "019872477", "PubMedCentral": "PMC2323736", "CorpusId": "19170988",
@@ -108,20 +108,20 @@ def test_ids_of_other_schemes_become_canonical_and_bad_ones_are_left_out() -> No
 
 
 @pytest.mark.parametrize("arxiv", [None, "", "none"])
-def test_an_arxiv_id_that_only_the_doi_tells_is_read(arxiv: str | None) -> None:
-    """``DOI:10.48550/arXiv.2001.00004`` is read as the arXiv id, by which the paper was not found."""
+def test_an_arxiv_id_is_read_from_the_doi(arxiv: str | None) -> None:
+    """``DOI:10.48550/arXiv.2001.00004`` resolves to the arXiv id, by which the paper was not found."""
     for doi in ("10.48550/arXiv.2001.00004", "10.48550/ARXIV.2001.00004v2", " 10.48550/arxiv.2001.00004"):
         assert read_paper(externalids={"ArXiv": arxiv, "DOI": doi}).arxiv_id == "2001.00004"
     assert read_paper(externalids={"ArXiv": arxiv, "DOI": "10.48550/arXiv.hello"}).arxiv_id is None
     assert read_paper(externalids={"ArXiv": arxiv, "DOI": "10.1000/arXiv.2001.00004"}).arxiv_id is None
 
 
-def test_an_arxiv_id_given_as_one_comes_before_that_of_the_doi() -> None:
-    given = {"ArXiv": "1706.03762", "DOI": "10.48550/arXiv.2001.00004"}
-    assert read_paper(externalids=given).arxiv_id == "1706.03762"
+def test_an_arxiv_id_precedes_that_in_the_doi() -> None:
+    external_ids = {"ArXiv": "1706.03762", "DOI": "10.48550/arXiv.2001.00004"}
+    assert read_paper(externalids=external_ids).arxiv_id == "1706.03762"
 
 
-def test_a_corpus_id_may_be_a_text() -> None:
+def test_a_corpus_id_may_be_a_string() -> None:
     assert read_paper(corpusid="231810694").corpus_id == 231810694
 
 
@@ -234,5 +234,5 @@ def test_a_bad_line_becomes_a_reject_with_a_sentence(
     assert reject.detail.endswith(".")
 
 
-def test_a_title_of_five_thousand_characters_is_still_one() -> None:
+def test_a_title_of_five_thousand_characters_is_valid() -> None:
     assert len(read_paper(title="x" * 5000).title) == 5000

@@ -1,4 +1,4 @@
-"""The sample snapshot holds what its README says. The counts were made with zcat, xzcat, grep and wc."""
+"""The sample snapshot has the counts in its README, made with zcat, xzcat, grep and wc."""
 
 from collections import Counter
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_papers_abstracts_and_edges(sources: list[SourceFile]) -> None:
     assert sum(edge.citing == edge.cited for edge in edges) == 2
 
 
-def test_the_arxiv_part_completes_the_other_and_answers_the_questions(sources: list[SourceFile]) -> None:
+def test_the_arxiv_part_completes_the_other_and_has_the_answers(sources: list[SourceFile]) -> None:
     arxiv = {
         r.arxiv_id: r for r in records(sources, Dataset.ARXIV) if isinstance(r, PaperRecord) and r.abstract
     }

@@ -1,4 +1,4 @@
-"""Vectors computed elsewhere: the same ones in every layout, and each fault named."""
+"""Vectors computed elsewhere: all layouts give the same vectors, and faults are errors."""
 
 from pathlib import Path
 from typing import Any
@@ -78,18 +78,16 @@ def test_a_numeric_corpus_id_names_its_scheme(tmp_path: Path) -> None:
             "columns name, vector: its column of ids must be named id or paper_id",
         ),
         ({"id": ["a"], "v": [[1.0]]}, "column of vectors must be named vector or embedding"),
-        ({"id": ["a", None], "vector": [[1.0], [2.0]]}, "id is null"),
+        ({"id": ["a", None], "vector": [[1.0], [2.0]]}, "column id has a null value"),
         ({"id": ["a", "b"], "vector": [[1.0], None]}, "vector is null"),
-        ({"id": ["a", "b"], "vector": [[1.0], [None]]}, "number of a vector is null"),
-        ({"id": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]}, "not all of one length"),
-        ({"id": ["a", "b"], "vector": [[], []]}, "not all of one length"),
+        ({"id": ["a", "b"], "vector": [[1.0], [None]]}, "value of a vector is null"),
+        ({"id": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]}, "empty or differ in dimensions"),
+        ({"id": ["a", "b"], "vector": [[], []]}, "empty or differ in dimensions"),
         ({"id": ["a", "b"], "vector": [[1], [2]]}, "int64"),
         ({"arxiv_id": [2001.00001], "vector": [[1.0]]}, "lose their zeros"),
     ],
 )
-def test_refuses_parquet_that_says_something_else(
-    tmp_path: Path, columns: dict[str, object], message: str
-) -> None:
+def test_refuses_other_parquet_tables(tmp_path: Path, columns: dict[str, object], message: str) -> None:
     with pytest.raises(SourceError, match=message):
         read(parquet(tmp_path, **columns))
 
@@ -104,17 +102,17 @@ def changed(row: int, value: float) -> npt.NDArray[np.float32]:
     ("vectors", "ids", "message"),
     [
         (VECTORS, IDS[:9], "9 lines and vectors.npy 10 rows"),
-        (VECTORS, [*IDS[:9], IDS[0]], "'2001.00001' in row 10 comes twice"),
+        (VECTORS, [*IDS[:9], IDS[0]], "'2001.00001' in row 10 is repeated"),
         (VECTORS, [*IDS[:4], "", *IDS[5:]], "row 5 is empty"),
-        (changed(6, np.nan), IDS, r"'2001.00007' \(row 7\) has numbers that are not finite"),
+        (changed(6, np.nan), IDS, r"'2001.00007' \(row 7\) has values that are not finite"),
         (changed(6, np.inf), IDS, "not finite"),
-        (changed(6, 0), IDS, "row 7.* has no length"),
+        (changed(6, 0), IDS, "row 7.* is zero"),
         (VECTORS[0], IDS, "shape"),
         (VECTORS.astype(np.int64), IDS, "int64"),
-        (VECTORS[:0], [], "holds no vectors|lines and"),
+        (VECTORS[:0], [], "has no vectors|lines and"),
     ],
 )
-def test_refuses_vectors_that_cannot_be_right(
+def test_refuses_invalid_vectors(
     tmp_path: Path, vectors: npt.NDArray[Any], ids: list[str], message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
@@ -127,11 +125,11 @@ def test_refuses_files_of_two_dimensions(tmp_path: Path) -> None:
 
     pq.write_table(pa.table({"id": ["a"], "vector": [[1.0]]}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"id": ["b"], "vector": [[1.0, 2.0]]}), tmp_path / "1.parquet")
-    with pytest.raises(SourceError, match="'b' has 2 numbers where those before it have 1"):
+    with pytest.raises(SourceError, match="'b' has 2 dimensions and those before it have 1"):
         read(tmp_path)
 
 
-def test_refuses_what_is_not_there_or_no_array(tmp_path: Path) -> None:
+def test_refuses_missing_files_and_other_formats(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No vectors at"):
         read(tmp_path / "missing")
     with pytest.raises(SourceError, match=r"no \.npy and no \.parquet"):
@@ -141,7 +139,7 @@ def test_refuses_what_is_not_there_or_no_array(tmp_path: Path) -> None:
         read(tmp_path)
     (tmp_path / "a.npy").write_bytes(b"not an array")
     (tmp_path / "ids.txt").write_text("a\n")
-    with pytest.raises(SourceError, match="no NumPy array"):
+    with pytest.raises(SourceError, match="not a NumPy array"):
         read(tmp_path)
     (tmp_path / "b.npy").write_bytes(b"")
     with pytest.raises(SourceError, match=r"more than one \.npy"):

@@ -11,7 +11,7 @@
   const shown = (value) => (value === null ? "–" : value.toFixed(3));
   const some = (name) => data.queries.some((query) => query[name] !== undefined);
 
-  // The columns of the list: a heading, what a query is sorted by, and the text of its cell.
+  // Columns of the list: heading, sort key, and the text of the cell.
   const columns = [{ heading: "Query", key: (q) => q.text.toLowerCase() }];
   for (const name of ["intent", "category", "date"]) {
     if (some(name)) {
@@ -36,7 +36,7 @@
 
   const kinds = [
     ["all queries", () => true],
-    // By the measure's name: of a query whose R@25 is 0 an answer may stand below.
+    // These name the measure, as a query with R@25 of 0 may have an answer further down.
     [data.runs.length > 1 ? `${data.measure} is 0 in every run` : `${data.measure} is 0`, (q) => q.recall.every((value) => value === 0)],
     [data.runs.length > 1 ? `${data.measure} is below 1 in every run` : `${data.measure} is below 1`, (q) => q.recall.every((value) => value !== null && value < 1)],
     ["an answer not in the library", (q) => q.answers.some((answer) => answer[1] === "absent" && answer[2] > 0)],
@@ -117,9 +117,9 @@
   const list = byId("list");
   let order = { column: null, falling: false };
   const draw = () => {
-    const wanted = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const terms = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const kind = kinds[byId("kind").selectedIndex][1];
-    const kept = rows.filter((r) => kind(r.query) && wanted.every((word) => r.words.includes(word)));
+    const kept = rows.filter((r) => kind(r.query) && terms.every((term) => r.words.includes(term)));
     if (order.column) {
       const { key } = order.column;
       const sign = order.falling ? -1 : 1;

@@ -1,4 +1,4 @@
-"""What a run asks: its settings, and from them its manifest and the search of every query."""
+"""Search settings of a run, and the search request of every query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest, QueryFileError
-from scholarbase.evaluation import making
+from scholarbase.evaluation.runs import run_manifest
 from scholarbase.indexes import query_syntax
 from scholarbase.models import MAX_LIMIT, Engine, Mode, SearchRequest, date_bounds, search_request
 from scholarbase.models.queries import QuerySet
@@ -19,27 +19,25 @@ from scholarbase.models.source import Source
 log = logging.getLogger("scholarbase.evaluation")
 
 MAX_DEPTH: Final = 10_000
-"""Results of a query: as deep as paging goes."""
+"""Results of a query: the limit of paging."""
 QUERY_DATE: Final = "query"
-"""The value of ``to`` that stands for each query's own date."""
+"""Value of ``to``: each query's own date."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What every search of a run is told.
+    """Settings of all searches of a run.
 
     Args:
-        mode: None is the best that the library has.
+        mode: None is the best mode of the library.
         engine: the sparse leg; None sends query syntax to FTS5 and free text to BM25.
-        limit: results of each query, 1 to 10,000. Fewer come where paging ends before: a hybrid search ends at the
-            server's ``fusion_depth``.
+        limit: results of each query, 1 to 10,000. A hybrid search ends at the server's ``fusion_depth``.
         exact: search dense vectors without approximation.
-        to: no paper later than this date (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``), or than each query's own
-            (``"query"``).
-        pool: search in each query's candidate pool alone.
+        to: latest date of papers (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``), or ``"query"`` for each query's own date.
+        pool: search only in each query's candidate pool.
 
     Raises:
-        InvalidRequest: a value that cannot be right.
+        InvalidRequest: a value is invalid.
     """
 
     mode: Mode | None = None
@@ -50,7 +48,7 @@ class SearchSettings:
     pool: bool = False
 
     def __post_init__(self) -> None:
-        # The request checks mode, engine and exact, and says what is wrong with them.
+        # The request checks these three.
         SearchRequest(q="a query", mode=self.mode, engine=self.engine, exact=self.exact)
         if (
             isinstance(self.limit, bool)
@@ -58,7 +56,7 @@ class SearchSettings:
             or not 1 <= self.limit <= MAX_DEPTH
         ):
             raise InvalidRequest(
-                f"limit is {self.limit!r}: it must be a whole number from 1 to {MAX_DEPTH}, as deep as paging goes."
+                f"limit is {self.limit!r}: it must be a whole number from 1 to {MAX_DEPTH}, the limit of paging."
             )
         if self.to is not None and self.to != QUERY_DATE:
             date_bounds(self.to, "to")
@@ -66,33 +64,33 @@ class SearchSettings:
             raise InvalidRequest(f"pool is {self.pool!r}: it must be true or false.")
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as the run's manifest has them."""
+        """The settings as in the run's manifest."""
         return asdict(self)
 
 
-class Asked(NamedTuple):
-    """A query, and the search that is made for it; None where no paper can be found."""
+class QueryRequest(NamedTuple):
+    """A query's search request; None where its candidate pool is empty."""
 
     query_id: str
     request: SearchRequest | None
 
 
 def default_name(queries: QuerySet, mode: Mode | None, engine: Engine | None = None) -> str:
-    """A name for a run that is fit for a file: the query set's, the mode, and the engine where one is named."""
+    """A run's default name, safe as a file name: query set, mode, and engine if specified."""
     parts = [queries.name, mode or "best", *([engine] if engine else [])]
     return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.") or "run"
 
 
 def check_modes(source: Source, modes: Sequence[Mode | None], engine: Engine | None = None) -> list[Mode]:
-    """Search once in every mode, and tell which mode each of them is: None is the best that the library has.
+    """Search once in each mode. Returns the modes used, None resolved to the best mode of the library.
 
     Raises:
-        UnsupportedMode: the library cannot be searched that way; also what else a search raises.
+        UnsupportedMode: the library lacks a mode. Other errors of a search are raised too.
     """
     return [source.search("search", mode=mode, engine=engine, limit=1, fields=["id"]).mode for mode in modes]
 
 
-def manifest_of(
+def search_manifest(
     source: Source,
     queries: QuerySet,
     judged: Sequence[JudgedQuery],
@@ -101,14 +99,15 @@ def manifest_of(
     name: str,
     command: str,
 ) -> RunManifest:
-    """The facts of a run that is not made yet: the mode is the one that its searches will really use.
+    """The manifest of a run before its searches, with the mode that they will use.
 
     Raises:
-        InvalidRequest: the syntax of a query is malformed; ``UnsupportedMode``: the library lacks the mode.
+        InvalidRequest: the syntax of a query is malformed.
+        UnsupportedMode: the library lacks the mode.
     """
     [mode] = check_modes(source, [settings.mode], settings.engine)
     about = source.snapshot()
-    syntax = [] if mode == "dense" or settings.engine not in (None, "fts5") else _in_syntax(judged)
+    syntax = [] if mode == "dense" or settings.engine not in (None, "fts5") else _syntax_queries(judged)
     if syntax:
         log.warning(
             "%d of %d queries are read as query syntax, such as %r (engine bm25 reads every query as free text).",
@@ -119,38 +118,36 @@ def manifest_of(
     search = settings.to_dict() | {"mode": mode, "syntax_queries": len(syntax)}
     if "ranking" in about:
         search["ranking"] = about["ranking"]
-    return making.manifest_of(about, queries, counts, "search", name, command, search)
+    return run_manifest(about, queries, counts, "search", name, command, search)
 
 
-def _in_syntax(judged: Sequence[JudgedQuery]) -> list[str]:
-    """The ids of the queries that a sparse search reads as query syntax.
-
-    Raises:
-        InvalidRequest: the syntax of one is malformed.
-    """
+def _syntax_queries(judged: Sequence[JudgedQuery]) -> list[str]:
+    """The ids of queries read as query syntax. Raises InvalidRequest: the syntax of a query is malformed."""
     found = [query for query in judged if query_syntax.is_syntax(query.text)]
     for query in found:
         try:
             query_syntax.compile(query.text)
         except InvalidRequest as error:
             raise InvalidRequest(
-                f"Query {query.id!r} is read as query syntax, and cannot be: {error} "
+                f"Query {query.id!r} is read as query syntax, which is malformed: {error} "
                 "Engine bm25 reads every query as free text."
             ) from error
     return [query.id for query in found]
 
 
-def searches(judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings) -> list[Asked]:
-    """The search of every query, in their order.
+def search_requests(
+    judged: Sequence[JudgedQuery], manifest: RunManifest, settings: SearchSettings
+) -> list[QueryRequest]:
+    """The search requests of all queries, in order.
 
     Raises:
-        QueryFileError: a query lacks the date or the pool that the settings ask for.
-        InvalidRequest: a query cannot be searched for; the sentence says which.
+        QueryFileError: a query lacks the date or the pool that the settings require.
+        InvalidRequest: the request of a query is invalid; the message names the query.
     """
     assert manifest.search is not None
     if settings.pool:
         _check_pools(judged)
-    asked = []
+    requests = []
     for query in judged:
         within = query.pool if settings.pool else None
         to = _last_date(query) if settings.to == QUERY_DATE else settings.to
@@ -167,15 +164,15 @@ def searches(judged: Sequence[JudgedQuery], manifest: RunManifest, settings: Sea
             )
         except InvalidRequest as error:
             raise InvalidRequest(f"Query {query.id!r} cannot be searched for: {error}") from error
-        asked.append(Asked(query.id, None if within == () else request))
-    return asked
+        requests.append(QueryRequest(query.id, None if within == () else request))
+    return requests
 
 
 def _last_date(query: JudgedQuery) -> str:
     if query.date is None:
         raise QueryFileError(
-            f"Query {query.id!r} has no date, and the searches are limited to each query's own: give it one, "
-            "name one date for all, or search without."
+            f"Query {query.id!r} has no date, and the searches are limited to each query's own date: add the date, "
+            "give one date for all queries, or search without a date."
         )
     return query.date
 
@@ -185,5 +182,5 @@ def _check_pools(judged: Sequence[JudgedQuery]) -> None:
     if without:
         which = "No query has" if len(without) == len(judged) else f"Query {without[0]!r} does not have"
         raise QueryFileError(
-            f"{which} a candidate pool, and the searches are limited to pools: search without, or add the pools."
+            f"{which} a candidate pool, and the searches are limited to pools: add the pools, or search without them."
         )

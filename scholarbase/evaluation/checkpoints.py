@@ -1,9 +1,9 @@
-"""A run that is not finished yet: a folder beside the run's own, to which every answered query is appended.
+"""Checkpoint of an unfinished run: a folder beside the run's folder, to which results are appended query by query.
 
-    manifest.json    the run that is being made, and the hash of what is asked
-    results.jsonl    a line for every query that was answered, in the order of the answers
+    manifest.json    the manifest of the run, and the hash of its queries
+    results.jsonl    one line for each finished query, in the order in which they finished
 
-A process that is killed leaves at most one torn line, the last; it is thrown away and its query asked again.
+A killed process leaves at most one incomplete line, the last; it is removed, and its query searched again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import orjson
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunDamaged, RunExists
 from scholarbase.evaluation.runs import MANIFEST
-from scholarbase.files import storage_errors
+from scholarbase.files import atomic_write, storage_errors, temporary_files
 from scholarbase.models.queries import sha256_of
 from scholarbase.models.runs import JudgedQuery, RankedId, RunManifest
 
 RESULTS: Final = "results.jsonl"
 _ATTEMPTS: Final = 100
-"""To lock a folder that the process before us may just be removing."""
+"""Attempts to lock a folder, which a process that ends may remove at the same time."""
 
 
-class Found(NamedTuple):
-    """What a search found for a query: its ranking, best first, and the seconds that it took."""
+class QueryResult(NamedTuple):
+    """A query's ranking, best first, and the seconds of its search."""
 
     query_id: str
     ranking: tuple[RankedId, ...]
@@ -38,7 +38,6 @@ class Found(NamedTuple):
 
 
 def _facts(manifest: RunManifest, queries: Sequence[JudgedQuery]) -> dict[str, str]:
-    # The queries as they were resolved: what is asked, and what counts as right.
     return {"identity": manifest.identity, "judged": sha256_of(queries)}
 
 
@@ -46,34 +45,32 @@ def _same(stored: dict[str, Any], manifest: RunManifest, queries: Sequence[Judge
     return all(stored[name] == value for name, value in _facts(manifest, queries).items())
 
 
-class Partial:
-    """The unfinished run of ``folder``, held by this process alone. Use it in a ``with``.
+class Checkpoint:
+    """The checkpoint of the run at ``folder``, locked by this process until the ``with`` block ends.
 
-    Leaving the ``with`` keeps what is done for the next attempt; :meth:`clear` is for a run that is written.
+    The results stay for the next attempt, unless :meth:`clear` is called once the run is written.
+
+    Raises:
+        InvalidRequest: the folder has no name.
+        EvaluationError: another process holds the lock.
+        StorageError: the checkpoint's folder cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take hold of the unfinished run, or of the place for one.
-
-        Raises:
-            InvalidRequest: the folder has no name.
-            EvaluationError: another process holds it.
-            StorageError: the folder cannot be made.
-        """
         if folder.name in ("", ".."):
             raise InvalidRequest(
-                f"A run is a folder with a name of its own, and {str(folder)!r} has none: give one."
+                f"{str(folder)!r} has no name of its own: give a named folder for the run, such as runs/sparse."
             )
         self.folder = folder
         self.path: Final = folder.with_name(f".{folder.name}.partial")
-        self.done: dict[str, Found] = {}
-        """What is done, by query."""
+        self.done: dict[str, QueryResult] = {}
+        """The finished queries, by id."""
         self._results: int | None = None
         self._ids: dict[str, str] = {}
         with storage_errors(self.path):
-            self._lock = self._locked()
+            self._lock = self._acquire_lock()
 
-    def _locked(self) -> int:
+    def _acquire_lock(self) -> int:
         for _ in range(_ATTEMPTS):
             self.path.mkdir(parents=True, exist_ok=True)
             try:
@@ -93,7 +90,7 @@ class Partial:
                 ) from error
             os.close(lock)
         raise EvaluationError(
-            f"{self.path} could not be locked in {_ATTEMPTS} attempts: another process makes and removes it."
+            f"{self.path} could not be locked in {_ATTEMPTS} attempts: stop the process that makes and removes it."
         )
 
     def __enter__(self) -> Self:
@@ -104,18 +101,17 @@ class Partial:
     ) -> None:
         if self._results is not None:
             os.close(self._results)
-        # An empty place is no unfinished run.
         if not any(self.path.iterdir()):
             self.path.rmdir()
         os.close(self._lock)
 
     def open(self, manifest: RunManifest, queries: Sequence[JudgedQuery], *, restart: bool) -> None:
-        """Read what is done of this run, and get ready to append to it. ``restart`` throws away what is there.
+        """Read the finished queries of this run, and open the file of results. ``restart`` discards them.
 
         Raises:
-            RunExists: it is the unfinished run of something else.
-            RunDamaged: what is done cannot be read.
-            StorageError: the folder cannot be written.
+            RunExists: the checkpoint is of another run.
+            RunDamaged: the checkpoint cannot be read.
+            StorageError: the checkpoint cannot be written.
         """
         about = self.path / MANIFEST
         if restart:
@@ -123,33 +119,29 @@ class Partial:
         if (stored := self._stored()) is not None:
             if not _same(stored, manifest, queries):
                 raise RunExists(
-                    f"At {self.folder} stands the unfinished run of other settings, queries or another snapshot "
-                    f"({stored['manifest']['command']}): finish that one, give another name or folder, or begin "
-                    "again with --restart."
+                    f"{self.folder} has an unfinished run of other settings, queries or another snapshot "
+                    f"({stored['manifest']['command']}): finish it, give another name or folder, or start again "
+                    "with --restart."
                 )
             self._read({query.id for query in queries})
         else:
             self.clear()
             with storage_errors(about):
-                unfinished = about.with_suffix(".new")
-                unfinished.write_bytes(
-                    orjson.dumps(
-                        _facts(manifest, queries) | {"replace": restart, "manifest": asdict(manifest)}
-                    )
-                )
-                unfinished.rename(about)
+                facts = _facts(manifest, queries) | {"replace": restart, "manifest": asdict(manifest)}
+                with atomic_write(about) as file:
+                    file.write(orjson.dumps(facts))
         with storage_errors(self.path / RESULTS):
             self._results = os.open(
                 self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
             )
 
-    def holds(
+    def matches(
         self, manifest: RunManifest, queries: Sequence[JudgedQuery], *, replacing: bool = False
     ) -> bool:
-        """Whether the unfinished run of this identity stands here; ``replacing``: and was begun to replace another.
+        """Whether the checkpoint is of this run; ``replacing``: and the run was started to replace another.
 
         Raises:
-            RunDamaged: what stands here cannot be read.
+            RunDamaged: the checkpoint cannot be read.
         """
         stored = self._stored()
         return (
@@ -157,7 +149,6 @@ class Partial:
         )
 
     def _stored(self) -> dict[str, Any] | None:
-        """What the unfinished run began with, None where there is none."""
         about = self.path / MANIFEST
         try:
             stored = orjson.loads(about.read_bytes())
@@ -166,7 +157,7 @@ class Partial:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunDamaged(
-                f"{about} is not what an unfinished run begins with ({error}): begin again with --restart."
+                f"{about} is not the manifest of an unfinished run ({error}): start again with --restart."
             ) from error
         else:
             return dict(stored)
@@ -180,43 +171,43 @@ class Partial:
             for line in lines:
                 if not line.endswith(b"\n"):
                     break
-                self._take(line, known)
+                self._add(line, known)
                 whole += len(line)
         with storage_errors(path):
             os.truncate(path, whole)
 
-    def _take(self, line: bytes, known: set[str]) -> None:
+    def _add(self, line: bytes, known: set[str]) -> None:
         try:
             row = orjson.loads(line)
             ids, scores = row["ids"], row["scores"]
-            ranking = tuple(RankedId(self.shared(i), s) for i, s in zip(ids, scores, strict=True))
-            found = Found(row["id"], ranking, row["seconds"])
-            if found.query_id not in known or found.query_id in self.done:
-                raise ValueError(f"query {found.query_id!r} is not expected here")
+            ranking = tuple(RankedId(self.intern(i), s) for i, s in zip(ids, scores, strict=True))
+            result = QueryResult(row["id"], ranking, row["seconds"])
+            if result.query_id not in known or result.query_id in self.done:
+                raise ValueError(f"query {result.query_id!r} is not expected here")
         except (ValueError, KeyError, TypeError) as error:
             raise RunDamaged(
-                f"{self.path / RESULTS} holds a line that cannot be read ({error}): begin again with --restart."
+                f"{self.path / RESULTS} has a line that cannot be read ({error}): start again with --restart."
             ) from error
-        self.done[found.query_id] = found
+        self.done[result.query_id] = result
 
-    def shared(self, paper_id: str) -> str:
-        """The id, each text once in memory: a paper is found for many queries."""
+    def intern(self, paper_id: str) -> str:
+        """The same id as one object in memory: a paper is found for many queries."""
         return self._ids.setdefault(paper_id, paper_id)
 
-    def append(self, answered: Sequence[Found]) -> None:
-        """Keep what was found. Raises StorageError: it cannot be written; what was kept before still is."""
-        assert self._results is not None, "open comes first"
+    def append(self, results: Sequence[QueryResult]) -> None:
+        """Store results. Raises StorageError: they cannot be written; earlier results are kept."""
+        assert self._results is not None, "call open() first"
         lines = b"".join(
             orjson.dumps(
                 {
-                    "id": found.query_id,
-                    "ids": [result.id for result in found.ranking],
-                    "scores": [result.score for result in found.ranking],
-                    "seconds": found.seconds,
+                    "id": result.query_id,
+                    "ids": [ranked.id for ranked in result.ranking],
+                    "scores": [ranked.score for ranked in result.ranking],
+                    "seconds": result.seconds,
                 },
                 option=orjson.OPT_APPEND_NEWLINE,
             )
-            for found in answered
+            for result in results
         )
         with storage_errors(self.path / RESULTS):
             whole = os.fstat(self._results).st_size
@@ -224,15 +215,16 @@ class Partial:
                 while lines:
                     lines = lines[os.write(self._results, lines) :]
             except OSError:
-                # The disk took a part of a line: what is kept after it must not be glued to it.
+                # Remove the partly written line, so that later lines do not follow it.
                 os.ftruncate(self._results, whole)
                 raise
-        self.done |= {found.query_id: found for found in answered}
+        self.done |= {result.query_id: result for result in results}
 
     def clear(self) -> None:
-        """Throw away what is done."""
+        """Remove all results."""
         self.done = {}
+        manifest = self.path / MANIFEST
         with storage_errors(self.path):
-            # The manifest goes last: results without one are thrown away, whatever they are.
-            for name in (RESULTS, "manifest.new", MANIFEST):
-                (self.path / name).unlink(missing_ok=True)
+            # The manifest last: results without a manifest are discarded.
+            for path in (self.path / RESULTS, *temporary_files(manifest), manifest):
+                path.unlink(missing_ok=True)

@@ -1,0 +1,147 @@
+"""The vector stage: papers with their BM25, dense and learned sparse vectors to the vector index."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from scholarbase.errors import VectorIndexError
+from scholarbase.indexes.filters import category_keys
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    LEARNED,
+    EngineVector,
+    Payload,
+    SparseVector,
+    VectorConfig,
+    VectorPoint,
+)
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeWriter
+from scholarbase.indexes.vectors.space import check_space, required_bytes
+from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
+from scholarbase.ingest.dense import DenseLookup
+from scholarbase.ingest.folder import BuildFolder
+from scholarbase.ingest.terms import bm25_vectors
+from scholarbase.progress import Reporter
+
+POINTS_PER_UPSERT: Final = 2_000
+UPSERTS_PER_FLUSH: Final = 10
+LENGTH_SAMPLE: Final = 20_000
+"""Documents sampled for BM25's average length."""
+
+
+def index_vectors(
+    db: sqlite3.Connection,
+    checkpoint: Checkpoint,
+    folder: BuildFolder,
+    config: VectorConfig,
+    lookup: DenseLookup,
+    reporter: Reporter,
+) -> Bm25Parameters:
+    """Index the papers of the catalogue ``db``, with the dense vectors in ``lookup``. Returns BM25's parameters.
+
+    After a kill, indexing continues behind the last point that was flushed.
+
+    Raises:
+        VectorIndexError: the index cannot be written.
+        StorageError: there is not enough disk space.
+    """
+    parameters = _bm25_parameters(db)
+    if checkpoint.get("vectors_done"):
+        return parameters
+    last = int(checkpoint.get("vectors", 0))
+    if last == 0 and folder.vectors.exists():
+        shutil.rmtree(folder.vectors)
+    total, done = paper_counts(db, last)
+    check_space(folder.path, required_bytes(config, total - done))
+    writer = EdgeWriter.open(folder.vectors, config)
+    try:
+        with (
+            reporter.stage("index vectors", "papers", total, done) as tracker,
+            bm25_vectors(folder.catalog, last, parameters, total - done) as terms,
+        ):
+            unflushed = 0
+            while True:
+                if done and done % writer.segment_points == 0:
+                    # At the start of the loop, so that a job killed while sealing seals again. Progress was recorded
+                    # before, so that no sealed point is upserted again.
+                    writer.seal()
+                room = writer.segment_points - done % writer.segment_points
+                points = _points(db, last, min(room, POINTS_PER_UPSERT), lookup, terms)
+                writer.upsert(points)
+                unflushed += 1
+                done += len(points)
+                if not points or unflushed == UPSERTS_PER_FLUSH or done % writer.segment_points == 0:
+                    writer.flush()
+                    with checkpoint.transaction():
+                        checkpoint.set("vectors", points[-1].id if points else last)
+                    unflushed = 0
+                if not points:
+                    break
+                last = points[-1].id
+                tracker.at(done)
+                tracker.advance(len(points))
+        with reporter.stage("optimize vectors", "papers", total) as tracker:
+            writer.finish()
+            tracker.advance(total)
+    finally:
+        writer.close()
+    with checkpoint.transaction():
+        checkpoint.set("vectors_done", True)
+    return parameters
+
+
+def _bm25_parameters(db: sqlite3.Connection) -> Bm25Parameters:
+    """BM25 with the library's average length, from evenly sampled documents."""
+    total, _ = paper_counts(db)
+    step = max(1, -(-total // LENGTH_SAMPLE))
+    rows = db.execute(
+        """
+        SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
+        WHERE id % ? = 0 ORDER BY id
+        """,
+        (step,),
+    )
+    text = Bm25Text()
+    lengths = [text.count_tokens(title, abstract) for title, abstract in rows]
+    mean = float(round(float(np.mean(lengths)))) if lengths else 0.0
+    return replace(text.parameters, average_length=max(mean, 1.0))
+
+
+def _points(
+    db: sqlite3.Connection,
+    after: int,
+    count: int,
+    lookup: DenseLookup,
+    terms: Iterator[tuple[int, EngineVector]],
+) -> list[VectorPoint]:
+    """The points of the next ``count`` papers, whose BM25 vectors are next in ``terms``."""
+    rows = db.execute(
+        """
+        SELECT id, first_day, last_day, categories, venue_key, citation_count
+        FROM papers WHERE id > ? ORDER BY id LIMIT ?
+        """,
+        (after, count),
+    )
+    points = []
+    for paper_id, first_day, last_day, categories, venue, citation_count in rows:
+        vector_id, vector = next(terms)
+        if vector_id != paper_id:
+            raise VectorIndexError(
+                f"The BM25 vector of paper {vector_id} came where that of paper {paper_id} was expected."
+            )
+        sparse: dict[str, SparseVector | EngineVector] = {BM25: vector}
+        dense, learned = lookup.get(paper_id) or (None, None)
+        if learned is not None:
+            sparse[LEARNED] = learned
+        payload = Payload(
+            first_day, last_day, category_keys((categories or "").split()), venue, citation_count
+        )
+        points.append(VectorPoint(paper_id, payload, dense, sparse))
+    return points
