@@ -1,48 +1,47 @@
-"""Every error ScholarBase raises on purpose.
+"""The errors that ScholarBase raises.
 
     ScholarBaseError
-    ├── InvalidRequest        the request cannot be right, whatever the library holds
-    │   ├── UnsupportedMode   ... or not on this library: it has no vectors of that kind
-    │   ├── NothingLeft       ... or leaves nothing of this library that could match
-    │   ├── ToolNotFound      ... or names no tool
-    │   └── BodyTooLarge      ... or not in one piece: its body is larger than the server takes
-    ├── PaperNotFound         a well-formed id that this library does not hold
-    ├── SessionError          what agents did
-    │   ├── SessionNotFound   no session of that name
-    │   ├── SessionExists     ... or there is one already
-    │   ├── BudgetExhausted   the session has been asked for all that it may be
-    │   └── ReplayDiffers     a recorded session gives something else on this library
-    ├── AccessError           a shared server does not let the request in
-    │   ├── Unauthorized      it asks for a key, and got none that it knows
-    │   ├── Forbidden         the key may not do this
-    │   └── RateLimited       the key has asked too much within a minute
-    ├── LibraryError          what lies on disk
-    │   ├── LibraryNotFound   no library there
-    │   ├── LibraryExists     a library, or something else, is in the way
-    │   ├── LibraryBusy       another job is writing there
-    │   ├── LibraryCorrupt    it does not hold what its manifest says
-    │   └── EncoderMismatch   it was built with another encoder
-    ├── SourceError           a snapshot file that cannot be read
-    │   ├── SourceChanged     ... or is not what it was when the job began
-    │   └── TooManyRejects    more bad records than the settings allow
-    ├── StorageError          the disk is full, or refuses
-    ├── EncoderError          a model that cannot be loaded, or does not answer
-    ├── VectorIndexError      the vector index fails, or cannot be reached
-    ├── AddressError          the port is taken, or the address is not ours
+    ├── InvalidRequest        a value of the request is invalid
+    │   ├── UnsupportedMode   this library has no index for this kind of search
+    │   ├── NothingLeft       the filters exclude every paper that could match
+    │   ├── ToolNotFound      unknown tool
+    │   └── BodyTooLarge      the request body exceeds the server's limit
+    ├── PaperNotFound         the library does not hold a paper with this id
+    ├── SessionError          a session cannot be used
+    │   ├── SessionNotFound   unknown session
+    │   ├── SessionExists     the session name is already in use
+    │   ├── BudgetExhausted   a limit of the session is reached
+    │   └── ReplayDiffers     a replayed session returns other results
+    ├── AccessError           the server denies access
+    │   ├── Unauthorized      the key is missing or unknown
+    │   ├── Forbidden         the key or origin does not have permission
+    │   └── RateLimited       too many requests per minute
+    ├── LibraryError          the library on disk cannot be used
+    │   ├── LibraryNotFound   no library at the path
+    │   ├── LibraryExists     the path already has a library or other files
+    │   ├── LibraryBusy       another job is writing to the path
+    │   ├── LibraryCorrupt    the library differs from its manifest
+    │   └── EncoderMismatch   the library was built with another encoder
+    ├── SourceError           a snapshot file cannot be read
+    │   ├── SourceChanged     a snapshot file changed after the job began
+    │   └── TooManyRejects    more invalid records than the settings allow
+    ├── StorageError          the disk is full or cannot be written
+    ├── EncoderError          a model cannot be loaded, or its service does not respond
+    ├── VectorIndexError      the vector index fails or cannot be reached
+    ├── AddressError          the port is in use, or the address is not local
     ├── VerificationFailed    `scholarbase verify` found a difference
-    ├── QueryFileError        a query file, or a line of it, that cannot be read
-    ├── EvaluationError       an evaluation that cannot go on
-    │   ├── RunNotFound       no run there
-    │   ├── RunExists         a run, or something else, is in the way
-    │   ├── RunDamaged        it is not what its manifest says
-    │   └── RunMismatch       two runs that cannot be compared
-    └── ClientError           what the client meets on its way to a server
-        ├── ServerUnreachable no answer: refused, timed out, cut off
-        └── ServerFailure     an answer that is no answer: 5xx, or not JSON
+    ├── QueryFileError        a query file cannot be read, or has an invalid line
+    ├── EvaluationError       an evaluation cannot continue
+    │   ├── RunNotFound       no run at the path
+    │   ├── RunExists         the path already has another run or other files
+    │   ├── RunDamaged        the run differs from its manifest
+    │   └── RunMismatch       the runs cannot be compared
+    └── ClientError           the client cannot use the server
+        ├── ServerUnreachable connection refused, timed out or cut off
+        └── ServerFailure     an unexpected response: 5xx, or not JSON
 
-A message is a sentence that names the value, what was expected and what to do. ``status`` is the HTTP
-status of the problem document, ``exit_code`` the exit status of the command line and ``slug`` the end of
-the problem's ``type``.
+A message is a sentence that names the value, what was expected and what to do. ``status`` is the HTTP status,
+``exit_code`` the exit status of the command line and ``slug`` the end of the problem document's ``type``.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ PROBLEM_TYPE_BASE = "https://github.com/scholarbase/scholarbase/blob/main/docs/e
 
 
 class ScholarBaseError(Exception):
-    """The root: catch this to catch everything that ScholarBase raises on purpose."""
+    """The base of all errors that ScholarBase raises."""
 
     status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
@@ -62,7 +61,7 @@ class ScholarBaseError(Exception):
 
 
 class InvalidRequest(ScholarBaseError):
-    """The request cannot be right, whatever the library holds."""
+    """A value of the request is invalid."""
 
     status = 400
     exit_code = 2
@@ -71,21 +70,21 @@ class InvalidRequest(ScholarBaseError):
 
 
 class UnsupportedMode(InvalidRequest):
-    """The request asks for a kind of search that this library has no index for."""
+    """This library has no index for this kind of search."""
 
     slug = "unsupported-mode"
     title = "Unsupported mode"
 
 
 class NothingLeft(InvalidRequest):
-    """What the request leaves out is everything that this library could answer with."""
+    """The filters exclude every paper of this library that could match."""
 
     slug = "nothing-left"
     title = "Nothing left"
 
 
 class BodyTooLarge(InvalidRequest):
-    """The request's body is larger than the server takes."""
+    """The request body exceeds the server's limit."""
 
     status = 413
     slug = "body-too-large"
@@ -93,7 +92,7 @@ class BodyTooLarge(InvalidRequest):
 
 
 class ToolNotFound(InvalidRequest):
-    """There is no tool of that name."""
+    """There is no tool with this name."""
 
     status = 404
     slug = "tool-not-found"
@@ -101,7 +100,7 @@ class ToolNotFound(InvalidRequest):
 
 
 class PaperNotFound(ScholarBaseError):
-    """A well-formed id that this library does not hold."""
+    """The id is valid, but this library does not hold the paper."""
 
     status = 404
     exit_code = 4
@@ -110,7 +109,7 @@ class PaperNotFound(ScholarBaseError):
 
 
 class SessionError(ScholarBaseError):
-    """Something is wrong with a session."""
+    """A session cannot be used."""
 
     status = 400
     exit_code = 15
@@ -119,7 +118,7 @@ class SessionError(ScholarBaseError):
 
 
 class SessionNotFound(SessionError):
-    """There is no session of that name."""
+    """There is no session with this name."""
 
     status = 404
     slug = "session-not-found"
@@ -127,7 +126,7 @@ class SessionNotFound(SessionError):
 
 
 class SessionExists(SessionError):
-    """There is a session of that name already."""
+    """There is already a session with this name."""
 
     status = 409
     slug = "session-exists"
@@ -135,7 +134,7 @@ class SessionExists(SessionError):
 
 
 class BudgetExhausted(SessionError):
-    """The session has been asked for all that its limits allow."""
+    """A limit of the session is reached."""
 
     status = 403
     slug = "budget-exhausted"
@@ -143,14 +142,14 @@ class BudgetExhausted(SessionError):
 
 
 class ReplayDiffers(SessionError):
-    """A recorded session, run again, gives something else."""
+    """A replayed session returns other results than were recorded."""
 
     slug = "replay-differs"
     title = "Replay differs"
 
 
 class AccessError(ScholarBaseError):
-    """A shared server does not let the request in."""
+    """The server denies access."""
 
     status = 403
     exit_code = 14
@@ -159,7 +158,7 @@ class AccessError(ScholarBaseError):
 
 
 class Unauthorized(AccessError):
-    """The server asks for a key, and the request has none, or one that it does not know."""
+    """The key is missing or unknown."""
 
     status = 401
     slug = "unauthorized"
@@ -167,14 +166,14 @@ class Unauthorized(AccessError):
 
 
 class Forbidden(AccessError):
-    """The request's key may not do this."""
+    """The key or the origin does not have permission."""
 
     slug = "forbidden"
     title = "Forbidden"
 
 
 class RateLimited(AccessError):
-    """The request's key has asked too much within a minute."""
+    """The key has sent too many requests within a minute."""
 
     status = 429
     slug = "rate-limited"
@@ -182,7 +181,7 @@ class RateLimited(AccessError):
 
 
 class LibraryError(ScholarBaseError):
-    """Something is wrong with the library on disk."""
+    """The library on disk cannot be used."""
 
     status = 503
     exit_code = 3
@@ -198,35 +197,35 @@ class LibraryNotFound(LibraryError):
 
 
 class LibraryExists(LibraryError):
-    """A library, or something that is none, is in the way of a new one."""
+    """The path already has a library or other files."""
 
     slug = "library-exists"
     title = "Library exists"
 
 
 class LibraryBusy(LibraryError):
-    """Another job is writing to the same place."""
+    """Another job is writing to the same path."""
 
     slug = "library-busy"
     title = "Library busy"
 
 
 class LibraryCorrupt(LibraryError):
-    """The library does not hold what its manifest says."""
+    """The library differs from its manifest."""
 
     slug = "library-corrupt"
     title = "Library corrupt"
 
 
 class EncoderMismatch(LibraryError):
-    """The library's vectors were made by another encoder than the one at hand."""
+    """The library's vectors were made by another encoder."""
 
     slug = "encoder-mismatch"
     title = "Encoder mismatch"
 
 
 class SourceError(ScholarBaseError):
-    """A snapshot file that cannot be read."""
+    """A snapshot file cannot be read."""
 
     exit_code = 5
     slug = "source"
@@ -234,21 +233,21 @@ class SourceError(ScholarBaseError):
 
 
 class SourceChanged(SourceError):
-    """A snapshot file is not what it was when the job began."""
+    """A snapshot file changed after the job began."""
 
     slug = "source-changed"
     title = "Source changed"
 
 
 class TooManyRejects(SourceError):
-    """More bad records than the settings allow."""
+    """More records are invalid than the settings allow."""
 
     slug = "too-many-rejects"
     title = "Too many rejects"
 
 
 class StorageError(ScholarBaseError):
-    """The disk is full, or refuses to be written."""
+    """The disk is full or cannot be written."""
 
     status = 507
     exit_code = 6
@@ -257,7 +256,7 @@ class StorageError(ScholarBaseError):
 
 
 class EncoderError(ScholarBaseError):
-    """A model that cannot be loaded, or an embeddings service that does not answer."""
+    """A model cannot be loaded, or an embeddings service does not respond."""
 
     status = 503
     exit_code = 7
@@ -275,7 +274,7 @@ class VectorIndexError(ScholarBaseError):
 
 
 class AddressError(ScholarBaseError):
-    """The port is taken, or the address does not belong to this machine."""
+    """The port is in use, or the address does not belong to this machine."""
 
     exit_code = 9
     slug = "address"
@@ -283,7 +282,7 @@ class AddressError(ScholarBaseError):
 
 
 class VerificationFailed(ScholarBaseError):
-    """A check of ``scholarbase verify`` found a difference."""
+    """``scholarbase verify`` found a difference."""
 
     exit_code = 10
     slug = "verification"
@@ -291,7 +290,7 @@ class VerificationFailed(ScholarBaseError):
 
 
 class EvaluationError(ScholarBaseError):
-    """An evaluation that cannot go on."""
+    """An evaluation cannot continue."""
 
     exit_code = 12
     slug = "evaluation"
@@ -299,7 +298,7 @@ class EvaluationError(ScholarBaseError):
 
 
 class QueryFileError(ScholarBaseError):
-    """A query file, a qrels file or a trajectory that cannot be read, or a line of one that cannot be right."""
+    """A query file, qrels file or trajectory cannot be read, or has an invalid line."""
 
     exit_code = 13
     slug = "query-file"
@@ -314,28 +313,28 @@ class RunNotFound(EvaluationError):
 
 
 class RunExists(EvaluationError):
-    """A run of other settings, or something that is no run, is in the way of a new one."""
+    """The path already has a run with other settings, or other files."""
 
     slug = "run-exists"
     title = "Run exists"
 
 
 class RunDamaged(EvaluationError):
-    """A run folder does not hold what its manifest says."""
+    """A run folder differs from its manifest."""
 
     slug = "run-damaged"
     title = "Run damaged"
 
 
 class RunMismatch(EvaluationError):
-    """Two runs of different snapshots or query sets, which say nothing about each other."""
+    """The runs have different snapshots or query sets, and cannot be compared."""
 
     slug = "run-mismatch"
     title = "Runs not comparable"
 
 
 class ClientError(ScholarBaseError):
-    """What the client meets on its way to a server."""
+    """The client cannot use the server."""
 
     exit_code = 11
     slug = "client"
@@ -343,14 +342,14 @@ class ClientError(ScholarBaseError):
 
 
 class ServerUnreachable(ClientError):
-    """No answer: refused, timed out or cut off, after all retries."""
+    """No response after all retries: refused, timed out or cut off."""
 
     slug = "server-unreachable"
     title = "Server unreachable"
 
 
 class ServerFailure(ClientError):
-    """The server answered with a failure of its own, or not with JSON."""
+    """The server returned an unexpected error, or not JSON."""
 
     slug = "server-failure"
     title = "Server failure"

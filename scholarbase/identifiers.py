@@ -1,12 +1,13 @@
-"""Every way to name a paper, to one canonical identifier.
+"""Paper ids: every accepted form to one canonical identifier.
 
-``parse`` reads what people and agents write: prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``,
+``parse`` accepts prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``,
 ``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``Doc:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
 hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph
-API, and ``Doc:`` for the ids that a test collection gives its own documents; the forms of arXiv ids are those of https://info.arxiv.org/help/arxiv_identifier.html.
+API, and ``Doc:`` for the document ids of a test collection; the forms of arXiv ids are those of
+https://info.arxiv.org/help/arxiv_identifier.html.
 
-The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and give None for anything else:
-they are cheap enough to be called for every record of a snapshot.
+The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and return None for anything else.
+They are fast enough for every record of a snapshot.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FORMS: Final = (
 
 
 class Identifier(NamedTuple):
-    """A paper's name in one scheme, in its canonical form: two names are the same if they are equal."""
+    """A paper's id in one scheme, in its canonical form: equal identifiers name the same paper."""
 
     scheme: str
     value: str
@@ -42,7 +43,7 @@ class Identifier(NamedTuple):
         return f"{self.scheme}:{self.value}"
 
 
-# The archives that gave ids before April 2007: https://arxiv.org/archive, with those closed since.
+# The archives with ids from before April 2007: https://arxiv.org/archive, and those closed since.
 _ARCHIVES: Final = frozenset(
     {
         "acc-phys", "adap-org", "alg-geom", "ao-sci", "astro-ph", "atom-ph", "bayes-an", "chao-dyn",
@@ -52,8 +53,8 @@ _ARCHIVES: Final = frozenset(
     }
 )  # fmt: skip
 
-# re.ASCII throughout: \d would take Arabic digits, and ignoring case would take the Kelvin sign for a k.
-# Four digits follow the month from April 2007 to December 2014, five since.
+# re.ASCII: without it, \d matches Arabic digits, and ignoring case matches the Kelvin sign as k.
+# The month is followed by four digits from April 2007 to December 2014, and by five since.
 _ARXIV_NEW = re.compile(
     r"((?:0[89]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|07(?:0[4-9]|1[0-2])\.\d{4}"
     r"|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5})(?:v\d{1,4})?",
@@ -74,7 +75,7 @@ _ARXIV_DOI: Final = "10.48550/arxiv."
 
 
 def _lower(text: str) -> str:
-    """ASCII letters to lower case: other letters of a DOI or a host are told apart by case."""
+    """Lower-case the ASCII letters: the case of other letters matters in a DOI or a host."""
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
@@ -94,12 +95,12 @@ def arxiv_id(text: str) -> str | None:
 
 
 def arxiv_id_from_number(text: str) -> str | None:
-    """The arXiv id that became a number on its way, or None: ``806.1945`` gives ``0806.1945``, ``1108.27``
+    """Repair an arXiv id that was stored as a number, or None: ``806.1945`` gives ``0806.1945``, ``1108.27``
     gives ``1108.2700`` and ``1809.0495399999998`` gives ``1809.04954``.
 
-    Tables read by programs that take ids for numbers lose zeros at both ends or gain the noise of binary
-    fractions. As the month says how many digits an id has, what was lost is known. For records of a source
-    only: in a request, an id with a digit missing is more likely a slip.
+    Programs that store ids as floats drop zeros at both ends or add rounding errors. The month determines how many
+    digits an id has, so the zeros can be restored. Use it for records only: in a request, a missing digit is more
+    likely a typing error.
     """
     match = _ARXIV_NUMBER.fullmatch(text)
     if match is None:
@@ -121,7 +122,7 @@ def doi(text: str) -> str | None:
 
 
 def arxiv_id_from_doi(text: str) -> str | None:
-    """The arXiv id that one of arXiv's own DOIs holds (``10.48550/arXiv.2309.06180``, in any case), or None."""
+    """The arXiv id in one of arXiv's own DOIs (``10.48550/arXiv.2309.06180``, in any case), or None."""
     value = _lower(text)
     return arxiv_id(value[len(_ARXIV_DOI) :]) if value.startswith(_ARXIV_DOI) else None
 
@@ -139,7 +140,7 @@ def number(text: str) -> str | None:
 
 
 def pmcid(text: str) -> str | None:
-    """The digits of a PubMed Central id, given with or without ``PMC``, or None."""
+    """The digits of a PubMed Central id, with or without ``PMC``, or None."""
     return number(text[3:] if text[:3].upper() == "PMC" else text)
 
 
@@ -156,7 +157,7 @@ def dblp_key(text: str) -> str | None:
 
 
 def document_id(text: str) -> str | None:
-    """A collection's own id of a document (``MED-10``), as it is: printable, without white space; or None."""
+    """A collection's own document id (``MED-10``), unchanged: printable, without white space; or None."""
     whole = 0 < len(text) <= MAX_DOCUMENT_ID and text.isprintable() and " " not in text
     return text if whole else None
 
@@ -165,11 +166,11 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "arxiv": (
         "arXiv",
         arxiv_id,
-        "YYMM.NNNNN with a month from 01 to 12 (four digits after the point up to 1412), or as hep-th/9901001",
+        "YYMM.NNNNN with a month from 01 to 12 (four digits after the point up to 1412), or like hep-th/9901001",
     ),
     "corpusid": ("CorpusId", number, "a positive whole number"),
     "doi": ("DOI", doi, "10., a registrant's number, a slash and a suffix, such as 10.18653/v1/P18-1001"),
-    "acl": ("ACL", acl_id, "as P18-1001 or 2020.acl-main.447"),
+    "acl": ("ACL", acl_id, "like P18-1001 or 2020.acl-main.447"),
     "pmid": ("PMID", number, "a positive whole number"),
     "pmcid": ("PMCID", pmcid, "a positive whole number, with or without PMC before it"),
     "mag": ("MAG", number, "a positive whole number"),
@@ -184,22 +185,22 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
 
 
 def parse(text: str) -> Identifier:
-    """Read any way of naming a paper. ``parse(str(identifier))`` gives the same identifier again.
+    """The identifier of an id of any form. ``parse(str(identifier))`` returns the same identifier.
 
     Raises:
-        InvalidRequest: the text is in none of the accepted forms, which the message lists.
+        InvalidRequest: the text is not an accepted form, which the message lists.
     """
     if not isinstance(text, str):
-        raise InvalidRequest(f"{text!r} is no paper id: it must be a text, such as {FORMS}.")
+        raise InvalidRequest(f"{text!r} is not a valid paper id: it must be a string, such as {FORMS}.")
     if len(text) > MAX_LENGTH:
         raise InvalidRequest(
-            f"The paper id {text[:40]!r}... has {len(text)} characters: {MAX_LENGTH} is the most."
+            f"The paper id {text[:40]!r}... has {len(text)} characters: the maximum is {MAX_LENGTH}."
         )
     name = text.strip()
     if not name:
-        raise InvalidRequest(f"The paper id is empty: give one such as {FORMS}.")
+        raise InvalidRequest(f"The paper id is empty: use a form such as {FORMS}.")
     if not name.isprintable():
-        raise InvalidRequest(f"The paper id {name!r} holds a character that cannot be printed: remove it.")
+        raise InvalidRequest(f"The paper id {name!r} contains a character that cannot be printed: remove it.")
     identifier = _bare(name) or _prefixed(name)
     if identifier is not None:
         return identifier
@@ -208,11 +209,11 @@ def parse(text: str) -> Identifier:
             f"The paper id {name!r} is a number without its scheme: "
             f"write CorpusId:{name}, PMID:{name} or MAG:{name}."
         )
-    raise InvalidRequest(f"{name!r} is no known form of paper id: give one such as {FORMS}.")
+    raise InvalidRequest(f"{name!r} is not a valid paper id: use a form such as {FORMS}.")
 
 
 def _bare(name: str) -> Identifier | None:
-    """What needs no prefix to be told apart."""
+    """An id whose form identifies its scheme without a prefix."""
     value = arxiv_id(name)
     if value is not None:
         return Identifier("arXiv", value)
@@ -246,24 +247,26 @@ def _prefixed(name: str) -> Identifier | None:
         linked = _from_link(rest)
         if linked.scheme == scheme or (scheme, linked.scheme) == ("DOI", "arXiv"):
             return linked
-    raise InvalidRequest(f"{rest!r} in {name!r} is no {scheme} id: it must be {expected}.")
+    raise InvalidRequest(f"{rest!r} in {name!r} is not a valid {scheme} id: it must be {expected}.")
 
 
 def _from_doi(value: str) -> Identifier:
-    """A DOI, or the arXiv id that arXiv's own DOIs hold."""
+    """A DOI, or the arXiv id in one of arXiv's own DOIs."""
     inner = arxiv_id_from_doi(value)
     return Identifier("DOI", value) if inner is None else Identifier("arXiv", inner)
 
 
 def _from_link(text: str) -> Identifier:
-    """The identifier that a link to a known site holds, else the link itself.
+    """The identifier in a link to a known site, else the link itself.
 
-    A link is the same with https and http, with and without a trailing slash, fragment or default port.
+    https and http are the same, and so are links with and without a trailing slash, fragment or default port.
     """
     match = _LINK.fullmatch(text)
     host = _lower(match[1]) if match else ""
     if match is None or "." not in host.strip("."):
-        raise InvalidRequest(f"{text!r} is no link: it must be as https://arxiv.org/abs/2309.06180.")
+        raise InvalidRequest(
+            f"{text!r} is not a valid link: use a form such as https://arxiv.org/abs/2309.06180."
+        )
     port = "" if match[2] in (None, ":80", ":443") else match[2]
     path = (match[3] or "").rstrip("/")
     query = match[4] if match[4] not in (None, "?") else ""
@@ -275,8 +278,8 @@ def _from_link(text: str) -> Identifier:
     return Identifier("URL", f"https://{host}{port}{path}{query}")
 
 
-# One function a site: from the path of a link, without slashes at its ends, to what it names. None: a page
-# that is about no paper, which stays a link. A path that does name a paper, but wrongly, is refused.
+# One function per site: from the path of a link, without slashes at its ends, to the paper's id. None if the page is
+# not about one paper: the link itself is then the id. An invalid id in such a path raises InvalidRequest.
 
 
 def _arxiv_site(path: str) -> Identifier | None:

@@ -1,4 +1,4 @@
-"""Logging: one plain form, on standard error, for every process of ours."""
+"""Logging to standard error, in one format for all processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Final, TextIO
 
-_TALKATIVE: Final = (
+_VERBOSE: Final = (
     "httpx",
     "httpx2",
     "httpcore",
@@ -19,13 +19,13 @@ _TALKATIVE: Final = (
     "fontTools",
     "matplotlib",
 )
-"""Libraries that say at level info what ours says already, or what only their own developers need."""
+"""Libraries whose messages below warnings repeat ours or help only their own developers."""
 
 
-class Lines(logging.StreamHandler[TextIO]):
-    """Writes lines at once; those that an event loop logs, together when it has done what was due.
+class BufferedHandler(logging.StreamHandler[TextIO]):
+    """Writes the lines of one event loop iteration together, and all other lines at once.
 
-    A write for every line was a quarter of what a short request cost. Warnings and errors never wait.
+    One write per line took a quarter of the time of a short request. Warnings and errors are written at once.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -60,9 +60,9 @@ class Lines(logging.StreamHandler[TextIO]):
 
 
 def configure(level: str) -> None:
-    """Log at ``level`` (debug, info, warning, error), and what other libraries say from warnings on."""
+    """Log at ``level`` (debug, info, warning, error); other libraries from warnings on."""
     number = getattr(logging, level.upper())
     form = "%(asctime)s %(levelname)s %(message)s"
-    logging.basicConfig(level=number, format=form, handlers=[Lines(sys.stderr)], force=True)
-    for name in _TALKATIVE:
+    logging.basicConfig(level=number, format=form, handlers=[BufferedHandler(sys.stderr)], force=True)
+    for name in _VERBOSE:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))

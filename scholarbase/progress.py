@@ -1,4 +1,4 @@
-"""How far a job has come: a live display on a terminal, a log line now and then elsewhere."""
+"""Progress of jobs: a live display on a terminal, periodic log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ log = logging.getLogger("scholarbase.progress")
 
 
 class Tracker(Protocol):
-    """One stage's progress. ``advance`` counts what the display shows, ``at`` says where the job stands."""
+    """One stage's progress: ``advance`` adds to the displayed count, ``at`` sets the position."""
 
     def advance(self, count: int) -> None: ...
 
     def at(self, done: int) -> None:
-        """The job has come to ``done``, in the units of the stage's total."""
+        """Set the position, in the units of the stage's total."""
         ...
 
 
 class Reporter(Protocol):
-    """Shows stages, one after the other or side by side: ``total`` and ``done`` are in any unit, ``unit`` names what is
-    counted."""
+    """Shows stages, in sequence or in parallel. ``total`` and ``done`` have any unit, ``unit`` is that of the count."""
 
     def stage(
         self, name: str, unit: str, total: int | None, done: int = 0
@@ -45,12 +44,12 @@ class Reporter(Protocol):
 
 
 def reporter(seconds: float = 10.0) -> Reporter:
-    """The display that fits where standard error goes."""
+    """A reporter for standard error: a terminal display, or log lines every ``seconds``."""
     return TerminalReporter() if sys.stderr.isatty() else LogReporter(seconds)
 
 
 class SilentReporter:
-    """Says nothing: for calls from Python."""
+    """Shows nothing, for calls from Python."""
 
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
@@ -58,8 +57,6 @@ class SilentReporter:
 
 
 class _Count:
-    """Counts, and knows the rate since the stage began."""
-
     def __init__(self) -> None:
         self.count = 0
         self.done = 0
@@ -73,7 +70,7 @@ class _Count:
 
     @property
     def rate(self) -> float:
-        """What was counted in a second, since the stage began."""
+        """The count per second since the stage began."""
         return self.count / max(time.monotonic() - self.began, 1e-9)
 
 
@@ -130,7 +127,7 @@ class TerminalReporter:
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
         with self._lock:
-            # Stages that run at the same time share one display: a terminal has room for no second.
+            # A terminal can show only one live display, so parallel stages share it.
             bars = self._bars = self._bars or self._display()
             self._running += 1
         task = bars.add_task(name, total=total, completed=done, counted=f"0 {unit}")

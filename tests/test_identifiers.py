@@ -1,4 +1,4 @@
-"""Identifiers. The ids are those of real papers, looked up at the sites that give them out."""
+"""Identifiers. The ids are those of real papers, looked up at the sites that assign them."""
 
 import string
 
@@ -96,7 +96,7 @@ SHA = "649def34f8be52c8b66281af98ae884c09aef38b"
         ("https://www.semanticscholar.org/author/1741101", "URL:https://www.semanticscholar.org/author/1741101"),
     ],
 )  # fmt: skip
-def test_reads_every_form(text: str, canonical: str) -> None:
+def test_every_form_is_parsed(text: str, canonical: str) -> None:
     assert str(parse(text)) == canonical
     assert parse(canonical) == parse(text)
 
@@ -107,50 +107,50 @@ def test_reads_every_form(text: str, canonical: str) -> None:
         ("", "empty"),
         (" \t\n", "empty"),
         ("13756489", "CorpusId:13756489, PMID:13756489 or MAG:13756489"),
-        ("٢٣٠٩.٠٦١٨٠", "no known form"),
+        ("٢٣٠٩.٠٦١٨٠", "not a valid paper id"),
         ("CorpusId:١٢٣", "positive whole number"),
         ("CorpusId:0", "positive whole number"),
         ("CorpusId:-5", "positive whole number"),
         ("CorpusId:1234567890123456789", "positive whole number"),
-        ("2313.06180", "no known form"),
-        ("2300.06180", "no known form"),
-        ("arXiv:1501.0123", "no arXiv id"),
-        ("arXiv:1412.69801", "no arXiv id"),
-        ("arXiv:0703.0001", "no arXiv id"),
-        ("hep-xx/9901001", "no known form"),
-        ("hep-th/9913001", "no known form"),
+        ("2313.06180", "not a valid paper id"),
+        ("2300.06180", "not a valid paper id"),
+        ("arXiv:1501.0123", "not a valid arXiv id"),
+        ("arXiv:1412.69801", "not a valid arXiv id"),
+        ("arXiv:0703.0001", "not a valid arXiv id"),
+        ("hep-xx/9901001", "not a valid paper id"),
+        ("hep-th/9913001", "not a valid paper id"),
         ("https://arxiv.org/abs/2313.06180", "'2313.06180'"),
-        ("arXiv:https://doi.org/10.1000/182", "no arXiv id"),
-        ("DOI:11.1000/182", "no DOI id"),
-        ("10.1000/a b", "no known form"),
-        ("ACL:18-1001", "no ACL id"),
-        ("PMCID:PMC", "no PMCID id"),
-        ("DBLP:LoWNKW20", "no DBLP id"),
+        ("arXiv:https://doi.org/10.1000/182", "not a valid arXiv id"),
+        ("DOI:11.1000/182", "not a valid DOI id"),
+        ("10.1000/a b", "not a valid paper id"),
+        ("ACL:18-1001", "not a valid ACL id"),
+        ("PMCID:PMC", "not a valid PMCID id"),
+        ("DBLP:LoWNKW20", "not a valid DBLP id"),
         ("sha:123", "40 hexadecimal digits"),
-        (SHA[:39], "no known form"),
-        ("Doc:", "no Doc id"),
-        ("Doc:two words", "no Doc id"),
-        ("Doc:" + "1" * 1001, "no Doc id"),
-        ("URL:", "no link"),
-        ("URL:not a link", "no link"),
-        ("http://", "no link"),
-        ("https://user:secret@example.org/x", "no link"),
-        ("Attention Is All You Need", "no known form"),
+        (SHA[:39], "not a valid paper id"),
+        ("Doc:", "not a valid Doc id"),
+        ("Doc:two words", "not a valid Doc id"),
+        ("Doc:" + "1" * 1001, "not a valid Doc id"),
+        ("URL:", "not a valid link"),
+        ("URL:not a link", "not a valid link"),
+        ("http://", "not a valid link"),
+        ("https://user:secret@example.org/x", "not a valid link"),
+        ("Attention Is All You Need", "not a valid paper id"),
         ("2309.\x0006180", "cannot be printed"),
         ("arXiv:2309.06180\u200b", "cannot be printed"),
         ("\ud800", "cannot be printed"),
         ("K" * 3000, "3000 characters"),
     ],
 )
-def test_refuses_with_a_sentence_that_names_the_value(text: str, part: str) -> None:
+def test_invalid_ids_are_named_in_the_message(text: str, part: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse(text)
     assert part in str(caught.value)
     assert str(caught.value).endswith((".", "PubMed."))
 
 
-def test_refuses_what_is_no_text() -> None:
-    with pytest.raises(InvalidRequest, match="must be a text"):
+def test_other_types_are_invalid() -> None:
+    with pytest.raises(InvalidRequest, match="must be a string"):
         parse(123)  # type: ignore[arg-type]
 
 
@@ -177,7 +177,7 @@ TAILS = st.text(max_size=40) | st.text(string.ascii_letters + string.digits + ".
 @example("https://doi.org/10.1000/", "%e2%84%aa")
 @example("https://dblp.org/rec/", "a/b%0a")
 @example("https://www.", "arxiv.org/abs/..")
-def test_any_text_is_read_or_refused_and_what_is_read_is_stable(prefix: str, tail: str) -> None:
+def test_any_text_is_parsed_or_rejected_and_parsing_is_stable(prefix: str, tail: str) -> None:
     try:
         identifier = parse(prefix + tail)
     except InvalidRequest:
@@ -199,7 +199,7 @@ def test_the_functions_of_one_scheme_never_raise(text: str) -> None:
 @pytest.mark.parametrize(
     ("number", "arxiv_id"),
     [
-        # Ids as a copy of the arXiv snapshot held them, and the papers' true ids by their titles on arXiv.
+        # Ids in a copy of the arXiv snapshot, and the papers' true ids by their titles on arXiv.
         ("804.3575", "0804.3575"),
         ("903.451", "0903.4510"),
         ("1607.0253300000002", "1607.02533"),
@@ -212,12 +212,12 @@ def test_the_functions_of_one_scheme_never_raise(text: str) -> None:
         ("hep-th/9901001", None),
     ],
 )
-def test_an_arxiv_id_that_became_a_number_is_mended(number: str, arxiv_id: str | None) -> None:
+def test_an_arxiv_id_stored_as_a_number_is_repaired(number: str, arxiv_id: str | None) -> None:
     assert identifiers.arxiv_id_from_number(number) == arxiv_id
 
 
 @given(st.integers(7, 30), st.integers(1, 12), st.integers(1, 99999))
-def test_every_arxiv_id_survives_becoming_a_number(year: int, month: int, serial: int) -> None:
+def test_every_arxiv_id_can_be_restored_from_a_number(year: int, month: int, serial: int) -> None:
     if year == 7 and month < 4:
         return
     arxiv_id = f"{year:02}{month:02}.{serial % 10000:04}" if year < 15 else f"{year}{month:02}.{serial:05}"

@@ -45,7 +45,7 @@ def test_on_a_terminal_each_stage_has_a_bar_with_its_rate(small_snapshot: Path, 
         assert re.search(rf"✓ {stage} .* 100% .*\d+ \w+ · [\d,]+/s", text), stage
 
 
-def test_elsewhere_each_stage_says_a_line(small_snapshot: Path, tmp_path: Path) -> None:
+def test_without_a_terminal_each_stage_logs_a_line(small_snapshot: Path, tmp_path: Path) -> None:
     done = run_cli("ingest", small_snapshot, "--library", tmp_path / "l")
     assert "\x1b" not in done.stderr + done.stdout
     lines, kept = (
@@ -56,7 +56,7 @@ def test_elsewhere_each_stage_says_a_line(small_snapshot: Path, tmp_path: Path) 
     assert re.search(rf"index full text: {kept} papers in", done.stderr)
 
 
-def test_a_long_stage_says_how_much_is_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_stage_logs_the_time_left(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "scholarbase.progress")
     with LogReporter(seconds=0.0).stage("encode", "papers", 200, 100) as tracker:
         tracker.at(150)

@@ -24,7 +24,7 @@ def test_every_setting_is_in_the_docs_with_its_default() -> None:
     assert all(field.description for field in Settings.model_fields.values())
 
 
-def test_a_variable_that_is_no_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHOLARBASE_LIBARY", "/somewhere")
     with pytest.raises(InvalidRequest, match="SCHOLARBASE_LIBARY"):
         load_settings()
@@ -59,15 +59,13 @@ def test_a_variable_that_is_no_setting_is_refused(monkeypatch: pytest.MonkeyPatc
         ("CORS_ORIGINS", "https://a.org,,https://b.org"),
     ],
 )
-def test_a_value_that_cannot_be_right_is_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_an_invalid_value_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(PREFIX + name, value)
     with pytest.raises(InvalidRequest, match=re.escape(f"{PREFIX}{name} is '{value}'")):
         load_settings()
 
 
-def test_fusion_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fusion_weights_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().fusion_weights is None
     monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", " dense = 1.5, bm25=1 ")
     assert load_settings().fusion_weights == {"dense": 1.5, "bm25": 1.0}
@@ -75,7 +73,7 @@ def test_fusion_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().fusion_weights is None
 
 
-def test_origins_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_origins_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().cors_origins is None
     monkeypatch.setenv("SCHOLARBASE_CORS_ORIGINS", "https://a.org, http://localhost:3000,*")
     assert load_settings().cors_origins == ("https://a.org", "http://localhost:3000", "*")
@@ -83,24 +81,24 @@ def test_origins_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().cors_origins is None
 
 
-def test_a_wrong_leg_is_refused_with_the_right_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_leg_is_rejected_with_the_valid_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", "{bm52}=1")
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         load_settings()
-    assert str(refused.value) == (
-        "SCHOLARBASE_FUSION_WEIGHTS is '{bm52}=1': '{bm52}' is no leg of a hybrid search: the legs are bm25, "
+    assert str(error.value) == (
+        "SCHOLARBASE_FUSION_WEIGHTS is '{bm52}=1': '{bm52}' is not a leg of a hybrid search: the legs are bm25, "
         "feedback, fts5, learned, dense."
     )
 
 
-def test_what_is_said_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHOLARBASE_PORT", "9000")
     assert load_settings().port == 9000
     assert load_settings(port=9001).port == 9001
     assert load_settings(port=None).port == 9000
 
 
-def test_keys_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHOLARBASE_ENCODER_API_KEY", "a-secret")
     monkeypatch.setenv("SCHOLARBASE_API_KEY", "sb_a-third")
     settings = load_settings(qdrant_api_key=SecretStr("another"))
@@ -109,17 +107,17 @@ def test_keys_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "another" not in repr(settings)
 
 
-def test_a_fusion_in_which_no_leg_counts_is_refused() -> None:
-    """With both weights 0 a hybrid search gave the papers of both legs in the order of their ids."""
-    with pytest.raises(InvalidRequest, match="bm25 and dense both weigh 0"):
+def test_a_fusion_without_weights_is_rejected() -> None:
+    """With both weights 0 a hybrid search returned the papers of both legs in the order of their ids."""
+    with pytest.raises(InvalidRequest, match="bm25 and dense both have the weight 0"):
         load_settings(fusion_weights="dense=0,bm25=0")
-    with pytest.raises(InvalidRequest, match="fts5 and dense both weigh 0"):
+    with pytest.raises(InvalidRequest, match="fts5 and dense both have the weight 0"):
         load_settings(fusion_weights="bm25=1,fts5=0,dense=0")
     for text in ("dense=0", "bm25=0,fts5=0,learned=0", "dense=0,bm25=0.1"):
         assert load_settings(fusion_weights=text).fusion_weights
 
 
-def test_a_k_that_no_float_holds_is_refused() -> None:
+def test_a_k_too_large_for_a_float_is_rejected() -> None:
     """A search then failed with an OverflowError, a 500."""
     with pytest.raises(InvalidRequest, match="SCHOLARBASE_RRF_K"):
         load_settings(rrf_k=10**400)

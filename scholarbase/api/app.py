@@ -1,4 +1,4 @@
-"""The application: a library behind routes."""
+"""The application: routes and middleware around a library."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings, load_settings
 
 DESCRIPTION = """
-A local, reproducible scholarly search server. Every answer names its `snapshot`: the same request on the same
-snapshot gets the same bytes. Papers are named by any id: `arXiv:2309.06180`, `DOI:...`, `CorpusId:...`, a link.
-A failure is a problem document (RFC 9457) with a sentence; an empty list always means that nothing matched.
+A local, reproducible scholarly search server. Every response names its `snapshot`: the same request on the same
+snapshot returns the same bytes. Paper ids may have any form: `arXiv:2309.06180`, `DOI:...`, `CorpusId:...`, a link.
+Errors are problem documents (RFC 9457); an empty list means that nothing matched.
 """
 
 
 def create_app(
     library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
 ) -> FastAPI:
-    """The application that serves ``library``. ``on_close`` is called when it shuts down; ``settings`` say who may
-    ask it and where sessions are kept, those of the environment where they are left out."""
+    """The application that serves ``library``.
+
+    Args:
+        on_close: called on shutdown.
+        settings: access, limits and the sessions folder; by default from the environment.
+    """
     settings = settings or load_settings()
     folder = settings.sessions_folder
     sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days or None)
@@ -50,7 +54,7 @@ def create_app(
         if on_close is not None:
             on_close()
 
-    # FastAPI whose interactive pages bring their scripts along: a server often has no way out.
+    # The interactive pages include their scripts, because servers often have no internet access.
     app: FastAPI = FastAPIOffline(
         title="ScholarBase",
         version=__version__,
@@ -69,9 +73,9 @@ def create_app(
     app.router.routes.append(
         Route("/mcp", McpApp(tools, settings.cors_origins or ()), include_in_schema=False)
     )
-    app.state.scraped = _scraped(registry)
-    # Routes are tried one after the other, so those come first whose answers take least, and the documentation last.
-    # Not include_router: a router within a router matches each path twice, which took an eighth of a look-up.
+    app.state.metrics = _metrics(registry)
+    # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
+    # twice, which took an eighth of a look-up.
     ours = (papers, titles, search, expand, tool_routes, session_routes, about)
     app.router.routes[:0] = [route for module in ours for route in module.router.routes]
     problems.install(app)
@@ -82,10 +86,10 @@ def create_app(
     return app
 
 
-def _scraped(registry: CollectorRegistry) -> CollectorRegistry:
-    """What ``/metrics`` reads: this process's registry, or that of all serving processes."""
+def _metrics(registry: CollectorRegistry) -> CollectorRegistry:
+    """The registry of this process, or the registry of all workers."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return registry
-    of_all = CollectorRegistry()
-    MultiProcessCollector(of_all)  # type: ignore[no-untyped-call]
-    return of_all
+    shared = CollectorRegistry()
+    MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
+    return shared

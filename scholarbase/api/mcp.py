@@ -1,8 +1,8 @@
-"""The tools over the Model Context Protocol (https://modelcontextprotocol.io): on a server's ``/mcp``, and on standard
-input and output for a client that starts its servers itself.
+"""The tools over the Model Context Protocol (https://modelcontextprotocol.io): at ``/mcp``, and over standard input and
+output.
 
-An answer comes twice: as structured content, the JSON of the native API, and as a text that reads well. What is wrong
-with a call is a tool's error, with the sentence that tells a model what to change.
+A result has the JSON of the native API as structured content, and the same as readable text. An invalid call is a tool
+error, whose message tells the model what to change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from starlette.types import Receive, Scope, Send
 from scholarbase import __version__
 from scholarbase.api.problems import problem
 from scholarbase.api.recording import record, record_failure, start_recording
-from scholarbase.api.responding import call_of, make
+from scholarbase.api.responding import call_of, run_call
 from scholarbase.api.session_headers import session_headers
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.responses.text import as_text
@@ -45,11 +45,12 @@ from scholarbase.tools.definitions import TOOLS, tool_named
 log = logging.getLogger("scholarbase.mcp")
 
 Call = Callable[[Any, str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""The JSON of a tool's answer, from the request's context, the tool's name and its arguments."""
+"""Calls a tool: the request's context, the tool's name and the arguments to the JSON of the response."""
 
 INSTRUCTIONS: Final = (
-    "A local library of papers; every answer names its snapshot, and an empty list means that nothing matched. Search "
-    "with search_papers, then follow citations with expand_papers. Set max_tokens to keep answers small."
+    "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
+    "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size "
+    "of responses."
 )
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
@@ -57,7 +58,7 @@ ROUND_META: Final = "scholarbase/round"
 
 
 def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
-    """An MCP server whose tools are answered by ``call``."""
+    """An MCP server that runs its tools with ``call``."""
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
@@ -72,11 +73,11 @@ def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
             _check_size(arguments, max_bytes)
             content = await call(context, params.name, arguments)
         except ScholarBaseError as error:
-            return _refused(error)
+            return _tool_error(error)
         except Exception:
             log.exception("%s failed", params.name)
-            return _refused(
-                ScholarBaseError("The server met an error that it does not know: its log has the details.")
+            return _tool_error(
+                ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
         text = TextContent(type="text", text=as_text(content, offset=arguments.get("offset") or 0))
         return CallToolResult(content=[text], structured_content=content)
@@ -103,18 +104,18 @@ def _check_size(arguments: Mapping[str, Any], max_bytes: int) -> None:
     size = len(dumps(dict(arguments)))
     if size > max_bytes:
         raise BodyTooLarge(
-            f"The arguments have {size:,} bytes, and {max_bytes:,} is the most: send less at once."
+            f"The arguments have {size:,} bytes, and the maximum is {max_bytes:,}: split them over several calls."
         )
 
 
 def _check_format(arguments: Mapping[str, Any]) -> None:
     if arguments.get("format") is not None:
         raise InvalidRequest(
-            "format is not taken over MCP, where an answer comes as JSON and as text: leave it out."
+            "format is not supported over MCP, where every response has JSON and text: leave it out."
         )
 
 
-def _refused(error: ScholarBaseError) -> CallToolResult:
+def _tool_error(error: ScholarBaseError) -> CallToolResult:
     about = {"title": error.title, "status": error.status, "detail": str(error)}
     return CallToolResult(
         content=[TextContent(type="text", text=str(error))], structured_content=about, is_error=True
@@ -122,40 +123,41 @@ def _refused(error: ScholarBaseError) -> CallToolResult:
 
 
 def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
-    """Streamable HTTP for the application of this state.
+    """Streamable HTTP for the application with this state.
 
-    Stateless, so that any of several serving processes answers any request. What belongs to an agent's session is told
-    by the same headers as on the native routes, or by ``_meta`` of a call.
+    Stateless, so that every worker can handle every request. A call names its session in the headers of the native
+    routes, or in its ``_meta``.
     """
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         request: Request = context.request
         tool, library = tool_named(name), state.library
-        told = {**session_headers(request.headers), **_told(context)}
-        recording = await start_recording(state, request.scope, name, told)
+        headers = {**session_headers(request.headers), **_session_meta(context)}
+        recording = await start_recording(state, request.scope, name, headers)
         try:
             _check_format(arguments)
-            answer = await make(library, call_of(tool), tool.parse(arguments), recording)
+            response = await run_call(library, call_of(tool), tool.parse(arguments), recording)
         except Exception as error:
             if recording is not None:
                 await record_failure(recording, arguments, error)
             raise
         if recording is not None:
-            await record(recording, [arguments], answer)
-        return answer.content
+            await record(recording, [arguments], response)
+        return response.content
 
     return StreamableHTTPSessionManager(
         server_of(call, max_bytes=max_bytes),
         json_response=True,
         stateless=True,
-        max_request_body_size=1 << 62,  # the server's own limit holds before it
+        max_request_body_size=1 << 62,  # BodyLimit applies first
     )
 
 
 class McpApp:
-    """What answers at ``/mcp``: the protocol, once it is known that no page of another origin asks. A page may reach a
-    server on this machine by a name that it makes point here, and a browser then says whose page it is
-    (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning)."""
+    """ASGI application of ``/mcp`` that rejects requests from pages of other origins, to prevent DNS rebinding attacks.
+
+    See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager, origins: Collection[str]) -> None:
         self._manager = manager
@@ -165,14 +167,14 @@ class McpApp:
         origin = Headers(scope=scope).get("Origin")
         if origin is not None and origin not in self._origins and "*" not in self._origins:
             error = Forbidden(
-                f"A page of {origin} asks, and none may but those of SCHOLARBASE_CORS_ORIGINS: name it there."
+                f"Pages of {origin} may not send requests to this server: add the origin to SCHOLARBASE_CORS_ORIGINS."
             )
             await problem(error.status, error.slug, error.title, str(error))(scope, receive, send)
             return
         await self._manager.handle_request(scope, receive, send)
 
 
-def _told(context: Any) -> dict[str, Any]:
+def _session_meta(context: Any) -> dict[str, Any]:
     meta = context.meta or {}
     keys = (("session", SESSION_META), ("parent", PARENT_META), ("round", ROUND_META))
     for key in meta:
@@ -184,19 +186,19 @@ def _told(context: Any) -> dict[str, Any]:
 
 
 def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
-    """Serve the tools on standard input and output until that ends."""
+    """Serve the tools on standard input and output until the input ends."""
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        told = _told(context)
-        if told.get("session") not in (None, tools.session):
+        meta = _session_meta(context)
+        if meta.get("session") not in (None, tools.session):
             raise InvalidRequest(
-                f"The call is told to be of the session {told['session']!r}, and this server records "
-                + (f"all of them as {tools.session!r}" if tools.session else "none")
+                f"The call names the session {meta['session']!r}, but this server records "
+                + (f"all calls in {tools.session!r}" if tools.session else "no calls")
                 + ": start it with --session, or leave the session out."
             )
         _check_format(arguments)
         content = await to_thread.run_sync(
-            lambda: tools.call(name, arguments, parent=told.get("parent"), round=told.get("round"))
+            lambda: tools.call(name, arguments, parent=meta.get("parent"), round=meta.get("round"))
         )
         assert isinstance(content, dict)
         return content

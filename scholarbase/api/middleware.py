@@ -1,4 +1,4 @@
-"""Around every request: its id, its log line, its metrics, the snapshot header, and the limit of its body."""
+"""Middleware of every request: id, log line, metrics, snapshot header and body limit."""
 
 from __future__ import annotations
 
@@ -22,33 +22,32 @@ log = logging.getLogger("scholarbase.access")
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 KEY: Final = "scholarbase.key"
-"""The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are in force."""
+"""The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 TOOLS_PATH: Final = "/mcp"
 TOOLS_FACTOR: Final = 4
-"""How much larger a body may be at ``TOOLS_PATH``: there a call is a message of another protocol, which has its own
-response to a call that is too large."""
+"""The body limit is this many times larger at ``TOOLS_PATH``, where calls that are too large are tool errors."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
 _SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Methods that are counted by name. A client may send any word, and each would be a new series."""
+"""Methods with their own metrics series. Clients may send any word, and each would create a series."""
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Requests:
     """ASGI middleware: sets a request's id (the caller's own if it sends one), logs and counts each response.
 
-    HEAD is handled as GET; the server leaves the body out (RFC 9110, 9.3.2).
+    HEAD is handled as GET; the server omits the body (RFC 9110, 9.3.2).
     """
 
     def __init__(self, app: ASGIApp, *, snapshot: str, registry: CollectorRegistry) -> None:
         self._app = app
         self._snapshot = snapshot.encode("latin-1")
         labels = ("method", "route", "status")
-        self._count = Counter("scholarbase_requests", "Requests answered.", labels, registry=registry)
+        self._count = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
             "scholarbase_request_seconds",
-            "Seconds from a request's arrival to the end of its answer.",
+            "Seconds from the arrival of a request to the end of its response.",
             ("route",),
             buckets=_BUCKETS,
             registry=registry,
@@ -83,7 +82,7 @@ class Requests:
             await self._app(inner, receive, send_with_headers)
         except Exception:
             log.exception("%s %s failed id=%s", scope["method"], path, request_id)
-            if status:  # the response has begun: it can only be cut off
+            if status:  # the response has started and can only be cut off
                 raise
             await unexpected(request_id)(inner, receive, send_with_headers)
         finally:
@@ -116,8 +115,7 @@ class Requests:
 
 
 def _logged_path(scope: Scope) -> str:
-    """A request's path for log lines, as it was sent: a line break is ``%0a``, so that no path can end a line and
-    begin another. Everything but visible ASCII characters is percent-encoded."""
+    """A request's path for log lines, percent-encoded, so that a line break in it does not start a new line."""
     raw: bytes | None = scope.get("raw_path")
     if raw is not None:
         return quote(raw, safe=string.punctuation)
@@ -125,7 +123,7 @@ def _logged_path(scope: Scope) -> str:
 
 
 class BodyLimit:
-    """ASGI middleware: refuses bodies of more than ``limit`` bytes with a problem document."""
+    """ASGI middleware: rejects bodies of more than ``limit`` bytes with a problem document."""
 
     def __init__(self, app: ASGIApp, *, limit: int) -> None:
         self._app = app
@@ -138,7 +136,7 @@ class BodyLimit:
                 length = int(value) if value.isdigit() else None
             elif name == b"transfer-encoding":
                 chunked = True
-        # The length of a body that has both does not count (RFC 9112, section 6.3).
+        # Transfer-Encoding overrides Content-Length (RFC 9112, section 6.3).
         undeclared = chunked or (length is None and scope.get("method") != "GET")
         if scope["type"] != "http" or (length is None and not undeclared):
             await self._app(scope, receive, send)
@@ -152,8 +150,8 @@ class BodyLimit:
             await self._app(scope, receive, send)
 
     async def _counting(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a body of undeclared length until it is too large. The server reads and discards the rest, so that
-        the connection can be used again."""
+        """Forward a body of undeclared length until it exceeds the limit. The server reads and discards the rest, so
+        that the connection can be reused."""
         size = 0
         too_large = started = False
 

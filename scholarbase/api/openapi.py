@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI cannot read from the routes.
+"""The OpenAPI document: additions to what FastAPI reads from the routes.
 
-Requests are pydantic models, which FastAPI describes itself. Responses are msgspec structs; :func:`documented` makes
-the model that describes one.
+FastAPI documents requests, which are pydantic models. For responses, which are msgspec structs, :func:`documented`
+creates pydantic models.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ def document(app: FastAPI) -> dict[str, Any]:
             for operation in operations.values():
                 responses = operation["responses"]
                 responses.pop("422", None)
+                for parameter in operation.get("parameters", ()):
+                    if parameter["name"] == "fields":
+                        parameter["schema"].pop("default")  # the list of all fields
                 for status, response in responses.items():
                     if status >= "400" and "application/json" in response.get("content", {}):
                         response["content"] = {MEDIA_TYPE: response["content"]["application/json"]}
@@ -74,7 +77,7 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
 
 
 def _documented_type(annotation: Any) -> Any:
-    """The type of a field's JSON. Modes and engines are documented as strings, since there may be new ones."""
+    """The type of a field's JSON. Modes and engines are strings, because new ones may be added."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in (Mode, Engine):
         return str
@@ -92,44 +95,46 @@ def _documented_type(annotation: Any) -> Any:
 # -- other responses -----------------------------------------------------------------------------------------
 
 SNAPSHOT: Any = Field(
-    description="Identifies the library's content: the same request on it gets the same bytes."
+    description="Identifies the library's content: equal requests on it return equal bytes."
 )
-NEXT_OFFSET: Any = Field(description="Where the next page begins; null after the last.")
+NEXT_OFFSET: Any = Field(description="The `offset` of the next page; null on the last page.")
 
 
 class RankingSettings(BaseModel):
     rrf_k: int = Field(description="The k of reciprocal rank fusion.")
-    fusion_depth: int = Field(description="How many results of each leg a hybrid search fuses.")
+    fusion_depth: int = Field(description="The number of results of each leg that a hybrid search fuses.")
     fusion_weights: dict[str, float] = Field(
-        description="What a leg counts in the fusion; 1 where not named."
+        description="The weight of each leg in the fusion; 1 by default."
     )
-    fts5_title_weight: float = Field(description="What a word in a title counts for FTS5.")
+    fts5_title_weight: float = Field(
+        description="The FTS5 weight of a word in the title, relative to one in the abstract."
+    )
 
 
 class SnapshotResponse(BaseModel):
     snapshot: str = SNAPSHOT
-    ranking: RankingSettings = Field(description="What decides rankings besides the snapshot: settings.")
-    manifest: dict[str, Any] = Field(description="What the library holds, and from what it was made.")
+    ranking: RankingSettings = Field(description="The settings that decide rankings, besides the snapshot.")
+    manifest: dict[str, Any] = Field(description="The library's contents and sources.")
 
 
 class ToolsResponse(BaseModel):
     snapshot: str = SNAPSHOT
-    tools: list[dict[str, Any]] = Field(description="A function schema each, in the form asked for.")
+    tools: list[dict[str, Any]] = Field(description="One function schema per tool, in the requested form.")
 
 
 class SessionResponse(BaseModel):
     session: str
-    query_id: str = Field(description="The session's name where it was told none.")
+    query_id: str = Field(description="The id of the question; by default the session's name.")
     query: str | None
     as_of: str | None
-    limits: dict[str, int] = Field(description="The limits that there are.")
+    limits: dict[str, int] = Field(description="The limits that are set.")
     opened: str = Field(description="RFC 3339.")
 
 
 class ListedSession(SessionResponse):
     calls: int
-    used: str = Field(description="When it was last called.")
-    lost: int = Field(description="Calls that could not be written down.")
+    used: str = Field(description="The time of the last call, RFC 3339.")
+    lost: int = Field(description="Calls that could not be recorded.")
 
 
 class SessionsResponse(BaseModel):
@@ -144,7 +149,7 @@ class RecordedCall(BaseModel):
 
 
 class ReportResponse(SessionResponse):
-    """What a session cost and found; docs/trajectories.md says what each figure is."""
+    """The cost and the findings of a session; docs/trajectories.md defines the figures."""
 
     calls: int
     rounds: int
@@ -153,23 +158,23 @@ class ReportResponse(SessionResponse):
     inspect_calls: int
     failed_calls: int
     candidates: int
-    recall: float | None = Field(description="Over all answers; null where none were given.")
+    recall: float | None = Field(description="Over all answers; null without answers.")
     recall_100: float | None
     recall_100_per_100: float | None
     seconds: float | None
     tokens: int | None
     recall_after: list[float] | None = Field(description="Recall after each call.")
     answers: int
-    answers_absent: list[str] = Field(description="Responses that the library does not hold.")
+    answers_absent: list[str] = Field(description="Answers that the library does not hold.")
 
 
 class Problem(BaseModel):
-    """A failure (RFC 9457)."""
+    """An error (RFC 9457)."""
 
-    type: str = Field(description="A link to what this kind of problem is.")
+    type: str = Field(description="A link to the documentation of the error.")
     title: str
     status: int
-    detail: str = Field(description="A sentence that names the value and the way out.")
+    detail: str = Field(description="What is wrong with which value, and what to do.")
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -177,4 +182,4 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     404: {"model": Problem, "description": "The library does not hold a paper that the request names."},
     503: {"model": Problem, "description": "An index or the encoder failed."},
 }
-"""The errors of most calls."""
+"""The errors of most routes."""

@@ -1,4 +1,4 @@
-"""Every failure as a problem document (RFC 9457): a type, a title, a status and a sentence."""
+"""Errors as problem documents (RFC 9457): type, title, status and detail."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
-    """A problem document as a response."""
-    # A sentence may quote its input, and JSON can carry halves of surrogate pairs, which UTF-8 cannot.
+    # The detail may quote half of a surrogate pair from a JSON body, which UTF-8 cannot encode.
     detail = detail.encode("utf-8", "backslashreplace").decode()
     body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": detail}
     return Response(orjson.dumps(body), status, media_type=MEDIA_TYPE)
 
 
 def problem_of(error: ScholarBaseError) -> Response:
-    """The problem document of an error."""
     return problem(error.status, error.slug, error.title, str(error))
 
 
@@ -48,7 +46,18 @@ def _ours(request: Request, error: Exception) -> Response:
 
 def _malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem(400, InvalidRequest.slug, InvalidRequest.title, sentence(error.errors()[0], "parameter"))
+    return problem_of(invalid_request(error))
+
+
+def invalid_request(error: RequestValidationError) -> InvalidRequest:
+    """An error of FastAPI's validation as InvalidRequest."""
+    first = error.errors()[0]
+    where, *path = first["loc"]
+    if first["type"] == "json_invalid":
+        return InvalidRequest(f"The body is not valid JSON ({first['ctx']['error']}): send a JSON object.")
+    if first["type"] == "missing" and not path:
+        return InvalidRequest("The body is missing: send a JSON object.")
+    return InvalidRequest(sentence({**first, "loc": path}, "key" if where == "body" else "parameter"))
 
 
 def _http(request: Request, error: Exception) -> Response:

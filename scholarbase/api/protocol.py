@@ -1,4 +1,4 @@
-"""How connections are read: by httptools, and by h11 where a method is one that httptools does not know."""
+"""The HTTP parser: httptools, and h11 for methods that httptools does not know."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """httptools refuses methods that it has not heard of before anyone can say which methods a route takes. h11 reads
-    any word, so it goes on with such a connection, and the application answers as it does for every other method."""
+    """Passes connections with unknown methods to h11, so that the application responds with 405.
+
+    httptools accepts only known methods, h11 any word.
+    """
 
     def data_received(self, data: bytes) -> None:
         self._last = data
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be read; called by uvicorn while the parser's error is being handled."""
+        """Respond to a parser error; uvicorn calls this while it handles the exception."""
         between_requests = self.cycle is None or self.cycle.response_complete
         unknown = isinstance(sys.exc_info()[1], httptools.HttpParserInvalidMethodError)
         if not (unknown and between_requests):

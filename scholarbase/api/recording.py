@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Scope
 
+from scholarbase.api.problems import invalid_request
 from scholarbase.api.session_headers import (
     BUDGET,
     CALL,
@@ -27,7 +28,6 @@ from scholarbase.api.session_headers import (
     store_of,
 )
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
-from scholarbase.models.requests import sentence
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
@@ -121,7 +121,7 @@ async def record_failure(
         except ScholarBaseError:
             pass  # it is counted when it is written
     if isinstance(error, RequestValidationError):
-        error = InvalidRequest(sentence(error.errors()[0], "key"))
+        error = invalid_request(error)
     elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
         error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
     try:

@@ -1,7 +1,7 @@
 """Native calls: from an HTTP request to its response.
 
-A call without a session, a size and another format than JSON takes the shortest way: its parameters are parsed, the
-library runs it, and the response is encoded.
+A JSON call without a session and ``max_tokens`` takes a short path: parse the parameters, run the request, encode the
+response.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from scholarbase.tools.definitions import Tool, never_short
 T = TypeVar("T")
 
 COMMA_SEPARATED: Final = frozenset({"fields", "category"})
-"""Parameters whose values a URL may separate by commas, besides repeating them."""
+"""Parameters that accept values separated by commas in a URL, besides repetition."""
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -44,12 +44,12 @@ class Call:
     """A native call.
 
     Args:
-        tool: the tool whose arguments are recorded for it in a session.
-        request: what its parameters, body and path are parsed into.
+        tool: the name of the tool under which a session records the call.
+        request: the model of its parameters, body and path.
         run: runs the request on a library.
-        is_short: whether that takes so little that it needs no thread.
-        arguments: the tool's arguments for a request, one for each call that is recorded.
-        compact: whether each paper's authors are one string.
+        arguments: the tool's arguments for a request, one mapping per recorded call.
+        is_short: whether the request is short enough to run on the event loop.
+        compact: return each paper's authors as one string.
     """
 
     tool: str
@@ -61,27 +61,27 @@ class Call:
 
 
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
-    """A call of a tool by its own name, with the arguments that are recorded."""
+    """A tool call by name, recorded with ``arguments``."""
     return Call(tool.name, tool.request, tool.run, lambda _: [arguments or {}], tool.is_short, compact=True)
 
 
 async def execute(short: bool, work: Callable[[], T]) -> T:
-    """Run on the event loop if the work is short, else in a thread.
+    """Run short work on the event loop, other work in a thread.
 
-    A thread costs a tenth of a millisecond, and more under load: Python code hands its lock over only every few
-    milliseconds, so that a thread and the event loop wait for each other at every SQLite statement. Ten clients get
-    more look-ups and searches from the event loop alone. Long work would keep all of them waiting.
+    A thread costs a tenth of a millisecond, and more under load: Python releases its lock only every few milliseconds,
+    so a thread and the event loop wait for each other at every SQLite statement. With ten clients, the event loop alone
+    has the higher throughput. Long work would block all of them.
     """
     return work() if short else await run_in_threadpool(work)
 
 
 def _json(response: Response) -> bytes:
-    """The JSON of a response. With all fields of its papers, which is the default, it is encoded as it is."""
+    """The JSON of a response. One with all fields, the default, is encoded directly."""
     return _encode(response if getattr(response, "fields", ()) is PAPER_FIELDS else response.selected())
 
 
 def json_response(content: Any) -> HttpResponse:
-    """A JSON response. The same content gives the same bytes."""
+    """A JSON response with deterministic bytes."""
     return HttpResponse(orjson.dumps(content), media_type=_JSON)
 
 
@@ -89,10 +89,10 @@ def json_response(content: Any) -> HttpResponse:
 
 
 class NativeRoute(APIRoute):
-    """A route that parses its own parameters, refuses unknown ones, and records the calls of sessions.
+    """A route that parses its own parameters, rejects unknown ones, and records the calls of sessions.
 
-    FastAPI describes it in the OpenAPI document; its own parsing took a third of the time of a look-up. Endpoints
-    that are no :class:`Call` are run by FastAPI.
+    FastAPI documents it, but its parsing took a third of the time of a look-up. FastAPI runs endpoints without a
+    :class:`Call`.
     """
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]:
@@ -121,7 +121,6 @@ class NativeRoute(APIRoute):
                 or getattr(parsed, "exclude_seen", False)
             ):
                 return await respond(request, library, call, parsed)
-            # The shortest way, since many responses take little else.
             content = await execute(call.is_short(library, parsed), lambda: _json(call.run(library, parsed)))
             return HttpResponse(content, media_type=_JSON)
 
@@ -134,7 +133,7 @@ class NativeRoute(APIRoute):
 
 
 def _parameter_names(route: APIRoute) -> tuple[frozenset[str], frozenset[str]]:
-    """The parameters of a route's URL, and those of them that may be repeated."""
+    """The URL parameters of a route, and those that may be repeated."""
     names, repeated = set(), set()
     for parameter in route.dependant.query_params:
         annotation: Any = parameter.field_info.annotation
@@ -150,23 +149,23 @@ def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset
     """The parameters of a URL.
 
     Raises:
-        InvalidRequest: an unknown parameter, one that must not be repeated, or bytes that are not UTF-8.
+        InvalidRequest: a parameter is unknown or must not be repeated, or the URL is not UTF-8.
     """
     sent: bytes = request.scope["raw_path"] + b"?" + request.scope["query_string"]
     if b"%" in sent or not sent.isascii():
         try:
             unquote_to_bytes(sent).decode()
         except UnicodeDecodeError as error:
-            # They would be decoded as question marks, and another text would be searched for.
+            # Starlette would replace the bytes, and search for another text.
             bad = "".join(f"%{byte:02X}" for byte in error.object[error.start : error.end])
             raise InvalidRequest(
-                f"The URL contains {bad}, which is not UTF-8: encode letters as UTF-8, so that \u00e9 is %C3%A9."
+                f"The URL contains {bad}, which is not UTF-8: encode letters as UTF-8, such as %C3%A9 for \u00e9."
             ) from error
     values: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name not in names:
-            takes = ", ".join(sorted(names)) or "no parameters"
-            raise InvalidRequest(f"Unknown parameter {name!r}: {request.url.path} takes {takes}.")
+            valid = ", ".join(sorted(names)) or "no parameters"
+            raise InvalidRequest(f"Unknown parameter {name!r}: {request.url.path} takes {valid}.")
         if name in repeated:
             parts = [part.strip() for part in value.split(",")] if name in COMMA_SEPARATED else [value]
             values.setdefault(name, []).extend(parts)
@@ -178,7 +177,7 @@ def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset
 
 
 async def _json_body(request: HttpRequest) -> Any:
-    """The JSON of a body; its type is left to the request model.
+    """The JSON of a body; the request model checks its type.
 
     Raises:
         InvalidRequest: the body is missing, is not declared as JSON, or is not valid JSON.
@@ -195,7 +194,7 @@ async def _json_body(request: HttpRequest) -> Any:
         raise InvalidRequest(f"The body is not valid JSON ({error}): send a JSON object.") from error
 
 
-# -- responses of a size, in a format, or recorded ------------------------------------------------------------
+# -- responses of a session, of a size, or as text ------------------------------------------------------------
 
 
 async def respond(request: HttpRequest, library: Library, call: Call, parsed: Any) -> HttpResponse:
@@ -204,17 +203,17 @@ async def respond(request: HttpRequest, library: Library, call: Call, parsed: An
     arguments = call.arguments(parsed) if recording is not None else ()
     if recording is not None:
         recording.set_request(arguments, parsed)
-    answer = await make(library, call, parsed, recording)
-    headers = await record(recording, arguments, answer) if recording is not None else None
-    media_type = "text/plain; charset=utf-8" if answer.is_text else _JSON
-    return HttpResponse(answer.body, media_type=media_type, headers=headers)
+    response = await run_call(library, call, parsed, recording)
+    headers = await record(recording, arguments, response) if recording is not None else None
+    media_type = "text/plain; charset=utf-8" if response.is_text else _JSON
+    return HttpResponse(response.body, media_type=media_type, headers=headers)
 
 
-async def make(library: Library, call: Call, request: Any, recording: Recording | None) -> Answer:
-    """The response to a call as its session changes it.
+async def run_call(library: Library, call: Call, request: Any, recording: Recording | None) -> Answer:
+    """The response to a call, under the limits of its session.
 
     Raises:
-        BudgetExhausted: a budget of its session is exhausted. Whatever the library raises.
+        BudgetExhausted: a limit of the session is reached. Other errors of the library.
     """
     seen = any(getattr(one, "exclude_seen", False) for one in getattr(request, "searches", (request,)))
     if recording is not None:
@@ -236,5 +235,5 @@ async def _budget(recording: Recording, seen: bool) -> BudgetState | None:
         return cast(BudgetState, await wait_for(recording.reserve(seen)))
     try:
         return cast(BudgetState, await wait_for(recording.reserve(seen), WRITE_SECONDS))
-    except StorageError:  # the parent's check is not worth a longer wait
+    except StorageError:  # only the check of the parent needs it
         return None

@@ -1,4 +1,4 @@
-"""Serving: one process, or several that share a socket, the library's pages in memory and one query encoder."""
+"""The server: one process, or several workers that share a socket, the page cache and one query encoder."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ from scholarbase.settings import Settings, load_settings
 log = logging.getLogger("scholarbase.api")
 
 SWITCH_SECONDS = 0.0005
-"""How long a thread may keep the interpreter that another waits for. Python's own 5 ms are the time of a search, and a
-call in a thread waits so long for each row that SQLite gives it."""
+"""The interpreter's switch interval. Python's default of 5 ms is as long as a search, and a call in a thread can wait
+that long for each row from SQLite."""
 ENCODER_START_SECONDS = 600
-"""A large model on a slow disk takes minutes to load."""
+"""Loading a large model from a slow disk takes minutes."""
 
 
 def serve(path: Path, settings: Settings) -> None:
-    """Serve the library at ``path`` until the process is told to stop.
+    """Serve the library at ``path`` until SIGTERM or SIGINT.
 
-    With ``settings.workers`` above 1, serving processes share one query encoder, which runs in a process of its own.
+    Several workers share one query encoder, which runs in its own process.
 
     Raises:
         LibraryError, EncoderError, VectorIndexError: the library cannot be served.
-        InvalidRequest: the settings would let in nobody, or anybody unasked (:func:`check_access`).
-        AddressError: the port is taken, or the address is not this machine's.
+        InvalidRequest: the settings are unsafe or allow no requests (:func:`check_access`).
+        AddressError: the port is in use, or the address does not belong to this machine.
     """
     check_access(settings)
     manifest, _ = read_manifest(path)
     listener = _listen(settings.host, settings.port)
-    # uvicorn raises the signal that stopped it once more: by default that kills before anything is tidied.
+    # uvicorn raises the signal again after its shutdown; the default handler would skip the cleanup below.
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         if settings.workers == 1:
@@ -72,7 +72,7 @@ def serve(path: Path, settings: Settings) -> None:
 
 
 class _Stopped(BaseException):
-    """The process was told to stop."""
+    """The process received SIGTERM."""
 
 
 def _stop(signum: int, frame: FrameType | None) -> None:
@@ -84,24 +84,24 @@ def _listen(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise AddressError(
-            f"{host!r} is no address of this machine ({error.strerror}): give another --host."
+            f"{host!r} is not an address of this machine ({error.strerror}): use another --host."
         ) from error
-    # Named as TCP: asyncio sends small segments at once (TCP_NODELAY) on no other socket, and every answer would
-    # wait some 40 ms for the acknowledgement of its first segment.
+    # With the protocol given as TCP, asyncio sets TCP_NODELAY. Otherwise every response waits some 40 ms for the
+    # acknowledgement of its first segment.
     listener = socket.socket(found[0][0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(found[0][4])
-        # Listening now, so that a second server sees at once that the port is taken.
+        # Listen now, so that a second server fails at once.
         listener.listen(2048)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise AddressError(
-                f"Port {port} on {host} is in use: stop what uses it, or give another --port (0 takes a free one)."
+                f"Port {port} on {host} is in use: stop the other process, or use another --port (0 picks a free one)."
             ) from error
         raise AddressError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Give another --host or --port."
+            f"Cannot listen on {host} port {port}: {error.strerror}. Use another --host or --port."
         ) from error
     listener.set_inheritable(True)
     return listener
@@ -158,7 +158,7 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
     try:
         with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
             os.environ["SCHOLARBASE_ENCODER"] = encoder
-            # Opened once here, so that what is wrong with the library is said once, and not by every process.
+            # Open the library here first, so that an error is logged once and not by every worker.
             with Library.open(path, encoder=encoder, settings=settings) as library:
                 _announce(path, library, listener, settings.workers)
             config = _config(
@@ -170,7 +170,7 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
 
 
 def app_from_environment() -> FastAPI:
-    """The application of one of several serving processes."""
+    """The application of one worker."""
     settings = load_settings()
     logs.configure(settings.log_level)
     _end_with_parent()
@@ -179,15 +179,15 @@ def app_from_environment() -> FastAPI:
     try:
         library = Library.open(settings.library, settings=settings)
     except ScholarBaseError as error:
-        log.error("A serving process cannot start: %s", error)
-        time.sleep(1)  # it is started again at once
+        log.error("A worker cannot start: %s", error)
+        time.sleep(1)  # the supervisor restarts it at once
         sys.exit(error.exit_code)
     return create_app(library, on_close=library.close, settings=settings)
 
 
 @contextmanager
 def _shared_encoder(path: Path, manifest: Manifest, settings: Settings, at: Path) -> Iterator[str]:
-    """One process with the model, started again should it die; its address. ``none`` where none is needed."""
+    """Run one process with the model and restart it if it dies. Yields its address, or ``none`` without an encoder."""
     name = encoder_location(path, manifest, settings)
     if name is None or name.startswith(("http://", "https://", "unix:")):
         yield name or "none"
@@ -221,7 +221,7 @@ def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.p
 
 
 def _end_with_parent() -> None:
-    """Stop this process when the one that started it is gone, killed without a chance to say so."""
+    """Stop this process when its parent has died."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -250,7 +250,7 @@ def _wait_for(at: Path, process: multiprocessing.process.BaseProcess, name: str)
             probe.connect(str(at))
             return
         time.sleep(0.1)
-    raise EncoderError(f"The process of the encoder {name} did not start: its messages above say why.")
+    raise EncoderError(f"The process of the encoder {name} did not start: see its messages above.")
 
 
 def _keep_encoder(
@@ -262,7 +262,7 @@ def _keep_encoder(
 ) -> None:
     while not stop.wait(1.0):
         if not process.is_alive():
-            log.error("The encoder's process ended with status %s: starting it again.", process.exitcode)
+            log.error("The encoder process exited with status %s: restarting it.", process.exitcode)
             process = _start_encoder(name, settings, at)
     process.terminate()
     process.join()

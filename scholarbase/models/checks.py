@@ -1,4 +1,4 @@
-"""Checks of single values. Each raises InvalidRequest with a sentence that names the value."""
+"""Checks of single values. Each raises InvalidRequest with a message that names the value."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from scholarbase.models.limits import (
 )
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
-_GREATEST: Final = 2**63 - 1
-"""SQLite's greatest integer: https://sqlite.org/datatype3.html."""
+_MAX_INTEGER: Final = 2**63 - 1
+"""SQLite's largest integer: https://sqlite.org/datatype3.html."""
 
 
 def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
-    """First and last day of a ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD`` as numbers ``yyyymmdd``.
+    """The first and last day of a ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD`` as numbers ``yyyymmdd``.
 
     Raises:
-        InvalidRequest: another form, or no such day.
+        InvalidRequest: the date has another form or does not exist.
     """
     match = _DATE.fullmatch(text) if isinstance(text, str) else None
     invalid = InvalidRequest(
-        f"{text!r} is not a valid date for {name}: give YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
+        f"{text!r} is not a valid date for {name}: use YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
     )
     if match is None:
         raise invalid
@@ -56,24 +56,24 @@ def as_of_day(text: str) -> int:
     """The last day ``yyyymmdd`` of a point in time ``YYYY-MM`` or ``YYYY-MM-DD``.
 
     Raises:
-        InvalidRequest: another form, a year alone, or no such day.
+        InvalidRequest: the date has another form, is only a year, or does not exist.
     """
     if isinstance(text, str) and re.fullmatch(r"[0-9]{4}", text):
         raise InvalidRequest(
-            f"as_of {text!r} is a year, which has no single day: give YYYY-MM or YYYY-MM-DD, such as {text}-12."
+            f"as_of {text!r} is a year, not a month or day: use YYYY-MM or YYYY-MM-DD, such as {text}-12."
         )
     try:
         return date_bounds(text, "as_of")[1]
     except InvalidRequest as error:
         raise InvalidRequest(
-            f"{text!r} is not a valid date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06."
+            f"{text!r} is not a valid date for as_of: use YYYY-MM or YYYY-MM-DD, such as 2023-06."
         ) from error
 
 
-def check_whole(value: int, name: str, low: int, high: int = _GREATEST) -> int:
-    """The value, a whole number from ``low`` to ``high``."""
+def check_whole(value: int, name: str, low: int, high: int = _MAX_INTEGER) -> int:
+    """Require a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        open_ended = high == _GREATEST and not (isinstance(value, int) and value > high)
+        open_ended = high == _MAX_INTEGER and not (isinstance(value, int) and value > high)
         span = f"of {low} or more" if open_ended else f"from {low} to {high}"
         raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
     return value
@@ -85,7 +85,7 @@ def check_page(limit: int, offset: int) -> None:
 
 
 def check_text(text: str, name: str) -> None:
-    """Refuse half of a surrogate pair, which UTF-8 cannot encode."""
+    """Reject half of a surrogate pair, which UTF-8 cannot encode."""
     if not text.isascii():
         try:
             text.encode()
@@ -97,25 +97,24 @@ def check_text(text: str, name: str) -> None:
 
 
 def check_title(title: str) -> str:
-    """The title: not empty."""
     if not isinstance(title, str) or not title.strip():
-        raise InvalidRequest("title is empty: give the title of a paper.")
+        raise InvalidRequest("title is empty: send the title of a paper.")
     check_text(title, "title")
     return title
 
 
 def check_title_match(limit: int, min_score: float) -> None:
-    """Refuse a ``limit`` outside 1..100, or a ``min_score`` that is not above 0 and at most 1."""
+    """Reject a ``limit`` outside 1..100, or a ``min_score`` that is not above 0 and at most 1."""
     check_whole(limit, "limit", 1, MAX_TITLE_MATCHES)
     if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 < min_score <= 1:
         raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
 
 
 def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationSort:
-    """The order of citations: by default the most cited first, or with ``as_of`` the newest first.
+    """The order of citations: most cited first by default, or newest first with ``as_of``.
 
     Raises:
-        InvalidRequest: ``sort`` is unknown, or a citation count at a point in time.
+        InvalidRequest: ``sort`` is unknown, or is by citation count with ``as_of``.
     """
     if sort is None:
         return "-citation_count" if as_of is None else "-date"
@@ -123,24 +122,24 @@ def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationS
         raise InvalidRequest(f"Unknown sort {sort!r}: it is one of {', '.join(CITATION_SORTS)}.")
     if as_of is not None and sort.endswith("citation_count"):
         raise InvalidRequest(
-            f"sort {sort!r} cannot be combined with as_of {as_of!r}: citation counts are those of the snapshot, which "
-            "is later. Sort by '-date' or 'date'."
+            f"sort {sort!r} cannot be combined with as_of {as_of!r}: the snapshot has only its own, later "
+            "citation counts. Sort by '-date' or 'date'."
         )
     return sort
 
 
 def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
-    """Categories or venues; a string is one of them."""
+    """Categories or venues; a string is one value."""
     values = (names,) if isinstance(names, str) else tuple(names)
     for value in values:
         if not isinstance(value, str) or not value.strip():
-            raise InvalidRequest(f"{name} contains an empty value: leave it out, or give a name.")
+            raise InvalidRequest(f"{name} contains an empty value: remove it, or use a name.")
         check_text(value, name)
     return values
 
 
 def check_ids(ids: Sequence[str], name: str) -> tuple[str, ...]:
-    """Paper ids of any form, at most ``MAX_IDS``; their forms are checked when they are looked up."""
+    """Paper ids of any form, at most ``MAX_IDS``. The lookup checks their forms."""
     if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(i, str) for i in ids):
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
     if len(ids) > MAX_IDS:
@@ -151,7 +150,7 @@ def check_ids(ids: Sequence[str], name: str) -> tuple[str, ...]:
 
 
 def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
-    """Phrases to exclude; a string is one of them. Ids of papers are refused."""
+    """Phrases to exclude; a string is one phrase. Paper ids are rejected."""
     values = (phrases,) if isinstance(phrases, str) else tuple(phrases)
     if not all(isinstance(phrase, str) for phrase in values):
         raise InvalidRequest(f"{name} must be a list of phrases, such as ['local replication'].")
@@ -167,12 +166,11 @@ def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
             )
         if not any(map(str.isalnum, phrase)):
             raise InvalidRequest(
-                f"{name} contains {phrase!r}, which has no word: leave it out, or give a phrase."
+                f"{name} contains {phrase!r}, which has no words: remove it, or use a phrase with words."
             )
         if _is_id(phrase):
             raise InvalidRequest(
-                f"{name} contains {phrase!r}, the id of a paper: give phrases here, and the ids of papers in "
-                f"{name}_ids."
+                f"{name} contains {phrase!r}, a paper id: send phrases here, and paper ids in {name}_ids."
             )
     return values
 
@@ -187,7 +185,7 @@ def _is_id(text: str) -> bool:
 
 @contextmanager
 def in_batch(kind: str, value: object) -> Iterator[None]:
-    """Name the search or title of a batch in errors raised inside the block."""
+    """Add the search or title of a batch to the messages of errors raised inside the block."""
     try:
         yield
     except ScholarBaseError as error:

@@ -1,4 +1,4 @@
-"""The values that requests may have: modes, engines, sorts, and how large each list, text and page may be."""
+"""Allowed values of requests: modes, engines, sorts, and the maximum size of lists, texts and pages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 
 MAX_LIMIT: Final = 1000
-"""Results on one page."""
+"""Results per page."""
 MAX_DEPTH: Final = 10_000
-"""The last result that paging through a sparse or dense search reaches: ``offset + limit``."""
+"""The last result that a sparse or dense search can page to: ``offset + limit``."""
 MAX_QUERY_LENGTH: Final = 10_000
-"""Characters of a query. Longer than any title or question; a whole abstract still fits."""
+"""Characters of a query. A whole abstract fits."""
 MAX_IDS: Final = 10_000
-"""Ids in one list: of a batch, of ``within``, of ``exclude_ids``, of the seeds of an expansion."""
+"""Ids in one list: of a batch, ``within``, ``exclude_ids`` or the seeds of an expansion."""
 MAX_PHRASES: Final = 20
 """Phrases in one ``exclude``."""
 MAX_PHRASE_LENGTH: Final = 500
@@ -32,6 +32,6 @@ MAX_BATCH: Final = 100
 MAX_TITLES: Final = 1000
 """Titles in one HTTP request."""
 MAX_TITLE_MATCHES: Final = 100
-"""Matches of one title: later ones are hardly similar."""
+"""Matches of one title."""
 MIN_TITLE_SCORE: Final = 0.7
-"""The default similarity of titles; :mod:`scholarbase.indexes.titles` says what was measured."""
+"""The default similarity of titles; :mod:`scholarbase.indexes.titles` has the measurements."""

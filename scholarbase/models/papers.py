@@ -22,15 +22,15 @@ class Author(msgspec.Struct, frozen=True):
 class Paper(msgspec.Struct, frozen=True):
     """A paper. Fields that are unknown or were not requested are None or empty.
 
-    ``citation_count`` and ``reference_count`` are the source's own, worldwide figures, and None as of a point in time;
-    the number of edges in this library is the ``total`` of a citations or references response.
+    ``citation_count`` and ``reference_count`` are the source's worldwide counts, and None with ``as_of``. The ``total``
+    of a citations or references response is the number of edges in this library.
     """
 
     id: Annotated[str, Meta(description="The canonical id.", examples=[EXAMPLE_ID])]
     corpus_id: Annotated[int | None, Meta(description="Semantic Scholar's corpus id.")] = None
     external_ids: Annotated[
         dict[str, str],
-        Meta(description="Scheme to value; `scheme:value` is an id that every request accepts."),
+        Meta(description="Ids by scheme; every request accepts `scheme:value` as an id."),
     ] = {}
     title: str | None = None
     abstract: str | None = None
@@ -43,24 +43,24 @@ class Paper(msgspec.Struct, frozen=True):
     venue: str | None = None
     categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
     citation_count: Annotated[
-        int | None, Meta(description="Worldwide, by the source; null when it is unknown, and with `as_of`.")
+        int | None, Meta(description="Worldwide, from the source; null if unknown, or with `as_of`.")
     ] = None
-    reference_count: Annotated[int | None, Meta(description="As the source counts; null with `as_of`.")] = (
-        None
-    )
+    reference_count: Annotated[
+        int | None, Meta(description="From the source; null if unknown, or with `as_of`.")
+    ] = None
     url: str | None = None
 
     def to_dict(self, fields: Sequence[str] | None = None) -> dict[str, Any]:
-        """The paper's JSON, with all fields or only these."""
+        """The paper's JSON, with all fields or only those in ``fields``."""
         content: dict[str, Any] = orjson.loads(msgspec.json.encode(self))
         return content if fields is None else {name: content[name] for name in fields}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Paper:
-        """Read a paper's JSON; unknown keys, which a newer server may send, are ignored.
+        """Parse a paper's JSON. Unknown keys, which a newer server may send, are ignored.
 
         Raises:
-            ValueError: a key is missing or has a value of another type.
+            ValueError: a key is missing or has the wrong type.
         """
         return msgspec.convert(data, cls)
 
@@ -69,7 +69,7 @@ PAPER_FIELDS: Final = Paper.__struct_fields__
 
 
 def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The requested fields in the paper's own order, ``id`` always among them; all if None.
+    """The requested fields in the order of :class:`Paper`, always with ``id``; all if None.
 
     Raises:
         InvalidRequest: a name is not a field of a paper.
@@ -77,7 +77,7 @@ def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
     if names is None:
         return PAPER_FIELDS
     if isinstance(names, str):
-        raise InvalidRequest(f"fields is {names!r}: give a list of names, such as ['title', 'year'].")
+        raise InvalidRequest(f"fields is {names!r}: it must be a list of names, such as ['title', 'year'].")
     unknown = [name for name in names if name not in PAPER_FIELDS]
     if unknown:
         raise InvalidRequest(

@@ -1,14 +1,15 @@
-"""Requests: one model for each, for HTTP, tools, Python and the command line.
+"""Requests: one model each for HTTP, tools, Python and the command line.
 
-A request is validated when it is created, and nowhere else. Invalid values raise InvalidRequest with a sentence,
-whether the request comes from a URL, a JSON body, a tool call or Python.
+A request is validated when it is created. Invalid values raise InvalidRequest, whether the request comes from a URL, a
+JSON body, a tool call or Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
+from annotated_types import Len
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -94,16 +95,16 @@ def _point_in_time(text: str | None) -> str | None:
 
 
 Strings = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+SomeStrings = Annotated[tuple[str, ...], Len(1), BeforeValidator(_tuple)]
 
 FieldNames = Annotated[
     tuple[str, ...],
     BeforeValidator(check_fields),
-    WithJsonSchema({"anyOf": [_STRINGS, {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [_STRINGS, {"type": "null"}], "examples": [["title", "year", "authors"]]}),
     Field(
         json_schema_extra=lambda schema: schema.pop("default", None),
-        description="The fields of each paper, `id` always among them; all by default. "
-        f"Of: {', '.join(PAPER_FIELDS)}. In a URL separated by commas.",
-        examples=[["title", "year", "authors"]],
+        description="The fields of each paper; all by default. `id` is always included. "
+        f"Fields: {', '.join(PAPER_FIELDS)}. In a URL, separated by commas.",
     ),
 ]
 Limit = Annotated[
@@ -126,7 +127,8 @@ FromDate = Annotated[
     _date_of("from"),
     Field(
         alias="from",
-        description="Only papers certainly not before this: YYYY, YYYY-MM or YYYY-MM-DD.",
+        description="Only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
+        "precise enough to decide does not match.",
         examples=["1993-01"],
     ),
 ]
@@ -134,15 +136,17 @@ ToDate = Annotated[
     str | None,
     _date_of("to"),
     Field(
-        description="Only papers certainly not after this: YYYY, YYYY-MM or YYYY-MM-DD.", examples=["2003"]
+        description="Only papers up to this date: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
+        "precise enough to decide does not match.",
+        examples=["2003"],
     ),
 ]
 AsOf = Annotated[
     str | None,
     AfterValidator(_point_in_time),
     Field(
-        description="Respond as on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM): papers that are not "
-        "certainly of then or before do not exist, and citation counts are null.",
+        description="The state on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM): papers that are "
+        "later or of unknown date are left out, and citation counts are null.",
         examples=["2003-06"],
     ),
 ]
@@ -152,7 +156,7 @@ Categories = Annotated[
     AfterValidator(lambda names: check_names(names, "category")),
     Field(
         description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). "
-        "In a URL separated by commas.",
+        "In a URL, separated by commas.",
         examples=[["hep-th"]],
     ),
 ]
@@ -161,22 +165,22 @@ Venues = Annotated[
     BeforeValidator(lambda names: check_names(names, "venue") if isinstance(names, str) else names),
     AfterValidator(lambda names: check_names(names, "venue")),
     Field(
-        description="Only papers of one of these venues, by any of their names. In a URL the parameter is repeated.",
+        description="Only papers from one of these venues, by any of their names. In a URL, repeat the parameter.",
         examples=[["arXiv.org"]],
     ),
 ]
 MinCitations = Annotated[
     int | None,
     AfterValidator(lambda value: value if value is None else check_whole(value, "min_citations", 0)),
-    Field(description="Only papers with at least this many citations, worldwide.", examples=[10]),
+    Field(description="Only papers with at least this many citations worldwide.", examples=[10]),
 ]
 Exclude = Annotated[
     Strings,
     BeforeValidator(lambda phrases: (phrases,) if isinstance(phrases, str) else phrases),
     AfterValidator(lambda phrases: check_phrases(phrases, "exclude")),
     Field(
-        description="Phrases that must not be the topic: papers with one in their title or abstract are left out. At "
-        f"most {MAX_PHRASES}, of {MAX_PHRASE_LENGTH} characters each. In a URL the parameter is repeated.",
+        description="Leave out papers whose title or abstract contains one of these phrases. At most "
+        f"{MAX_PHRASES} phrases of {MAX_PHRASE_LENGTH} characters. In a URL, repeat the parameter.",
         examples=[["lattice gauge theory"]],
     ),
 ]
@@ -184,7 +188,7 @@ ExcludeIds = Annotated[
     Strings,
     _ids_of("exclude_ids"),
     Field(
-        description="Ids, of any form, of papers to leave out. In a URL the parameter is repeated.",
+        description="Leave out these papers, by ids of any form. In a URL, repeat the parameter.",
         examples=[["arXiv:hep-th/9303046"]],
     ),
 ]
@@ -192,7 +196,7 @@ Within = Annotated[
     Annotated[tuple[str, ...] | None, BeforeValidator(_tuple)],
     _ids_of("within"),
     Field(
-        description="Ids, of any form, of the only papers to search. In a URL the parameter is repeated.",
+        description="Search only these papers, by ids of any form. In a URL, repeat the parameter.",
         examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
     ),
 ]
@@ -200,14 +204,14 @@ MinScore = Annotated[
     float,
     AfterValidator(_min_score),
     Field(
-        description="The least similarity of titles: above 0, at most 1 (the same).",
+        description="The minimum similarity of titles: above 0, at most 1 (the same title).",
         examples=[MIN_TITLE_SCORE],
     ),
 ]
 ExcludeSeen = Annotated[
     bool,
     Field(
-        description="Leave out every paper that this session has already returned. Needs a session.",
+        description="Leave out papers that this session has already returned. Requires a session.",
         examples=[True],
     ),
 ]
@@ -218,31 +222,33 @@ PaperId = Annotated[str, Field(description="An id of any form.", examples=[EXAMP
 
 
 class Request(BaseModel):
-    """Base of all requests: immutable, of known names and strict types."""
+    """Base of all requests: immutable, without unknown names, with strict types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    kind: ClassVar[str | None] = None
+    """The word for a name in messages, if FastAPI parses the request."""
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_sentences(
+    def _raise_invalid_request(
         cls, data: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
         try:
             return validate(data)
         except ValidationError as error:
-            raise InvalidRequest(sentence(error.errors()[0], info.context)) from error
+            raise InvalidRequest(sentence(error.errors()[0], info.context or cls.kind)) from error
 
     @classmethod
     def of(cls, **values: Any) -> Self:
-        """The request of Python values: any sequence where the field is a tuple, None for all fields of a paper."""
+        """A request from Python values. Any sequence is accepted for a tuple; ``fields`` None selects all fields."""
         return cls(**values)
 
     @classmethod
     def parse(cls, values: Any, *, kind: str, strict: bool = True) -> Self:
-        """The request of JSON values, or of the strings of a URL if not ``strict``.
+        """A request from JSON values, or from the strings of a URL if not ``strict``.
 
         Args:
-            kind: what messages call a name: parameter, key or argument.
+            kind: the word for a name in messages: parameter, key or argument.
 
         Raises:
             InvalidRequest: a name or a value is invalid.
@@ -251,7 +257,7 @@ class Request(BaseModel):
 
 
 def sentence(error: Any, kind: str | None = None) -> str:
-    """An error of pydantic as a sentence that names the value; ``kind`` is parameter or key, None for Python."""
+    """The message of a pydantic error; ``kind`` is parameter, key or argument, None for Python values."""
     name = ".".join(str(part) for part in error["loc"])
     what, value = error["type"], error.get("input")
     if not name and what in ("model_attributes_type", "model_type", "dict_type"):
@@ -261,7 +267,11 @@ def sentence(error: Any, kind: str | None = None) -> str:
     if what == "missing":
         return f"The {kind or 'argument'} {name!r} is missing."
     if what == "too_short":
-        return f"{name} is empty: give at least one."
+        return f"{name} is empty: send at least one."
+    if what == "too_long":
+        return (
+            f"{name} has {error['ctx']['actual_length']} items: the maximum is {error['ctx']['max_length']}."
+        )
     shown = repr(value)
     if kind is not None:
         shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown)
@@ -271,21 +281,21 @@ def sentence(error: Any, kind: str | None = None) -> str:
 
 
 def check_session(exclude_seen: bool) -> None:
-    """Raises InvalidRequest: ``exclude_seen`` outside a session."""
+    """Raise InvalidRequest for ``exclude_seen`` outside a session."""
     if exclude_seen:
         raise InvalidRequest(
-            "exclude_seen leaves out the papers that a session has returned, and this request names no session: name "
-            "one in the header X-ScholarBase-Session."
+            "exclude_seen requires a session, because it leaves out papers that the session has returned: name one in "
+            "the header X-ScholarBase-Session."
         )
 
 
 class ResponseOptions(Request):
-    """The size and the format of a response."""
+    """The maximum size and the format of a response."""
 
     max_tokens: int | None = Field(
         default=None,
-        description="The maximum size of the response in tokens, by an estimate: whole papers are kept in rank order, "
-        "abstracts are cut at a sentence, and the response says what was left out.",
+        description="The maximum size of the response in estimated tokens. Abstracts are cut at a sentence, the last "
+        "papers are left out, and the response says what is missing.",
         examples=[4000],
     )
     format: Literal["json", "text"] = Field(
@@ -314,14 +324,13 @@ class _Dates(Request):
 
 
 class Filters(_Dates):
-    """What every result must satisfy. Filters apply before any leg takes its first results.
+    """Conditions on every result. They apply before any leg takes its first results.
 
-    A date limit matches papers that are *certainly* inside it: a paper with only a known year passes ``from_='2006'``
-    but not ``from_='2006-03'``, and a paper without a date passes no date limit.
-    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``); ``category`` and ``venue`` each
-    match any of their values. ``exclude`` are phrases: a paper whose title or abstract contains one, its words
-    side by side and compared by their stems, does not match. With ``as_of``, papers that are not certainly of that
-    day (of a month: its last) or before do not exist.
+    A paper matches a date limit only if its date is precise enough: a paper with only a year matches ``from_='2006'``
+    but not ``from_='2006-03'``, and a paper without a date matches no date limit.
+    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``). ``category`` and ``venue`` match any of
+    their values. ``exclude`` removes papers whose title or abstract contains one of the phrases, compared by word
+    stems. ``as_of`` removes papers published after that day (of a month: its last day) or on an unknown day.
     """
 
     category: Categories = ()
@@ -336,8 +345,8 @@ class Filters(_Dates):
     def _check_counts(self) -> Self:
         if self.min_citations is not None and self.as_of is not None:
             raise InvalidRequest(
-                f"min_citations {self.min_citations} cannot be combined with as_of {self.as_of!r}: citation counts are "
-                "those of the snapshot, which is later. Leave one of them out."
+                f"min_citations {self.min_citations} cannot be combined with as_of {self.as_of!r}: the "
+                "snapshot has only its own, later citation counts. Leave one of them out."
             )
         return self
 
@@ -347,20 +356,19 @@ FILTER_NAMES: Final = tuple(Filters.model_fields)
 
 class _Query(Request):
     q: str = Field(
-        description='The question or the words. Query syntax (`"a phrase"`, AND, OR, NOT, `prefix*`, `title:`) is '
-        "recognized.",
+        description='A question or words, or query syntax: `"a phrase"`, AND, OR, NOT, `prefix*`, `title:`.',
         examples=[EXAMPLE_QUESTION],
     )
     mode: Mode | None = Field(
         default=None,
-        description="By words (sparse), by meaning (dense), or both fused (hybrid); by default the best that the "
-        "library supports.",
+        description="By words (sparse), by meaning (dense), or both (hybrid). By default hybrid if the library "
+        "supports it, else sparse.",
         examples=["hybrid"],
     )
     engine: Engine | None = Field(
         default=None,
-        description="The sparse leg: bm25 (fast), feedback (bm25, run again with words of its first results: more "
-        "recall), fts5 (query syntax, exact counts), learned (a model's term weights). "
+        description="The sparse leg: bm25 (fast), feedback (bm25, repeated with words of its first results, for more "
+        "recall), fts5 (query syntax, exact counts) or learned (a model's term weights). "
         "By default fts5 for query syntax, else bm25.",
         examples=["bm25"],
     )
@@ -371,14 +379,14 @@ class _Query(Request):
     @model_validator(mode="after")
     def _check_query(self) -> Self:
         if not self.q.strip():
-            raise InvalidRequest("q is empty: give the words to search for.")
+            raise InvalidRequest("q is empty: send the words to search for.")
         if len(self.q) > MAX_QUERY_LENGTH:
             raise InvalidRequest(f"q has {len(self.q)} characters: the maximum is {MAX_QUERY_LENGTH}.")
         if not self.q.isascii():
             check_text(self.q, "q")
         if self.engine is not None and self.mode == "dense":
             raise InvalidRequest(
-                f"engine {self.engine!r} is a sparse leg, and mode 'dense' has none: leave one out."
+                f"engine {self.engine!r} cannot be combined with mode 'dense', which has no sparse leg: leave one out."
             )
         return self
 
@@ -386,11 +394,11 @@ class _Query(Request):
 class SearchRequest(Filters, _Query):
     """One search. ``mode`` None is hybrid, or sparse if the library has no dense vectors.
 
-    ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (the same, run again with words of
-    its first results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's own weights). None sends query
-    syntax to FTS5 and free text to BM25.
+    ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
+    results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
+    syntax and BM25 for free text.
     ``exact`` searches dense vectors without approximation and counts every match.
-    ``partial`` accepts a response from the legs that work, with those that failed named in it.
+    ``partial`` accepts a response without the legs that failed, which are named in it.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -398,17 +406,17 @@ class SearchRequest(Filters, _Query):
 
     exact: bool = Field(
         default=False,
-        description="Search vectors without approximation, and count every match.",
+        description="Search dense vectors without approximation, and count every match.",
         examples=[False],
     )
     explain: bool = Field(
         default=False,
-        description="Show what each leg contributed to each result, and which words of `q` it contains.",
+        description="Show what each leg contributed to a result, and which words of `q` the paper contains.",
         examples=[True],
     )
     partial: bool = Field(
         default=False,
-        description="If a leg fails, respond from the others and name it, instead of failing.",
+        description="If a leg fails, return the results of the others and name it.",
         examples=[False],
     )
 
@@ -423,19 +431,18 @@ class SearchBody(OneSearch, ResponseOptions):
     """A search."""
 
 
-def _named(value: Any, validate: Any) -> Any:
+def _validate_search(value: Any, validate: Any) -> Any:
     with in_batch("search", value.get("q") if isinstance(value, Mapping) else value):
         return validate(value)
 
 
 class SearchBatchBody(ResponseOptions):
     searches: Annotated[
-        tuple[Annotated[OneSearch, WrapValidator(_named)], ...],
+        tuple[Annotated[OneSearch, WrapValidator(_validate_search)], ...],
+        Len(1, MAX_BATCH),
         BeforeValidator(_tuple),
         Field(
             description=f"The searches, at most {MAX_BATCH}.",
-            min_length=1,
-            max_length=MAX_BATCH,
             examples=[[{"q": EXAMPLE_QUESTION, "limit": 3}, {"q": "black hole entropy", "mode": "sparse"}]],
         ),
     ]
@@ -456,7 +463,7 @@ def search_request(q: str, **arguments: Any) -> SearchRequest:
 
 
 def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchRequest]:
-    """The requests of a batch: each is one, or the arguments of one ``search``. Raises as ``search_request``."""
+    """The searches of a batch, from requests or arguments of ``search``. Raises as ``search_request``."""
     found = []
     for request in requests:
         if isinstance(request, SearchRequest):
@@ -465,7 +472,7 @@ def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> li
             with in_batch("search", request.get("q")):
                 found.append(search_request(**{"q": None, **request}))
         else:
-            raise InvalidRequest(f"A batch contains {request!r}: each of its searches is a mapping with a q.")
+            raise InvalidRequest(f"A batch contains {request!r}: each search must be a mapping with a q.")
     return found
 
 
@@ -476,7 +483,7 @@ class TitleParameters(ResponseOptions):
     """A title to match."""
 
     title: str = Field(
-        description="The title; typing errors and a missing subtitle are accepted.",
+        description="The title. Typing errors and a missing subtitle are tolerated.",
         examples=["Two Dimensional QCD is a String Theory"],
     )
     limit: TitleLimit = 5
@@ -493,11 +500,10 @@ class TitleParameters(ResponseOptions):
 class TitleBatchBody(ResponseOptions):
     titles: Annotated[
         tuple[Annotated[str, AfterValidator(_titled)], ...],
+        Len(1, MAX_TITLES),
         BeforeValidator(_tuple),
         Field(
             description=f"The titles, at most {MAX_TITLES}.",
-            min_length=1,
-            max_length=MAX_TITLES,
             examples=[["Two Dimensional QCD is a String Theory"]],
         ),
     ]
@@ -526,13 +532,13 @@ class PaperBody(PaperParameters):
 
 class PaperBatchBody(ResponseOptions):
     ids: Annotated[
-        Strings,
+        SomeStrings,
         _ids_of("ids"),
-        Field(description="Ids of any form.", min_length=1, examples=[[EXAMPLE_ID, "CorpusId:1000001"]]),
+        Field(description="Ids of any form.", examples=[[EXAMPLE_ID, "CorpusId:1000001"]]),
     ]
     missing: Literal["null", "error"] = Field(
         default="null",
-        description="The response to an unknown id: `null` in its place, or a 404 for all.",
+        description="The response to an unknown id: `null` in its place, or status 404.",
         examples=["null"],
     )
     as_of: AsOf = None
@@ -547,8 +553,8 @@ class _EdgePage(ResponseOptions):
     offset: Offset = 0
     sort: CitationSort | None = Field(
         default=None,
-        description="By citation count or date; `-` puts the greatest first, unknown ones come last. `-citation_count` "
-        "by default, with `as_of` `-date`.",
+        description="By citation count or date; `-` sorts in descending order, and unknown values come last. "
+        "By default `-citation_count`, or `-date` with `as_of`.",
         examples=["-date"],
     )
 
@@ -573,17 +579,16 @@ class EdgeBody(EdgeParameters):
 
 class _Expansion(ResponseOptions):
     seeds: Annotated[
-        Strings,
+        SomeStrings,
         _ids_of("seeds"),
         Field(
-            description="Ids, of any form, of the papers to start from.",
-            min_length=1,
+            description="The papers to start from, by ids of any form.",
             examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
         ),
     ]
     direction: Direction = Field(
         default="both",
-        description="Follow papers that cite the seeds, papers that they cite, or both.",
+        description="Follow citations (papers that cite the seeds), references (papers that the seeds cite), or both.",
         examples=["both"],
     )
     hops: int = Field(default=1, description="The number of hops: 1 or 2.", examples=[1])
@@ -600,34 +605,36 @@ class ExpandBody(Filters, _Expansion):
 
 
 class SessionLimits(BaseModel):
-    """The limits of a session; those left out are unlimited."""
+    """The limits of a session; one that is left out is unlimited."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     calls: int | None = Field(default=None, description="Calls of any kind.", examples=[60])
-    expansions: int | None = Field(default=None, description="Calls along citations.", examples=[20])
+    expansions: int | None = Field(default=None, description="Calls that follow citations.", examples=[20])
     candidates: int | None = Field(
-        default=None, description="Different papers that search and expansion calls give.", examples=[2000]
+        default=None, description="Different papers that search and expansion calls return.", examples=[2000]
     )
     tokens: int | None = Field(
-        default=None, description="Tokens of answers, by an estimate.", examples=[100000]
+        default=None, description="Estimated tokens of the responses.", examples=[100000]
     )
 
 
 class SessionBody(Request):
+    kind = "key"
+
     session: str | None = Field(
-        default=None, description="Its name; one is made when left out.", examples=["agent-7.question-12"]
+        default=None, description="The name; generated by default.", examples=["agent-7.question-12"]
     )
     query_id: str | None = Field(
         default=None,
-        description="Which question of a query set it is for.",
+        description="The id of the question in a query set.",
         examples=["AutoScholarQuery_dev_110"],
     )
     query: str | None = Field(default=None, description="The question.", examples=[EXAMPLE_QUESTION])
     as_of: AsOf = None
     limits: SessionLimits | None = Field(
         default=None,
-        description="How much it may ask; without limit when left out.",
+        description="The session's limits; unlimited by default.",
         examples=[{"calls": 60}],
     )
 
@@ -635,17 +642,24 @@ class SessionBody(Request):
 class SessionsParameters(Request):
     """A page of sessions."""
 
+    model_config = ConfigDict(strict=False)  # values of a URL are strings
+    kind = "parameter"
+
     limit: Limit = 100
     offset: Offset = 0
 
 
 class SessionAnswerBody(Request):
+    kind = "key"
+
     ids: Strings = Field(
-        description="The agent's own answer, best first, by ids of any form.", examples=[[EXAMPLE_ID]]
+        description="The agent's final answer, best paper first, by ids of any form.", examples=[[EXAMPLE_ID]]
     )
 
 
 class ReportBody(Request):
+    kind = "key"
+
     answers: Strings = Field(
         description="The papers that answer the question, by ids of any form.", examples=[[EXAMPLE_ID]]
     )

@@ -1,7 +1,7 @@
-"""Responses: what a library returns, and the JSON of the HTTP contract.
+"""Responses of a library, and their JSON.
 
-``to_dict`` is the body of an HTTP response as plain data, and ``from_dict`` reads it back:
-``SearchResponse.from_dict(response.to_dict()) == response``. The structs are also what the OpenAPI document describes
+``to_dict`` returns the body of an HTTP response as plain data, and ``from_dict`` parses it:
+``SearchResponse.from_dict(response.to_dict()) == response``. The OpenAPI document is made from the same structs
 (:mod:`scholarbase.api.openapi`). Creating and encoding a paper as a msgspec struct takes a sixth of the time that a
 pydantic model takes, and a page has up to a thousand.
 """
@@ -19,23 +19,24 @@ from scholarbase.models.limits import Engine, Mode, TotalRelation
 from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
 
 Snapshot = Annotated[
-    str, Meta(description="Identifies the library's content: the same request on it gets the same bytes.")
+    str,
+    Meta(description="Identifies the library's content: equal requests on it return equal bytes."),
 ]
-NextOffset = Annotated[int | None, Meta(description="Where the next page begins; null after the last.")]
+NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
 
 
 class LegExplanation(msgspec.Struct, frozen=True):
-    """What one leg contributed to a result."""
+    """The contribution of one leg to a result."""
 
     leg: str
     rank: Annotated[int, Meta(description="Counted from 1.")]
     score: Annotated[float, Meta(description="The leg's own score.")]
-    share: Annotated[float, Meta(description="Its part of the result's score.")]
+    share: Annotated[float, Meta(description="The part of the result's score that comes from this leg.")]
     terms: Annotated[
         tuple[str, ...],
         Meta(
-            description="The words of `q` that the title or abstract contains, in lower case; empty for dense and "
-            "learned, which do not compare words."
+            description="The words of `q` in the title or abstract, in lower case; empty for dense and learned, which "
+            "do not compare words."
         ),
     ] = ()
 
@@ -52,17 +53,17 @@ class FailedLeg(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of the responses, whose ``fields`` are the fields of their papers that the JSON shows."""
+    """Base of the responses. ``fields`` are the fields of their papers that the JSON includes."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the HTTP contract as plain data."""
+        """The body of the HTTP response as plain data."""
         content: dict[str, Any] = orjson.loads(msgspec.json.encode(self.selected()))
         return content
 
     def selected(self) -> Any:
-        """This response with the requested fields of its papers, to be encoded as JSON."""
+        """This response with only the requested fields of its papers, for encoding as JSON."""
         fields: Sequence[str] = getattr(self, "fields", PAPER_FIELDS)
-        if fields is PAPER_FIELDS:  # the default, which msgspec leaves out
+        if fields is PAPER_FIELDS:  # the default, which msgspec omits
             return self
         content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "fields"}
         content["results"] = [_selected(item, fields) for item in content["results"]]
@@ -70,10 +71,10 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
-        """Read a response's JSON. ``fields`` are those that were requested, if known.
+        """Parse a response's JSON. ``fields`` are the requested fields, if known.
 
         Raises:
-            ValueError: a key is missing or has a value of another type.
+            ValueError: a key is missing or has the wrong type.
         """
         if fields is None:
             first = next(iter(data["results"]), None)
@@ -83,7 +84,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def _selected(item: Any, fields: Sequence[str]) -> Any:
-    """A paper, or a struct or list that has papers, with these fields of each paper."""
+    """A paper, or a struct or tuple of papers, with only these fields of each paper."""
     if isinstance(item, Paper):
         return {name: getattr(item, name) for name in fields}
     if isinstance(item, tuple):
@@ -99,9 +100,9 @@ class SearchResponse(Response, frozen=True):
     """Results in rank order."""
 
     snapshot: Snapshot
-    mode: Annotated[Mode, Meta(description="How the search was made.")]
+    mode: Annotated[Mode, Meta(description="The mode of the search.")]
     engine: Annotated[Engine | None, Meta(description="The sparse leg; null in a dense search.")]
-    total: Annotated[int, Meta(description="How many papers match.")]
+    total: Annotated[int, Meta(description="The number of matching papers.")]
     total_relation: Annotated[
         TotalRelation, Meta(description="Whether `total` is exact (eq) or a lower bound (gte).")
     ]
@@ -127,12 +128,12 @@ class TitleMatchResponse(Response, frozen=True):
 
 
 class Citation(msgspec.Struct, frozen=True):
-    """A citation edge: the paper at its other end, and what is known of the edge."""
+    """A citation edge and the paper at its other end."""
 
     paper: Paper
     is_influential: bool | None = None
     contexts: Annotated[
-        tuple[str, ...], Meta(description="The sentences around the citation, if the source has them.")
+        tuple[str, ...], Meta(description="Sentences that contain the citation, if the source has them.")
     ] = ()
     intents: Annotated[
         tuple[str, ...], Meta(description="Such as background or methodology, if the source has them.")
@@ -143,7 +144,7 @@ class CitationsResponse(Response, frozen=True):
     """A page of a paper's citations or references."""
 
     snapshot: Snapshot
-    total: Annotated[int, Meta(description="The number of edges that paging returns.")]
+    total: Annotated[int, Meta(description="The number of results on all pages.")]
     next_offset: NextOffset
     results: tuple[Citation, ...]
     fields: tuple[str, ...] = PAPER_FIELDS
@@ -153,12 +154,12 @@ class Neighbour(msgspec.Struct, frozen=True):
     """A paper reached from the seeds."""
 
     paper: Paper
-    seeds: Annotated[int, Meta(description="How many of the seeds reach it.")]
-    hops: Annotated[int, Meta(description="The smallest number of hops.")]
+    seeds: Annotated[int, Meta(description="The number of seeds that reach the paper.")]
+    hops: Annotated[int, Meta(description="The smallest number of hops from a seed.")]
 
 
 class ExpandResponse(Response, frozen=True):
-    """The neighbours of a set of seeds, each once; those that most seeds reach come first."""
+    """The neighbours of a set of seeds, those reached by most seeds first."""
 
     snapshot: Snapshot
     total: int
@@ -167,7 +168,7 @@ class ExpandResponse(Response, frozen=True):
     fields: tuple[str, ...] = PAPER_FIELDS
 
 
-# -- of one HTTP response ----------------------------------------------------------------------------------
+# -- HTTP responses ----------------------------------------------------------------------------------
 
 
 class SearchBatchResponse(Response, frozen=True):
@@ -197,7 +198,7 @@ class PaperBatchResponse(Response, frozen=True):
 
 
 class PaperResponse(Response, frozen=True):
-    """One paper; its fields stand beside the snapshot."""
+    """One paper: its fields and the snapshot, in one object."""
 
     snapshot: Snapshot
     paper: Paper

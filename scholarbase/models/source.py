@@ -98,10 +98,9 @@ class Source(ABC):
 
         Raises:
             InvalidRequest: an argument is invalid.
-            UnsupportedMode: this library has no such index.
-            NothingLeft: ``as_of`` is before every paper of this library, or all papers that match contain a phrase of
-                ``exclude``.
-            PaperNotFound: ``exclude_ids`` or ``within`` names a paper that the library does not hold (as of then).
+            UnsupportedMode: this library has no index for the mode or engine.
+            NothingLeft: ``as_of`` is before every paper, or all matching papers contain a phrase of ``exclude``.
+            PaperNotFound: the library does not hold a paper in ``exclude_ids`` or ``within`` (as of ``as_of``).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         return self.run(
@@ -131,13 +130,15 @@ class Source(ABC):
         """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``. A
         client sends up to 100 in one HTTP request.
 
-        Raises: as ``search``, for the first request that fails; the message names it.
+        Raises: as ``search``, for the first request that fails. The message names it.
         """
         return self.run_searches(search_requests(requests))
 
     def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """The results of a search, page by page, up to ``limit`` or the end of paging: 10,000 results, in a hybrid
-        search ``fusion_depth``. Each paper comes once. The arguments are those of ``search``."""
+        """The results of a search, page by page, each paper once. The arguments are those of ``search``.
+
+        Ends at ``limit`` or at the last page: after 10,000 results, or ``fusion_depth`` in a hybrid search.
+        """
         return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
 
     def match_title(
@@ -149,7 +150,7 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
-        """The papers with this title, then those with similar titles, best first; empty if there are none.
+        """The papers with this title, then papers with similar titles, best match first.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -168,7 +169,7 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
-        """Match many titles, in order. Raises as ``match_title``; the message names the title."""
+        """Match many titles, in order. Raises as ``match_title``. The message names the title."""
         return self._match_all(titles, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
 
     def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
@@ -177,17 +178,17 @@ class Source(ABC):
         Raises:
             InvalidRequest: the id or another argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not as of then.
+            PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
         return self._paper(PaperBody.of(paper_id=paper_id, as_of=as_of, fields=fields))
 
     def papers(
         self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
     ) -> list[Paper | None]:
-        """Many papers, in order; None in the place of one that the library does not hold, or not as of then.
+        """Many papers, in order; None for a paper that the library does not hold (as of ``as_of``).
 
         Raises:
-            InvalidRequest: one of the ids is invalid.
+            InvalidRequest: an id is invalid.
             NothingLeft: ``as_of`` is before every paper.
         """
         if not ids:
@@ -206,12 +207,12 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that cite the paper, most cited first, or with ``as_of`` newest first.
+        """The papers of this library that cite the paper: most cited first, or newest first with ``as_of``.
 
         Raises:
             InvalidRequest: an argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold the paper, or not as of then.
+            PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
         return self.run_citations(
             EdgeBody.of(
@@ -238,7 +239,7 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that the paper cites, sorted as citations are. Raises as ``citations``."""
+        """The papers of this library that the paper cites. Sorts and raises as ``citations``."""
         return self.run_references(
             EdgeBody.of(
                 paper_id=paper_id,
@@ -287,13 +288,14 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> ExpandResponse:
-        """The neighbours of a set of papers along citations, each once and without the seeds; those that
-        most seeds reach come first.
+        """The neighbours of a set of papers in the citation graph, each once, without the seeds.
+
+        Papers that most seeds reach come first.
 
         Raises:
-            InvalidRequest: an argument is invalid, or the expansion follows too many edges.
+            InvalidRequest: an argument is invalid, or there are too many edges to follow.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper that the request names, or not as of then.
+            PaperNotFound: the library does not hold a paper in the request (as of ``as_of``).
         """
         return self.run_expand(
             ExpandBody.of(

@@ -1,4 +1,4 @@
-"""A memory of answers, of a size that is given."""
+"""A cache of bounded size."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ V = TypeVar("V")
 
 
 class Cache(Generic[V]):
-    """The newest answers to questions whose answers cannot change: a library never does."""
+    """A thread-safe LRU cache of values that never change, since libraries do not."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = Lock()
-        self._known: OrderedDict[Hashable, V] = OrderedDict()
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._known
+        return key in self._values
 
-    def get(self, key: Hashable, ask: Callable[[], V]) -> V:
-        """The answer, remembered or asked for. An error is not remembered."""
+    def get(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """The cached value, else a computed one. Errors are not cached."""
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        answer = ask()
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = compute()
         with self._lock:
-            self._known[key] = answer
-            if len(self._known) > self._size:
-                self._known.popitem(last=False)
-        return answer
+            self._values[key] = value
+            if len(self._values) > self._size:
+                self._values.popitem(last=False)
+        return value

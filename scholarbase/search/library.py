@@ -1,4 +1,4 @@
-"""A library that is open for searching: the one place where searches are run.
+"""An open library, which runs all searches.
 
 Routes, tools and the command line only translate requests and responses.
 """
@@ -75,12 +75,12 @@ log = logging.getLogger("scholarbase.library")
 SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
-"""Matches of a title in a short request: many matches, or poor ones, take longer."""
+"""Title matches in a short request."""
 _WORD: Final = re.compile(r"\w+")
 
 
 class Library(Source):
-    """A library that is open for searching. Thread-safe; ``close`` it, or use it in a ``with``.
+    """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
     """
@@ -118,11 +118,11 @@ class Library(Source):
 
         Args:
             encoder: an open encoder for queries, or the name, path or URL of one. None opens the encoder that the
-                library was built with; ``"none"`` opens none, and dense and hybrid searches are refused.
+                library was built with; ``"none"`` opens none, and dense and hybrid searches are rejected.
 
         Raises:
             LibraryNotFound: there is no library at ``path``.
-            LibraryCorrupt: files are missing or of another build.
+            LibraryCorrupt: files are missing or belong to another build.
             EncoderMismatch: the encoder is not the one that the library was built with.
             EncoderError: the encoder cannot be opened.
             VectorIndexError: the vectors cannot be opened, or their server cannot be reached.
@@ -136,8 +136,8 @@ class Library(Source):
             built_as = papers.meta("snapshot")
             if built_as != snapshot:
                 raise LibraryCorrupt(
-                    f"The manifest of {path} hashes to {snapshot}, and its catalogue was built as {built_as}: one of "
-                    "them was changed or belongs to another library. Restore the copy, or ingest again."
+                    f"The manifest of {path} hashes to {snapshot}, but its catalogue was built as {built_as}: one of "
+                    "them was changed or belongs to another library. Restore a backup, or ingest again."
                 )
             vectors = open_vectors(path, snapshot, settings)
             opened.append(vectors)
@@ -221,7 +221,7 @@ class Library(Source):
         )
 
     def _check_exclude(self, query: Query) -> None:
-        """Raises NothingLeft: papers match, and each of them contains a phrase of ``exclude``."""
+        """Raise NothingLeft if papers match and all of them contain a phrase of ``exclude``."""
         request = query.request
         exact = request.exact or query.mode == "sparse"
         changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact}
@@ -276,7 +276,7 @@ class Library(Source):
         return list(self.run_papers(request).results)
 
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
-        """Run a :class:`PaperBatchBody`. Raises as ``papers``; also PaperNotFound, if the request says so."""
+        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound with ``missing="error"``."""
         day = self._lookup.day(request.as_of)
         found = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
         held = {paper_id for paper_id in found if paper_id is not None}
@@ -315,7 +315,7 @@ class Library(Source):
             counts=request.as_of is None,
             at_most=self._few(number, direction),
         )
-        # A first page that is not full has all edges.
+        # A first page that is not full has all the edges.
         whole = offset == 0 and len(edges) < limit
         total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
         next_offset = _next(offset, len(edges), total)
@@ -323,7 +323,7 @@ class Library(Source):
         return CitationsResponse(self.snapshot_id, total, next_offset, results, request.fields)
 
     def _few(self, number: int, direction: Direction) -> int | None:
-        """How many edges a paper has, None if they are many."""
+        """The number of edges of a paper, None if it has many."""
         return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
@@ -346,11 +346,11 @@ class Library(Source):
         return ExpandResponse(self.snapshot_id, total, next_offset, results, request.fields)
 
     # -- cost -------------------------------------------------------------------------------------------
-    # A short request takes a few milliseconds of Python and waits for nothing, so that a server need not run it in a
-    # thread. These methods look at the request alone, but for those of citations, whose answers are cached.
+    # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look
+    # only at the request; those of citations use cached counts.
 
     def is_short_search(self, request: SearchRequest) -> bool:
-        """Whether a search runs one plain query of BM25 vectors: no encoder, no FTS5, no long lists, no count."""
+        """Whether a search is one plain query of BM25 vectors: no encoder, FTS5, long lists or exact count."""
         q = request.q
         return (
             self.settings.qdrant_url is None
@@ -360,20 +360,20 @@ class Library(Source):
             and not request.exclude
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
-            # Query syntax goes to FTS5, and so does a query of nothing but stop words, in any spelling.
+            # Query syntax uses FTS5, and so does a query of only stop words.
             and q.isascii()
             and (request.engine == "bm25" or not query_syntax.MARKS.search(q))
             and not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
         )
 
     def is_short_title(self, request: TitleParameters) -> bool:
-        """Whether a title match is short. In a thread it would hand Python's lock over at each of hundreds of rows, and
-        wait for it as often: half a second beside ten busy clients, for 4 ms of work."""
+        """Whether a title match is short. In a thread it would wait for Python's lock at each of hundreds of rows:
+        with ten busy clients, 4 ms of work took half a second."""
         few = request.limit <= SHORT_MATCHES and request.min_score >= MIN_TITLE_SCORE
         return few and request.as_of is None
 
     def is_short_batch(self, request: PaperBatchBody) -> bool:
-        """Whether looking up these papers is short."""
+        """Whether a look-up of many papers is short."""
         return len(request.ids) <= SHORT_BATCH
 
     def has_few_citations(self, request: EdgeBody) -> bool:
@@ -387,12 +387,12 @@ class Library(Source):
     # -- about ------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id, the settings that decide rankings too, and the manifest."""
+        """The snapshot id, the settings that decide rankings, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
         return {"snapshot": self.snapshot_id, "ranking": self.settings.ranking, "manifest": content}
 
     def ready(self) -> dict[str, str]:
-        """Test each part with a small request: ``ok``, ``absent`` or a sentence that says what failed."""
+        """Test each part with a small request: ``ok``, ``absent`` or the error message."""
         state: dict[str, str] = {}
         checks: list[tuple[str, Callable[[], object]]] = [
             ("catalog", lambda: self._catalog.meta("snapshot")),

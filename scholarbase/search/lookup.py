@@ -1,4 +1,4 @@
-"""Looking up what requests name: papers by their ids, filters, and points in time."""
+"""Resolve the ids, filters and points in time of requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest
 from scholarbase.search.cache import Cache
 
 MAX_SYNTAX_MATCHES: Final = 200_000
-"""Papers that one expression of phrases or query syntax may match, if their ids are needed."""
+"""Matches of one FTS5 expression whose ids are needed."""
 CACHED_IDS: Final = 4096
-"""Paper ids of requests whose catalogue ids are cached: looking them up is a quarter of a short request's SQL."""
+"""Cached paper ids. Looking one up takes a quarter of the SQL time of a short request."""
 CACHED_EXCLUSIONS: Final = 4
-"""Sets of papers that ``exclude`` removes, each up to 13 MB."""
+"""Cached sets of papers that ``exclude`` removes, of up to 13 MB each."""
 _LAST_DAY: Final = 9999_12_31
 
 
@@ -32,7 +32,7 @@ class Lookup:
         self._numbers: Cache[int] = Cache(CACHED_IDS)
         self._excluded: Cache[frozenset[int]] = Cache(CACHED_EXCLUSIONS)
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
-        """The last day of some paper, and whether it is the earliest of all."""
+        """The last possible day of a paper, and whether it is the earliest of all papers."""
 
     def filters(self, request: SearchRequest | ExpandBody | EdgeBody) -> ResolvedFilters:
         """The filters of a request, with days and catalogue ids.
@@ -40,7 +40,7 @@ class Lookup:
         Raises:
             InvalidRequest: an id is invalid, or a phrase matches too many papers.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper that is named.
+            PaperNotFound: the library does not hold a paper in the request.
         """
         day = self.day(request.as_of)
         to = None if request.to is None else date_bounds(request.to, "to")[1]
@@ -73,7 +73,7 @@ class Lookup:
             found = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
             if len(found) > MAX_SYNTAX_MATCHES:
                 raise InvalidRequest(
-                    f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: give longer phrases."
+                    f"exclude {list(phrases)!r} matches more than {MAX_SYNTAX_MATCHES:,} papers: use longer phrases."
                 )
             return frozenset(found)
 
@@ -81,13 +81,13 @@ class Lookup:
         return self._excluded.get((tuple(phrases), day), find)
 
     def day(self, as_of: str | None) -> int | None:
-        """The day after which no paper exists; raises NothingLeft if none exists on that day."""
+        """The last day of ``as_of``. Raises NothingLeft if every paper is later."""
         if as_of is None:
             return None
         day = as_of_day(as_of)
         earliest, is_first = self._earliest
         if day < earliest and not is_first:
-            # The day of one paper is mostly enough: finding the earliest takes a second in a large library.
+            # The day of any paper is usually enough: finding the earliest takes a second in a large library.
             some = self._catalog.any_by(day)
             first = self._catalog.first_day() if some is None else None
             earliest = first or _LAST_DAY + 1 if some is None else some
@@ -129,7 +129,7 @@ class Lookup:
             which = "Paper {} does" if len(later) == 1 else "Papers {} do"
             raise PaperNotFound(
                 f"{which.format(_shown(later))} not exist as of {as_of}: published later, or on an unknown day. "
-                "Give a later as_of, or none."
+                "Use a later as_of, or leave it out."
             )
 
 

@@ -1,7 +1,7 @@
-"""Ranking: which legs of a search run, what each leg finds, and how they are fused.
+"""Ranking: running the legs of a search and fusing their results.
 
-A search is sparse (by words), dense (by meaning) or hybrid (both, by reciprocal rank fusion). The sparse leg is one
-of four engines. Filters apply in every leg before its first results are taken; ties break by id.
+A search is sparse (by words), dense (by meaning) or hybrid (both, by reciprocal rank fusion). The sparse leg has four
+engines. Every leg applies the filters before it takes its first results; ties break by id.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from scholarbase.settings import Settings
 log = logging.getLogger("scholarbase.ranking")
 
 TIERS: Final = (100, 1000, MAX_DEPTH)
-"""How many results a leg fetches: the first of these that includes the page. All pages within a tier are cut
-from one ranking, so they neither overlap nor leave gaps where an index is approximate."""
+"""The numbers of results that a leg can fetch; the smallest that includes the page is used. All pages within a tier
+come from one ranking, so they have no overlaps or gaps if an index is approximate."""
 CACHED_COUNTS: Final = 1024
 CACHED_QUERIES: Final = 4096
-"""Queries whose vectors are cached: encoding takes far longer than searching, and pages of a search, modes of an
-evaluation and agents repeat queries. 16 MB at 1,024 dimensions."""
+"""Queries whose vectors are cached. Encoding takes far longer than searching, and paging, evaluations and agents repeat
+queries. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
 """The name of the leg of BM25 with feedback."""
 WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
-"""Legs that compare words, and so can name those that match; learned weights are of a model's tokens."""
+"""Legs that compare words, so that explanations can name them. Learned weights are of a model's tokens."""
 LONG_EXCLUSION: Final = 1000
 """Above this many excluded ids, a search fetches more results and removes them itself."""
 MOST_FETCHED: Final = 20_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
-"""Sparse legs that run while queries are encoded: as many as a server process has threads for requests."""
+"""Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
 MAX_FTS5_WORDS: Final = 256
-"""Different words of free text that FTS5 ranks, since it scores every paper that has one of them: a long abstract
-has fewer. BM25 vectors have no limit."""
+"""Different words of free text that FTS5 accepts, since it scores every paper with any of them. Long abstracts have
+fewer. BM25 vectors have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Query:
     filters: ResolvedFilters
     depth: int
     expression: str | None
-    """The FTS5 expression, if FTS5 runs; None too for a text without a single word."""
+    """The FTS5 expression; None without FTS5, or for a text without words."""
     syntax: bool
-    """Whether ``q`` is query syntax, and not free text."""
+    """Whether ``q`` is query syntax, not free text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Ranked papers, best first, and how many match: what one leg finds, or one page of a search."""
+    """Ranked papers, best first, and the number of matches, of one leg or one page of a search."""
 
     hits: list[ScoredId]
     total: int
@@ -115,15 +115,15 @@ class Ranker:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sparse-leg")
 
     def close(self) -> None:
-        """Shut down the thread pool; searches that are running finish."""
+        """Shut down the thread pool. Running searches finish."""
         self._threads.shutdown(wait=False)
 
     def resolve(self, request: SearchRequest, filters: ResolvedFilters) -> Query:
-        """Decide which legs run, and how deep.
+        """Decide which legs run, and how many results they fetch.
 
         Raises:
             InvalidRequest: the page is too deep, or the query syntax is malformed.
-            UnsupportedMode: the library has no such index.
+            UnsupportedMode: the library has no index for the mode or engine.
         """
         mode = request.mode or self.best_mode
         self._check_mode(mode, request.engine)
@@ -145,23 +145,23 @@ class Ranker:
         if mode != "sparse":
             if self._manifest.encoder is None:
                 raise UnsupportedMode(
-                    f"mode {mode!r} needs dense vectors, and this library was built without them: "
+                    f"mode {mode!r} requires dense vectors, and this library was built without them: "
                     "use mode 'sparse', or ingest with --encoder."
                 )
             if self._encoder is None:
                 raise UnsupportedMode(
-                    f"mode {mode!r} needs the query encoder {self._manifest.encoder.name}, and this process was "
+                    f"mode {mode!r} requires the query encoder {self._manifest.encoder.name}, and this process was "
                     "started without it: use mode 'sparse', or start it with --encoder."
                 )
         if engine == "learned":
             if not self._manifest.vectors["learned"]:
                 raise UnsupportedMode(
-                    "engine 'learned' needs the term weights of a model such as BGE-M3, and this library has none: "
+                    "engine 'learned' requires term weights of a model such as BGE-M3, and this library has none: "
                     "use engine 'bm25' or 'fts5'."
                 )
             if self._encoder is None:
                 raise UnsupportedMode(
-                    "engine 'learned' needs the query encoder, and this process was started without it: "
+                    "engine 'learned' requires the query encoder, and this process was started without it: "
                     "use engine 'bm25' or 'fts5', or start it with --encoder."
                 )
 
@@ -173,7 +173,7 @@ class Ranker:
                 f"offset {request.offset} is beyond result {deepest}, the last of a {mode} search: narrow the search "
                 "with filters" + (", or use mode 'sparse' or 'dense'." if mode == "hybrid" else ".")
             )
-        # A page that reaches beyond the last result is cut there.
+        # A page that extends beyond the last result ends there.
         return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
     def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
@@ -181,8 +181,8 @@ class Ranker:
         matches = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
         if len(matches) > MAX_SYNTAX_MATCHES:
             raise InvalidRequest(
-                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many to rank by meaning too: "
-                "use mode 'sparse', or add words that must match."
+                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many for a hybrid search: "
+                "use mode 'sparse', or add required words."
             )
         return replace(filters, within=frozenset(matches))
 
@@ -190,8 +190,7 @@ class Ranker:
         """Run the legs, fuse them, and cut the page.
 
         Raises:
-            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and partial results are not accepted or
-                no leg is left.
+            EncoderError, VectorIndexError, LibraryCorrupt: all legs failed, or one failed without ``partial``.
         """
         request = query.request
         legs, failed = self._run_legs(query)
@@ -220,13 +219,13 @@ class Ranker:
     def _fuse(
         self, legs: Mapping[str, Ranking], end: int, *, explain: bool
     ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
-        """The first papers of the legs' fusion, how many papers the legs have together, and explanations."""
+        """The best papers of the fusion, the number of papers in all legs together, and explanations."""
         configured = self._settings.fusion_weights or {}
-        # Weights of legs that this search does not have do not apply.
+        # Ignore weights of legs that this search does not run.
         weights = {name: configured[name] for name in legs if name in configured}
         k = self._settings.rrf_k
         if len(legs) == 2 and not explain:
-            # Computing the shares of two thousand papers takes longer than both legs, and only explanations show them.
+            # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
             (first, one), (second, other) = legs.items()
             depth = max(len(one.hits), len(other.hits))
             table = FusionTable([hit.id for hit in one.hits], [hit.id for hit in other.hits], depth)
@@ -245,7 +244,7 @@ class Ranker:
     def _with_terms(
         self, query: Query, explanations: Mapping[int, tuple[LegExplanation, ...]], page: Sequence[int]
     ) -> dict[int, tuple[LegExplanation, ...]]:
-        """The explanations of a page, with the query's words that its papers contain."""
+        """The explanations of a page, with the words of the query that each paper contains."""
         own = query.engine if query.engine in WORD_LEGS else None
         ids = [paper_id for paper_id in page if any(leg.leg == own for leg in explanations[paper_id])]
         terms = self._matching_terms(query, ids) if ids else {}
@@ -282,7 +281,7 @@ class Ranker:
         }
 
     def _run_legs(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
-        """The legs of the mode, the sparse one first; those that fail raise, unless partial results are accepted."""
+        """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
         plans: dict[str, Callable[[], Ranking]] = {}
         if query.mode != "sparse":
             plans[DENSE] = partial(self._dense, query)
@@ -295,9 +294,9 @@ class Ranker:
             }
             run: Callable[[], Ranking] = partial(legs_of[query.engine], query)
             if plans and query.engine != "learned" and _encoded_text(query) not in self._encodings:
-                # While the model works, in another process or outside of Python's lock, a thread runs the sparse leg.
-                # Not the other way round: Qdrant Edge keeps the lock while it searches, so that a thread could not
-                # send the query to the model before that. Learned weights come from the model too.
+                # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant
+                # Edge holds Python's lock while it searches, so the thread could not send the query to the model. The
+                # learned leg needs the model itself.
                 run = self._threads.submit(run).result
             plans[query.engine] = run
         legs: dict[str, Ranking] = {}
@@ -334,12 +333,11 @@ class Ranker:
         vector = self._bm25.query(query.request.q)
         if len(vector.indices):
             return self._sparse(query, BM25, vector)
-        # BM25 vectors have no stop words, FTS5 keeps them: a query of nothing else is left to FTS5.
+        # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
         return self._fts5(replace(query, expression=_free_text(query.request.q)))
 
     def _feedback_leg(self, query: Query) -> Ranking:
-        """BM25, run again with words of its first results. A query that matches no more papers than feedback looks at
-        returns exactly those."""
+        """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
         vector = self._bm25.query(query.request.q)
         if not len(vector.indices):
             return self._bm25_leg(query)
@@ -357,13 +355,13 @@ class Ranker:
         weights = self._encode(query).sparse
         if weights is None:
             raise EncoderError(
-                "The query encoder returned no learned weights, and engine 'learned' needs them."
+                "The query encoder returned no learned weights, which engine 'learned' requires."
             )
         vector = SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
         return self._sparse(query, LEARNED, vector)
 
     def _sparse(self, query: Query, name: str, vector: SparseVector | EngineVector) -> Ranking:
-        # One more than needed tells whether there are more.
+        # Fetch one more, to see whether more match.
         found = self._find_sparse(name, vector, query.depth + 1, query.filters)
         hits = found[: query.depth]
         if len(found) <= query.depth:
@@ -401,21 +399,21 @@ class Ranker:
         return self._counted((DENSE, filters), filters, lambda: self._vectors.count(filters, vector=DENSE))
 
     def _counted(self, key: Hashable, filters: ResolvedFilters, count: Callable[[], int]) -> int:
-        """A count, cached unless its key has long lists of ids, which do not repeat and would fill the memory."""
+        """A count, cached unless its key has long lists of ids, which rarely repeat and need much memory."""
         if len(filters.within or ()) + len(filters.exclude) > MAX_CACHED_IDS:
             return count()
         return self._counts.get(key, count)
 
     def _encode(self, query: Query) -> Encodings:
-        """The query's vectors. Queries are encoded one by one: in a batch a vector's last bits differ, and the same
-        request must get the same bytes."""
-        if self._encoder is None:  # _check_mode refuses this
+        """The query's vectors. A query is encoded alone, because a batch changes the last bits of its vector, and the
+        same request must return the same bytes."""
+        if self._encoder is None:  # _check_mode rejects this
             raise EncoderError("No query encoder is open: start with --encoder.")
         encode, text = self._encoder.encode_queries, _encoded_text(query)
         return self._encodings.get(text, lambda: encode([text]))
 
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
-        """Every paper with a vector that passes the filters is a match, and so is every sparse match."""
+        """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
         dense = legs.get(DENSE)
         if dense is None:
             [sparse] = legs.values()
@@ -429,8 +427,8 @@ class Ranker:
 def _without_long_list(
     search: Callable[[int, ResolvedFilters], list[ScoredId]], limit: int, filters: ResolvedFilters
 ) -> list[ScoredId]:
-    """The ``limit`` best papers; a long ``exclude`` is applied to more results than are needed, since an index takes
-    longer to skip a hundred thousand ids than to find some hundreds of papers more. The result is the same."""
+    """The ``limit`` best papers. A long ``exclude`` is removed from a longer list of results, because an index skips a
+    hundred thousand ids more slowly than it finds some hundreds of papers more. The result is the same."""
     excluded = filters.exclude
     if len(excluded) <= LONG_EXCLUSION:
         return search(limit, filters)
@@ -446,7 +444,7 @@ def _without_long_list(
 
 
 def _encoded_text(query: Query) -> str:
-    """The text that is encoded: a query's words, without the marks of its syntax."""
+    """The text to encode: the query's words, without its syntax."""
     return " ".join(query_syntax.words(query.request.q)) if query.syntax else query.request.q
 
 

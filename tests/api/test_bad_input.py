@@ -1,7 +1,4 @@
-"""What agents get wrong, on the native routes: each a problem document that names the value and the way out.
-
-The same as errors of MCP tools are in ``test_mcp.py``.
-"""
+"""Typical mistakes of agents on the native routes. ``test_mcp.py`` has the same for MCP tools."""
 
 from __future__ import annotations
 
@@ -44,21 +41,21 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "There is no session 'nobody'",
     ),
     "unknown session deleted": ("DELETE", "/v1/sessions/nobody", {}, 404, "There is no session 'nobody'"),
-    "no name of a session": (
+    "an invalid session name": (
         "GET",
         "/v1/search",
         {"params": SEARCH, "headers": {"X-ScholarBase-Session": "two words"}},
         400,
         "'two words' is not a valid session name",
     ),
-    "a session that is there": (
+    "an existing session": (
         "POST",
         "/v1/sessions",
         {"json": {"session": "known"}},
         409,
         "continue it with the header",
     ),
-    "a round that is none": (
+    "an invalid round": (
         "GET",
         "/v1/search",
         {"params": SEARCH, "headers": KNOWN | {"X-ScholarBase-Round": "0"}},
@@ -77,14 +74,14 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "/v1/search",
         {"params": SEARCH | {"as_of": "yesterday"}},
         400,
-        "'yesterday' is no date for as_of: give YYYY-MM or YYYY-MM-DD",
+        "'yesterday' is not a valid date for as_of: use YYYY-MM or YYYY-MM-DD",
     ),
     "malformed date of a session": (
         "POST",
         "/v1/sessions",
         {"json": {"as_of": "1993-13"}},
         400,
-        "'1993-13' is no date for as_of",
+        "'1993-13' is not a valid date for as_of",
     ),
     "a date before the first paper": (
         "GET",
@@ -128,7 +125,7 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         400,
         "exclude_ids",
     ),
-    "seen by nobody": (
+    "exclude_seen without a session": (
         "GET",
         "/v1/search",
         {"params": SEARCH | {"exclude_seen": "true"}},
@@ -152,7 +149,15 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         400,
         "Unknown argument 'id': get_papers takes ids",
     ),
-    "arguments that are none": ("POST", "/v1/tools/get_papers", {"json": ["x"]}, 400, "The body"),
+    "arguments that are a list": ("POST", "/v1/tools/get_papers", {"json": ["x"]}, 400, "The body"),
+    "no arguments": ("POST", "/v1/tools/get_papers", {}, 400, "The body is missing"),
+    "arguments that are not JSON": (
+        "POST",
+        "/v1/tools/get_papers",
+        {"content": "{", "headers": {"Content-Type": "application/json"}},
+        400,
+        "The body is not valid JSON",
+    ),
     "10 MB": (
         "POST",
         "/v1/tools/search_papers",
@@ -166,15 +171,20 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_bad_input(server: str, name: str) -> None:
     method, path, options, status, expected = WRONG[name]
-    answer = httpx.request(method, server + path, **options)
-    assert answer.status_code == status, answer.text
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    problem = answer.json()
+    response = httpx.request(method, server + path, **options)
+    assert response.status_code == status, response.text
+    assert response.headers["Content-Type"] == "application/problem+json"
+    problem = response.json()
     assert problem["status"] == status
     assert expected in problem["detail"]
 
 
-def test_a_refused_call_is_kept_with_its_sentence(server: str) -> None:
+def test_a_page_of_sessions_is_read_from_the_url(server: str) -> None:
+    """Numbers in the URL were rejected as strings."""
+    assert len(httpx.get(f"{server}/v1/sessions?limit=1&offset=1").json()["results"]) == 1
+
+
+def test_a_rejected_call_is_recorded_with_its_message(server: str) -> None:
     headers = {"X-ScholarBase-Session": "mistaken"}
     refused = httpx.post(f"{server}/v1/tools/search_papers", json={"q": "x", "limti": 3}, headers=headers)
     wait_recorded(server, "mistaken")

@@ -1,5 +1,4 @@
-"""The tools over MCP, asked by the mcp package's own client: at a real server's /mcp, and at a process of
-``scholarbase mcp``."""
+"""The tools over MCP, called with the mcp package's client: a server's /mcp, and a process of ``scholarbase mcp``."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ CALLS: Final[dict[str, dict[str, Any]]] = {
     "expand_papers": {"seeds": [STRINGS, "arXiv:hep-th/9303046"], "limit": 5},
 }
 
-Asked = Callable[[Client], Awaitable[Any]]
+Use = Callable[[Client], Awaitable[Any]]
 
 
 @pytest.fixture(scope="module")
@@ -59,28 +58,28 @@ async def connected(where: str | StdioServerParameters, mode: str = "auto") -> A
         yield client
 
 
-def ask(where: str | StdioServerParameters, asked: Asked, mode: str = "auto") -> Any:
+def ask(where: str | StdioServerParameters, use: Use, mode: str = "auto") -> Any:
     async def run() -> Any:
         async with connected(where, mode) as client:
-            return await asked(client)
+            return await use(client)
 
     return asyncio.run(run())
 
 
-def ask_with_headers(url: str, headers: dict[str, str], asked: Asked) -> Any:
+def ask_with_headers(url: str, headers: dict[str, str], use: Use) -> Any:
     async def run() -> Any:
         async with (
             create_mcp_http_client(headers=headers) as http,
             Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
         ):
-            return await asked(client)
+            return await use(client)
 
     return asyncio.run(run())
 
 
 async def call(client: Client, name: str, arguments: dict[str, Any], **meta: Any) -> Any:
-    told = {f"scholarbase/{key}": value for key, value in meta.items()}
-    return await client.call_tool(name, arguments, meta=told or None)  # type: ignore[arg-type]
+    prefixed = {f"scholarbase/{key}": value for key, value in meta.items()}
+    return await client.call_tool(name, arguments, meta=prefixed or None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["http", "http, older protocol", "stdio"])
@@ -91,36 +90,36 @@ def way(request: pytest.FixtureRequest, sample_library: Path) -> tuple[str | Std
 
 
 def test_every_tool_is_listed_and_called(way: tuple[str | StdioServerParameters, str], server: str) -> None:
-    async def asked(client: Client) -> tuple[Any, dict[str, Any]]:
+    async def use(client: Client) -> tuple[Any, dict[str, Any]]:
         listed = await client.list_tools()
-        return listed.tools, {name: await call(client, name, given) for name, given in CALLS.items()}
+        return listed.tools, {name: await call(client, name, arguments) for name, arguments in CALLS.items()}
 
-    listed, answers = ask(way[0], asked, way[1])
+    listed, responses = ask(way[0], use, way[1])
     assert [tool.name for tool in listed] == list(CALLS)
     for tool in listed:
         assert tool.description
         assert tool.input_schema["type"] == "object"
         assert set(CALLS[tool.name]) <= set(tool.input_schema["properties"])
         assert tool.annotations.read_only_hint
-    for name, answer in answers.items():
-        assert not answer.is_error, answer
+    for name, response in responses.items():
+        assert not response.is_error, response
         over_http = httpx.post(f"{server}/v1/tools/{name}", json=CALLS[name]).json()
-        assert answer.structured_content == over_http
-        [text] = answer.content
+        assert response.structured_content == over_http
+        [text] = response.content
         assert (
             httpx.post(f"{server}/v1/tools/{name}", json={**CALLS[name], "format": "text"}).text == text.text
         )
-    titles = [hit["paper"]["title"] for hit in answers["search_papers"].structured_content["results"]]
+    titles = [hit["paper"]["title"] for hit in responses["search_papers"].structured_content["results"]]
     assert any("QCD" in title for title in titles[:2])
-    [[match]] = answers["match_titles"].structured_content["results"]
+    [[match]] = responses["match_titles"].structured_content["results"]
     assert (match["score"], match["paper"]["id"]) == (1.0, STRINGS)
-    held, absent = answers["get_papers"].structured_content["results"]
+    held, absent = responses["get_papers"].structured_content["results"]
     assert held["id"] == STRINGS
     assert absent is None
-    assert answers["get_citations"].structured_content["total"] > 5
+    assert responses["get_citations"].structured_content["total"] > 5
 
 
-def test_what_is_wrong_with_a_call_is_a_tools_error_that_says_what_to_change(
+def test_an_invalid_call_is_a_tool_error(
     way: tuple[str | StdioServerParameters, str],
 ) -> None:
     wrong: list[tuple[str, dict[str, Any], str]] = [
@@ -133,11 +132,15 @@ def test_what_is_wrong_with_a_call_is_a_tools_error_that_says_what_to_change(
         ),
         ("search_papers", {"q": "strings", "limit": "five"}, "limit is 'five'"),
         ("search_papers", {"q": "strings", "mode": "fuzzy"}, "mode is 'fuzzy'"),
-        ("search_papers", {"q": "strings", "as_of": "June 1993"}, "'June 1993' is no date for as_of"),
-        ("search_papers", {"q": "strings", "as_of": "1993"}, "is a year and does not say which end"),
+        (
+            "search_papers",
+            {"q": "strings", "as_of": "June 1993"},
+            "'June 1993' is not a valid date for as_of",
+        ),
+        ("search_papers", {"q": "strings", "as_of": "1993"}, "is a year, not a month or day"),
         ("search_papers", {"q": "strings", "as_of": "1900-01"}, "is before every paper of this library"),
         ("search_papers", {"q": "strings", "exclude": ["string"]}, "leave one out"),
-        ("search_papers", {"q": "strings", "exclude_seen": True}, "exclude_seen leaves out what a session"),
+        ("search_papers", {"q": "strings", "exclude_seen": True}, "exclude_seen requires a session"),
         ("search_papers", {"q": "strings", "max_tokens": 10}, "max_tokens is 10"),
         ("search_papers", {"q": "strings", "within": ["arXiv:2301.00001"]}, "No paper 'arXiv:2301.00001'"),
         ("get_citations", {"paper_id": "arXiv:2301.00001"}, "No paper 'arXiv:2301.00001'"),
@@ -145,37 +148,41 @@ def test_what_is_wrong_with_a_call_is_a_tools_error_that_says_what_to_change(
         ("expand_papers", {"seeds": [STRINGS], "hops": 3}, "hops is 3"),
         ("get_papers", {"ids": ["nonsense"]}, "'nonsense'"),
         ("search_papers", {"q": "strings", "limit": 10**15}, "limit is 1000000000000000"),
-        ("search_papers", {"q": "strings", "format": "text"}, "format is not taken over MCP"),
-        ("search_papers", {"q": "s", "within": ["arXiv:1706.03762"] * 500_000}, "and 8,388,608 is the most"),
+        ("search_papers", {"q": "strings", "format": "text"}, "format is not supported over MCP"),
+        (
+            "search_papers",
+            {"q": "s", "within": ["arXiv:1706.03762"] * 500_000},
+            "and the maximum is 8,388,608",
+        ),
     ]
 
-    async def asked(client: Client) -> list[Any]:
+    async def use(client: Client) -> list[Any]:
         return [await call(client, name, arguments) for name, arguments, _ in wrong]
 
-    for answer, (_, arguments, expected) in zip(ask(way[0], asked, way[1]), wrong, strict=True):
-        assert answer.is_error, str(arguments)[:100]
-        [text] = answer.content
+    for response, (_, arguments, expected) in zip(ask(way[0], use, way[1]), wrong, strict=True):
+        assert response.is_error, str(arguments)[:100]
+        [text] = response.content
         assert expected in text.text, str(arguments)[:100]
-        assert answer.structured_content["detail"] == text.text
-        assert 400 <= answer.structured_content["status"] < 500
+        assert response.structured_content["detail"] == text.text
+        assert 400 <= response.structured_content["status"] < 500
 
 
-def test_a_tool_that_is_not_there_is_the_protocols_error(
+def test_an_unknown_tool_is_a_protocol_error(
     way: tuple[str | StdioServerParameters, str],
 ) -> None:
-    async def asked(client: Client) -> None:
+    async def use(client: Client) -> None:
         with pytest.raises(
             MCPError, match="There is no tool 'find_papers': the tools are search_papers, match_titles"
         ):
             await call(client, "find_papers", {})
 
-    ask(way[0], asked, way[1])
+    ask(way[0], use, way[1])
 
 
-def test_calls_of_a_session_are_kept_with_what_it_allows(server: str) -> None:
+def test_calls_of_a_session_are_recorded_and_limited(server: str) -> None:
     httpx.post(f"{server}/v1/sessions", json={"session": "told", "limits": {"calls": 4}, "as_of": "1993-06"})
 
-    async def asked(client: Client) -> list[Any]:
+    async def use(client: Client) -> list[Any]:
         told: dict[str, Any] = {"session": "told"}
         return [
             await call(client, "search_papers", {"q": "strings", "limit": 3}, **told, round=1),
@@ -187,8 +194,10 @@ def test_calls_of_a_session_are_kept_with_what_it_allows(server: str) -> None:
             await call(client, "search_papers", {"q": "strings"}, **told),
         ]
 
-    first, second, later, references, refused = ask(server, asked)
-    ids = [[hit["paper"]["id"] for hit in answer.structured_content["results"]] for answer in (first, second)]
+    first, second, later, references, refused = ask(server, use)
+    ids = [
+        [hit["paper"]["id"] for hit in response.structured_content["results"]] for response in (first, second)
+    ]
     assert len({*ids[0], *ids[1]}) == 6
     assert first.structured_content["budget"] == {"calls": 3}
     assert "Left of the budget: calls 3" in first.content[0].text
@@ -207,32 +216,32 @@ def test_calls_of_a_session_are_kept_with_what_it_allows(server: str) -> None:
     assert {row["arguments"]["as_of"] for row in kept} == {"1993-06", "1994-01"}
 
 
-def test_what_is_told_of_a_session_in_other_words_is_refused(
+def test_invalid_session_meta_is_rejected(
     way: tuple[str | StdioServerParameters, str],
 ) -> None:
-    async def asked(client: Client) -> list[Any]:
+    async def use(client: Client) -> list[Any]:
         return [
             await call(client, "search_papers", {"q": "strings"}, sesion="s"),
             await call(client, "search_papers", {"q": "strings"}, parent="9" * 5000),
         ]
 
-    misspelt, huge = ask(way[0], asked, way[1])
+    misspelt, huge = ask(way[0], use, way[1])
     assert misspelt.is_error
     assert "Unknown _meta key 'scholarbase/sesion'" in misspelt.content[0].text
     assert huge.is_error
     assert "parent" in huge.content[0].text
 
 
-def test_a_name_that_is_no_sessions_is_a_tools_error(server: str) -> None:
-    async def asked(client: Client) -> Any:
+def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
+    async def use(client: Client) -> Any:
         return await call(client, "search_papers", {"q": "strings"}, session="two words")
 
-    answer = ask(server, asked)
-    assert answer.is_error
-    assert "'two words' is not a valid session name" in answer.content[0].text
+    response = ask(server, use)
+    assert response.is_error
+    assert "'two words' is not a valid session name" in response.content[0].text
 
 
-def test_stdio_records_where_it_is_told_to(sample_library: Path, tmp_path: Path) -> None:
+def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -> None:
     options = (
         "--library",
         str(sample_library),
@@ -244,25 +253,25 @@ def test_stdio_records_where_it_is_told_to(sample_library: Path, tmp_path: Path)
         str(tmp_path),
     )
 
-    async def asked(client: Client) -> Any:
+    async def use(client: Client) -> Any:
         return await call(client, "search_papers", {"q": "strings", "limit": 3})
 
-    answer = ask(stdio(*options), asked)
+    response = ask(stdio(*options), use)
     shown = run_cli("session", "show", "mine", "--sessions", tmp_path)
     [row] = [httpx.Response(200, content=line).json() for line in shown.stdout.splitlines()]
-    assert row["ids"] == [hit["paper"]["id"] for hit in answer.structured_content["results"]]
+    assert row["ids"] == [hit["paper"]["id"] for hit in response.structured_content["results"]]
     assert row["arguments"] == {"q": "strings", "limit": 3, "as_of": "1993-06"}
     replayed = run_cli("session", "replay", "mine", "--library", sample_library, "--sessions", tmp_path)
     assert replayed.returncode == 0
     assert "No differences" in replayed.stdout
 
 
-def test_stdio_before_a_server(server: str) -> None:
-    async def asked(client: Client) -> Any:
+def test_stdio_with_a_server(server: str) -> None:
+    async def use(client: Client) -> Any:
         return await call(client, "search_papers", CALLS["search_papers"])
 
-    there = ask(stdio("--url", server, "--session", "from-afar"), asked)
-    assert there.structured_content == ask(server, asked).structured_content
+    there = ask(stdio("--url", server, "--session", "from-afar"), use)
+    assert there.structured_content == ask(server, use).structured_content
     wait_recorded(server, "from-afar")
     assert len(httpx.get(f"{server}/v1/sessions/from-afar").text.splitlines()) == 1
 
@@ -271,7 +280,7 @@ def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     right, _ = create_key(keys, "agent")
 
-    async def asked(client: Client) -> Any:
+    async def use(client: Client) -> Any:
         return await call(client, "search_papers", {"q": "strings", "limit": 1})
 
     with serving(sample_library, SCHOLARBASE_KEYS=str(keys)) as (url, _):
@@ -279,18 +288,18 @@ def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
             refused = httpx.post(f"{url}/mcp", json={}, headers=headers)
             assert refused.status_code == 401
             assert refused.json()["title"] == "Unauthorized"
-            with pytest.raises(BaseExceptionGroup) as raised:  # the client's own way of saying it
-                ask_with_headers(url, headers, asked)
+            with pytest.raises(BaseExceptionGroup) as raised:  # raised by the mcp client
+                ask_with_headers(url, headers, use)
             assert raised.group_contains(MCPError)
-        assert not ask_with_headers(url, {"Authorization": f"Bearer {right}"}, asked).is_error
-        # A client that starts its servers itself hears of it from the tool.
-        answer = ask(stdio("--url", url, SCHOLARBASE_API_KEY="sb_" + "0" * 43), asked)
-        assert answer.is_error
-        assert answer.structured_content["status"] == 401
-        assert not ask(stdio("--url", url, SCHOLARBASE_API_KEY=right), asked).is_error
+        assert not ask_with_headers(url, {"Authorization": f"Bearer {right}"}, use).is_error
+        # Over stdio it is a tool error.
+        response = ask(stdio("--url", url, SCHOLARBASE_API_KEY="sb_" + "0" * 43), use)
+        assert response.is_error
+        assert response.structured_content["status"] == 401
+        assert not ask(stdio("--url", url, SCHOLARBASE_API_KEY=right), use).is_error
 
 
-def test_a_page_of_another_origin_is_not_answered(server: str, sample_library: Path) -> None:
+def test_a_page_of_another_origin_is_rejected(server: str, sample_library: Path) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     assert httpx.post(f"{server}/mcp", json=message, headers=headers).status_code == 200
@@ -304,5 +313,5 @@ def test_a_page_of_another_origin_is_not_answered(server: str, sample_library: P
         assert httpx.post(f"{url}/mcp", json=message, headers=headers).status_code == 200
 
 
-def test_the_tools_are_those_of_the_definitions() -> None:
+def test_all_tools_are_called() -> None:
     assert [tool.name for tool in TOOLS] == list(CALLS)

@@ -1,4 +1,4 @@
-"""Every origin of error, provoked: what comes back is a problem document (RFC 9457) that names the value."""
+"""Every kind of error returns a problem document (RFC 9457) that names the value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scholarbase.api import problems
 from scholarbase.api.app import create_app
+from scholarbase.api.middleware import _logged_path
 from scholarbase.encoders.http import HttpEncoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.encoders.service import create_service
@@ -28,7 +28,7 @@ HOLOMORPHIC = "arXiv:hep-th/9302103"
 
 @pytest.fixture(scope="module")
 def http(sample: Library) -> Iterator[httpx.Client]:
-    """A client of a server with one route that breaks."""
+    """A client of a server with one route that raises an error."""
     app = create_app(sample)
 
     def broken() -> None:
@@ -39,14 +39,14 @@ def http(sample: Library) -> Iterator[httpx.Client]:
         yield client
 
 
-def problem(answer: httpx.Response) -> dict[str, Any]:
-    """The body of a problem document, seen to be well-formed."""
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["x-request-id"]
-    assert answer.headers["x-scholarbase-snapshot"]
-    body: dict[str, Any] = answer.json()
+def problem(response: httpx.Response) -> dict[str, Any]:
+    """The body of a problem document, checked to be well-formed."""
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["x-request-id"]
+    assert response.headers["x-scholarbase-snapshot"]
+    body: dict[str, Any] = response.json()
     assert list(body) == ["type", "title", "status", "detail"]
-    assert body["status"] == answer.status_code
+    assert body["status"] == response.status_code
     assert body["type"].startswith(PROBLEM_TYPE_BASE)
     assert body["title"]
     assert len(body["detail"]) > 10
@@ -55,10 +55,10 @@ def problem(answer: httpx.Response) -> dict[str, Any]:
 
 
 JSON = {"content-type": "application/json"}
-REFUSED = [
+INVALID = [
     ("GET", "/v1/search", {}, "'q'"),
     ("GET", "/v1/search?q=", {}, "q is empty"),
-    ("GET", "/v1/search?q=x&q=y", {}, "'q' is given twice"),
+    ("GET", "/v1/search?q=x&q=y", {}, "'q' is repeated"),
     ("GET", "/v1/search?q=x&date_from=2020", {}, "'date_from'"),
     ("GET", "/v1/search?q=x&mode=fuzzy", {}, "'fuzzy'"),
     ("GET", "/v1/search?q=x&mode=dense", {}, "'dense'"),
@@ -75,10 +75,10 @@ REFUSED = [
     ("GET", "/v1/search?q=na%EFve", {}, "%EF"),
     ("GET", "/v1/papers/na%EFve", {}, "%EF"),
     ("POST", "/v1/search", {}, "The body is missing"),
-    ("POST", "/v1/search", {"content": "{", "headers": JSON}, "no JSON"),
+    ("POST", "/v1/search", {"content": "{", "headers": JSON}, "not valid JSON"),
     ("POST", "/v1/search", {"content": "[" * 100_000, "headers": JSON}, "JSON"),
     ("POST", "/v1/search", {"content": '{"q": "x"}', "headers": {"content-type": "text/plain"}}, "Content-Type"),
-    ("POST", "/v1/search", {"json": []}, "no JSON object"),
+    ("POST", "/v1/search", {"json": []}, "not a JSON object"),
     ("POST", "/v1/search", {"json": {"q": "x", "lang": "en"}}, "'lang'"),
     ("POST", "/v1/search", {"json": {"q": "x", "from_": "2020"}}, "'from_'"),
     ("POST", "/v1/search", {"json": {"q": None}}, "null"),
@@ -109,14 +109,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "request_", "named"), REFUSED, ids=[f"{r[0]} {r[1][:50]} {r[3]}" for r in REFUSED]
+    ("method", "path", "request_", "named"), INVALID, ids=[f"{r[0]} {r[1][:50]} {r[3]}" for r in INVALID]
 )
-def test_what_cannot_be_right_is_400(
+def test_an_invalid_request_is_400(
     http: httpx.Client, method: str, path: str, request_: dict[str, Any], named: str
 ) -> None:
-    answer = http.request(method, path, **request_)
-    body = problem(answer)
-    assert answer.status_code == 400, body
+    response = http.request(method, path, **request_)
+    body = problem(response)
+    assert response.status_code == 400, body
     assert named in body["detail"]
     assert body["type"].rpartition("#")[2] in ("invalid-request", "unsupported-mode")
 
@@ -131,14 +131,14 @@ def test_what_cannot_be_right_is_400(
         ("POST", "/v1/expand", {"seeds": [HOLOMORPHIC, "CorpusId:999"]}),
     ],
 )
-def test_a_paper_that_is_not_held_is_404(http: httpx.Client, method: str, path: str, content: Any) -> None:
-    answer = http.request(method, path, json=content)
-    body = problem(answer)
-    assert (answer.status_code, body["type"].rpartition("#")[2]) == (404, "paper-not-found")
+def test_a_missing_paper_is_404(http: httpx.Client, method: str, path: str, content: Any) -> None:
+    response = http.request(method, path, json=content)
+    body = problem(response)
+    assert (response.status_code, body["type"].rpartition("#")[2]) == (404, "paper-not-found")
     assert "CorpusId:999" in body["detail"]
 
 
-def test_no_such_route_is_404_and_no_such_method_405(http: httpx.Client) -> None:
+def test_an_unknown_route_is_404_and_an_unknown_method_405(http: httpx.Client) -> None:
     for path in ("/", "/v1", "/v2/search", "/v1/search/", "/favicon.ico"):
         body = problem(http.get(path))
         assert (body["status"], body["type"].rpartition("#")[2]) == (404, "not-found")
@@ -149,34 +149,34 @@ def test_no_such_route_is_404_and_no_such_method_405(http: httpx.Client) -> None
         ("GET", "/v1/expand"),
         ("FOO", "/healthz"),
     ):
-        answer = http.request(method, path)
-        assert problem(answer)["type"].endswith("#method-not-allowed")
-        assert answer.status_code == 405
-        assert answer.headers["allow"]
-        assert method in answer.json()["detail"]
+        response = http.request(method, path)
+        assert problem(response)["type"].endswith("#method-not-allowed")
+        assert response.status_code == 405
+        assert response.headers["allow"]
+        assert method in response.json()["detail"]
 
 
-def test_an_error_that_is_not_ours_is_500_and_stands_in_the_log(
+def test_an_unexpected_error_is_500_and_is_logged(
     http: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        answer = http.get("/broken", headers={"X-Request-ID": "the-broken-one"})
-    body = problem(answer)
-    assert answer.status_code == 500
-    assert "secret" not in answer.text
+        response = http.get("/broken", headers={"X-Request-ID": "the-broken-one"})
+    body = problem(response)
+    assert response.status_code == 500
+    assert "secret" not in response.text
     assert "the-broken-one" in body["detail"]
-    assert answer.headers["x-request-id"] == "the-broken-one"
+    assert response.headers["x-request-id"] == "the-broken-one"
     failed = next(record for record in caplog.records if record.exc_info)
     assert "the-broken-one" in failed.getMessage()
     assert "a secret detail" in caplog.text
-    # The server goes on.
+    # The server keeps running.
     assert http.get("/healthz").status_code == 200
 
 
-def test_a_path_with_a_line_break_writes_one_line_of_the_log(
+def test_a_path_with_a_line_break_is_logged_in_one_line(
     http: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """``%0a`` was decoded, so that whoever asked could write a line of their own."""
+    """``%0a`` was decoded, so a client could forge log lines."""
     with caplog.at_level(logging.INFO):
         http.get("/nothing%0aGET%20/forged%c2%85%e2%80%a8")
         http.get("/v1/papers/x%0d%0aGET%20/forged")
@@ -185,35 +185,38 @@ def test_a_path_with_a_line_break_writes_one_line_of_the_log(
     assert all(message.isprintable() for message in messages)
 
 
-def test_a_path_without_its_raw_form_is_logged_encoded() -> None:
-    assert problems.logged_path({"path": "/a b/100%\n\x85é"}) == "/a%20b/100%25%0A%C2%85%C3%A9"
-    assert problems.logged_path({"path": "/ab", "raw_path": b"/%61b\xff?"}) == "/%61b%FF?"
+def test_a_path_without_raw_path_is_logged_encoded() -> None:
+    assert _logged_path({"path": "/a b/100%\n\x85é"}) == "/a%20b/100%25%0A%C2%85%C3%A9"
+    assert _logged_path({"path": "/ab", "raw_path": b"/%61b\xff?"}) == "/%61b%FF?"
 
 
-def test_a_part_that_fails_is_503(
+def test_a_failing_part_is_503(
     dense_library: Path, minilm: SentenceTransformersEncoder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     copy = shutil.copytree(dense_library, tmp_path / "copy")
     with running(create_service(minilm)) as service:
         library = Library.open(copy, encoder=HttpEncoder(service, retries=0))
     with library, running(create_app(library)) as url:
-        answer = httpx.get(f"{url}/search?q=x&mode=dense", headers={"X-Request-ID": "without-encoder"})
-        assert (problem(answer)["type"].rpartition("#")[2], answer.status_code) == ("encoder", 503)
+        response = httpx.get(f"{url}/search?q=x&mode=dense", headers={"X-Request-ID": "without-encoder"})
+        assert (problem(response)["type"].rpartition("#")[2], response.status_code) == ("encoder", 503)
         assert "id=without-encoder" in caplog.text
-        answer = httpx.get(url.removesuffix("v1") + "readyz")
-        assert (problem(answer)["type"].rpartition("#")[2], answer.status_code) == ("not-ready", 503)
-        assert answer.json()["detail"].startswith("encoder: ")
-        # What needs no encoder goes on.
+        response = httpx.get(url.removesuffix("v1") + "readyz")
+        assert (problem(response)["type"].rpartition("#")[2], response.status_code) == ("not-ready", 503)
+        assert response.json()["detail"].startswith("encoder: ")
+        # Requests without the encoder still work.
         assert httpx.get(f"{url}/search?q=theory&mode=sparse").json()["results"]
         catalog = copy / "catalog.sqlite"
         with catalog.open("r+b") as file:
             file.seek(4096)
             file.write(b"\xff" * (catalog.stat().st_size - 4096))
-        answer = httpx.get(f"{url}/papers/{HOLOMORPHIC}")
-        assert (problem(answer)["type"].rpartition("#")[2], answer.status_code) == ("library-corrupt", 503)
+        response = httpx.get(f"{url}/papers/{HOLOMORPHIC}")
+        assert (problem(response)["type"].rpartition("#")[2], response.status_code) == (
+            "library-corrupt",
+            503,
+        )
 
 
-# -- nothing that may be sent gives a 500 --------------------------------------------------------------------
+# -- no request causes a 500 --------------------------------------------------------------------------------
 
 ODD = st.text(st.characters(), max_size=30) | st.sampled_from(
     [
@@ -303,25 +306,25 @@ BOUNDED = settings(
 )
 
 
-def answered(answer: httpx.Response) -> None:
-    assert answer.status_code in (200, 400, 404), answer.text
-    if answer.status_code != 200:
-        problem(answer)
+def check_response(response: httpx.Response) -> None:
+    assert response.status_code in (200, 400, 404), response.text
+    if response.status_code != 200:
+        problem(response)
     else:
-        assert answer.json()["snapshot"]
+        assert response.json()["snapshot"]
 
 
 @BOUNDED
 @given(st.sampled_from(sorted(BODIES)).flatmap(lambda path: st.tuples(st.just(path), BODIES[path])))
-def test_no_body_gives_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
+def test_no_body_causes_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
     path, body = call
-    sent = json.dumps(body)  # unlike httpx's own: lone surrogates go as escapes, infinities as Infinity
-    answered(http.post(path, content=sent, headers={"content-type": "application/json"}))
+    sent = json.dumps(body)  # unlike httpx, sends lone surrogates as escapes, infinities as Infinity
+    check_response(http.post(path, content=sent, headers={"content-type": "application/json"}))
 
 
 @BOUNDED
 @given(st.sampled_from(sorted(URLS)).flatmap(lambda path: st.tuples(st.just(path), URLS[path])))
-def test_no_url_gives_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
+def test_no_url_causes_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
     path, parameters = call
     encodable = {
         name: [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in value]
@@ -329,7 +332,7 @@ def test_no_url_gives_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
         else (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value)
         for name, value in parameters.items()
     }
-    answered(http.get(path, params=encodable))
+    check_response(http.get(path, params=encodable))
 
 
 @BOUNDED
@@ -337,6 +340,6 @@ def test_no_url_gives_a_500(http: httpx.Client, call: tuple[str, Any]) -> None:
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
     | st.sampled_from(["..", "//", "%", "?", "#"])
 )
-def test_no_paper_id_gives_a_500(http: httpx.Client, name: str) -> None:
+def test_no_paper_id_causes_a_500(http: httpx.Client, name: str) -> None:
     quoted = "".join(f"%{byte:02X}" for byte in name.encode())
-    answered(http.get(f"/v1/papers/{quoted or 'x'}"))
+    check_response(http.get(f"/v1/papers/{quoted or 'x'}"))

@@ -1,4 +1,4 @@
-"""Each route over a real server: the same answers as the library's methods, however they are asked for."""
+"""Each route returns the same as the library's method."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ HOLOMORPHIC = "arXiv:hep-th/9302103"
 OTHER = "arXiv:hep-th/9301068"
 
 
-def same(answer: httpx.Response, expected: Any) -> None:
-    assert answer.status_code == 200, answer.text
-    assert answer.content == orjson.dumps(expected)
+def same(response: httpx.Response, expected: Any) -> None:
+    assert response.status_code == 200, response.text
+    assert response.content == orjson.dumps(expected)
 
 
 def test_search_by_url_and_by_body(server: str, sample: Library) -> None:
@@ -61,9 +61,9 @@ def test_search_batch(server: str, sample: Library) -> None:
         {"q": "string theory", "limit": 2},
         {"q": "black hole", "engine": "fts5", "fields": ["title"]},
     ]
-    answer = httpx.post(f"{server}/v1/search/batch", json={"searches": searches})
+    response = httpx.post(f"{server}/v1/search/batch", json={"searches": searches})
     results = [found.to_dict() for found in sample.search_batch(searches)]
-    same(answer, {"snapshot": sample.snapshot_id, "results": results})
+    same(response, {"snapshot": sample.snapshot_id, "results": results})
 
 
 def test_titles(server: str, sample: Library) -> None:
@@ -72,10 +72,10 @@ def test_titles(server: str, sample: Library) -> None:
     assert found.results[0].paper.id == OTHER
     same(httpx.get(f"{server}/v1/title-match", params={"title": title}), found.to_dict())
     body = {"titles": [title, "A title that no paper has, here or anywhere"], "fields": ["year"], "limit": 2}
-    answer = httpx.post(f"{server}/v1/title-match/batch", json=body)
+    response = httpx.post(f"{server}/v1/title-match/batch", json=body)
     results = [f.to_dict()["results"] for f in sample.match_titles(body["titles"], limit=2, fields=["year"])]  # type: ignore[arg-type]
     assert results[1] == []
-    same(answer, {"snapshot": sample.snapshot_id, "results": results})
+    same(response, {"snapshot": sample.snapshot_id, "results": results})
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_papers_and_their_edges(server: str, sample: Library, name: str) -> None
     same(httpx.get(f"{server}/v1/papers/{name}"), whole)
     part = {"snapshot": sample.snapshot_id, **sample.paper(HOLOMORPHIC).to_dict(["id", "title", "year"])}
     same(httpx.get(f"{server}/v1/papers/{name}?fields=year,title"), part)
-    asked: dict[str, Any] = {"limit": 4, "offset": 1, "sort": "date", "to": "1994", "fields": "title"}
+    parameters: dict[str, Any] = {"limit": 4, "offset": 1, "sort": "date", "to": "1994", "fields": "title"}
     for edges in ("citations", "references"):
-        arguments = {**asked, "fields": ["title"]}
+        arguments = {**parameters, "fields": ["title"]}
         same(
-            httpx.get(f"{server}/v1/papers/{name}/{edges}", params=asked),
+            httpx.get(f"{server}/v1/papers/{name}/{edges}", params=parameters),
             getattr(sample, edges)(HOLOMORPHIC, **arguments).to_dict(),
         )
 
@@ -99,8 +99,8 @@ def test_paper_batch(server: str, sample: Library) -> None:
     ids = [HOLOMORPHIC, "CorpusId:999", OTHER, HOLOMORPHIC]
     found = sample.papers(ids, fields=["title"])
     results = [None if paper is None else paper.to_dict(["id", "title"]) for paper in found]
-    answer = httpx.post(f"{server}/v1/papers/batch", json={"ids": ids, "fields": ["title"]})
-    same(answer, {"snapshot": sample.snapshot_id, "results": results})
+    response = httpx.post(f"{server}/v1/papers/batch", json={"ids": ids, "fields": ["title"]})
+    same(response, {"snapshot": sample.snapshot_id, "results": results})
 
 
 def test_expand(server: str, sample: Library) -> None:
@@ -113,7 +113,7 @@ def test_expand(server: str, sample: Library) -> None:
     same(httpx.post(f"{server}/v1/expand", json=body), sample.expand(**arguments).to_dict())
 
 
-def test_what_is_served(server: str, sample: Library) -> None:
+def test_the_routes_about_the_server(server: str, sample: Library) -> None:
     same(httpx.get(f"{server}/v1/snapshot"), sample.snapshot())
     assert orjson.loads((sample.path / "manifest.json").read_bytes()) == sample.snapshot()["manifest"]
     assert httpx.get(f"{server}/healthz").json() == {"status": "ok"}
@@ -125,10 +125,10 @@ def test_what_is_served(server: str, sample: Library) -> None:
 
 def test_dense_and_hybrid_searches(dense_server: str, dense: Library) -> None:
     for mode in ("dense", "hybrid"):
-        answer = httpx.get(
+        response = httpx.get(
             f"{dense_server}/v1/search", params={"q": "string theory", "mode": mode}, timeout=60
         ).json()
-        assert answer == dense.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
+        assert response == dense.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
     assert httpx.get(f"{dense_server}/readyz").json()["encoder"] == "ok"
     best = httpx.get(f"{dense_server}/v1/search", params={"q": "string theory"}, timeout=60).json()
     assert best["mode"] == "hybrid"

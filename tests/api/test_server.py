@@ -26,19 +26,19 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def search(url: str) -> bytes:
-    answer = httpx.get(f"{url}/v1/search", params={"q": "string theory"}, timeout=30)
-    assert answer.status_code == 200, answer.text
-    return answer.content
+    response = httpx.get(f"{url}/v1/search", params={"q": "string theory"}, timeout=30)
+    assert response.status_code == 200, response.text
+    return response.content
 
 
-def test_answers_are_the_librarys_own_bytes(server: str, sample: Library) -> None:
-    answer = httpx.get(f"{server}/v1/search", params={"q": "string theory", "limit": 3, "fields": "title"})
-    assert answer.json() == sample.search("string theory", limit=3, fields=["title"]).to_dict()
-    assert answer.headers["x-scholarbase-snapshot"] == sample.snapshot_id
-    assert answer.headers["content-type"] == "application/json"
+def test_responses_equal_the_librarys_bytes(server: str, sample: Library) -> None:
+    response = httpx.get(f"{server}/v1/search", params={"q": "string theory", "limit": 3, "fields": "title"})
+    assert response.json() == sample.search("string theory", limit=3, fields=["title"]).to_dict()
+    assert response.headers["x-scholarbase-snapshot"] == sample.snapshot_id
+    assert response.headers["content-type"] == "application/json"
 
 
-def test_long_answers_are_compressed_and_short_ones_are_not(server: str) -> None:
+def test_only_long_responses_are_compressed(server: str) -> None:
     long = httpx.get(f"{server}/v1/search", params={"q": "string theory", "limit": 50})
     assert long.headers["content-encoding"] == "gzip"
     assert int(long.headers["content-length"]) < len(long.content) / 2
@@ -80,8 +80,8 @@ def test_metrics_count_requests_by_route(server: str) -> None:
     assert after[missing] - before.get(missing, 0) == 1
 
 
-def test_methods_that_nobody_knows_are_one_series(server: str) -> None:
-    """Each word sent as a method became a series of its own, for as long as the server ran."""
+def test_unknown_methods_share_one_metrics_series(server: str) -> None:
+    """Each word sent as a method created a series."""
     for method in ("BREW", "WHEN", "TRACE"):
         assert httpx.request(method, f"{server}/healthz").status_code in (400, 405)
     text = httpx.get(f"{server}/metrics").text
@@ -90,23 +90,23 @@ def test_methods_that_nobody_knows_are_one_series(server: str) -> None:
     assert 'method="other"' in text
 
 
-def test_request_ids_are_given_back_and_stand_in_the_log(sample_library: Path) -> None:
+def test_request_ids_are_returned_and_logged(sample_library: Path) -> None:
     said: list[str] = []
     with serving(sample_library, said=said) as (url, _):
         mine = httpx.get(f"{url}/healthz", headers={"X-Request-ID": "asked-by-me-1"})
         assert mine.headers["x-request-id"] == "asked-by-me-1"
-        given = httpx.get(f"{url}/v1/papers/CorpusId:999").headers["x-request-id"]
-        assert len(given) == 32
-        # What could break a log's line is not taken over.
+        generated = httpx.get(f"{url}/v1/papers/CorpusId:999").headers["x-request-id"]
+        assert len(generated) == 32
+        # An id that could break the log line is replaced.
         odd = httpx.get(f"{url}/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
         assert odd != "two words"
     lines = [line for line in said if " id=" in line]
     assert any("GET /healthz 200" in line and line.endswith("id=asked-by-me-1\n") for line in lines)
-    assert any("GET /v1/papers/CorpusId:999 404" in line and given in line for line in lines)
+    assert any("GET /v1/papers/CorpusId:999 404" in line and generated in line for line in lines)
     assert sum(odd in line for line in lines) == 1
 
 
-def test_a_port_in_use_is_a_sentence(sample_library: Path) -> None:
+def test_a_port_in_use_is_an_address_error(sample_library: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run_cli("serve", "--library", sample_library, "--port", str(port))
@@ -116,7 +116,7 @@ def test_a_port_in_use_is_a_sentence(sample_library: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_address_of_another_machine_is_a_sentence(sample_library: Path) -> None:
+def test_an_address_of_another_machine_is_an_address_error(sample_library: Path) -> None:
     done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1", "--public")
     assert done.returncode == 9
     assert "192.0.2.1" in done.stderr
@@ -138,10 +138,10 @@ def test_a_signal_stops_it_cleanly(
     assert not [line for line in said if "Traceback" in line or "ERROR" in line]
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/healthz")
-    assert not list(tmp_path.iterdir()), "what it kept for its run is gone"
+    assert not list(tmp_path.iterdir()), "temporary files were not removed"
 
 
-def test_servers_over_one_library_neither_disturb_nor_change_it(sample_library: Path) -> None:
+def test_several_servers_can_share_one_library(sample_library: Path) -> None:
     before = fingerprint(sample_library)
     with serving(sample_library) as (one, _), serving(sample_library) as (two, process):
         expected = search(one)
@@ -156,7 +156,7 @@ def test_servers_over_one_library_neither_disturb_nor_change_it(sample_library: 
     assert "vectors/edge_config.json" in before
 
 
-def test_no_answer_waits_for_the_acknowledgement_of_its_first_segment() -> None:
+def test_connections_have_tcp_nodelay() -> None:
     """Without TCP_NODELAY, Nagle's algorithm and delayed acknowledgements cost every call some 40 ms."""
     options: list[int] = []
 

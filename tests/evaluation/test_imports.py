@@ -164,7 +164,7 @@ def test_a_library_and_its_server_make_the_same_run(
         ("q1 Q0 arXiv:1706.03762 1 0.5", "has 5 fields: a line of a TREC run has six"),
         ("q1 Q0 arXiv:1706.03762 1 0.5 my tag", "has 7 fields"),
         ("q9 Q0 arXiv:1706.03762 1 0.5 tag", "the query 'q9', which is not in the query set"),
-        ("q1 Q0 nonsense 1 0.5 tag", "'nonsense' is no known form of paper id"),
+        ("q1 Q0 nonsense 1 0.5 tag", "'nonsense' is not a valid paper id"),
         ("q1 Q0 arXiv:1706.03762 1 high tag", "has the score 'high'"),
         ("q1 Q0 arXiv:1706.03762 1 nan tag", "has the score 'nan'"),
         ("q1 Q0 arXiv:1706.03762 1 inf tag", "has the score 'inf'"),

@@ -143,7 +143,7 @@ def test_a_packed_file_is_read_as_a_plain_one(tmp_path: Path) -> None:
         (call("q1", "answer", [], kind="search"), "the kind of answer is 'answer'"),
         (call("q1", "web_search", [], kind="look"), "one of search, expand, inspect, answer"),
         (call("q1", "answer", ["12345"]), "a number without its scheme"),
-        (call("q1", "answer", ["nonsense"]), "'nonsense' is no known form"),
+        (call("q1", "answer", ["nonsense"]), "'nonsense' is not a valid paper id"),
         (call("q1", "answer", HELD, scores=[1.0]), "scores has 1 numbers and ids has 5"),
         (call("q1", "search_papers", HELD, error="Timed out."), "a call with an error has no results"),
         (call("q1", "search_papers", [], call=0), "call is 0"),
@@ -446,7 +446,7 @@ def test_written_calls_are_read_again(tmp_path: Path) -> None:
         assert len(read_trajectory(path)) == 1
         assert writer.append("q1", "web_search", HELD[:1], kind="search", parent=first) == 2
         assert writer.append("q2", "search_papers", [], error="Timed out.") == 1
-        with pytest.raises(InvalidRequest, match="no known form"):
+        with pytest.raises(InvalidRequest, match="not a valid paper id"):
             writer.append("q2", "answer", ["nonsense"])
         with pytest.raises(InvalidRequest, match="parent is 2, and this is call 2"):
             writer.append("q2", "answer", [], parent=2)

@@ -44,30 +44,30 @@ def test_a_paper_survives_json() -> None:
     assert Paper.from_dict(orjson.loads(orjson.dumps(PAPER.to_dict()))) == PAPER
     assert list(PAPER.to_dict()) == list(PAPER_FIELDS)
     assert PAPER.to_dict(["id", "year"]) == {"id": "arXiv:1706.03762", "year": 2017}
-    # Keys of a newer server are passed over.
+    # Unknown keys of a newer server are ignored.
     assert Paper.from_dict(PAPER.to_dict() | {"influence": 9}) == PAPER
     with pytest.raises(AttributeError, match="immutable"):
         PAPER.year = 2018  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("fields", [None, ["id"], ["authors", "title"]])
-def test_answers_survive_json(sample: Library, fields: list[str] | None) -> None:
+def test_responses_survive_json(sample: Library, fields: list[str] | None) -> None:
     name = "arXiv:hep-th/9302103"
-    answers: list[tuple[Any, Any]] = [
+    responses: list[tuple[Any, Any]] = [
         (SearchResponse, sample.search("string theory", fields=fields, explain=True)),
         (SearchResponse, sample.search("nothing has this wordthatisnone AND x", fields=fields)),
         (TitleMatchResponse, sample.match_title("Two Dimensional QCD is a String Theory", fields=fields)),
         (CitationsResponse, sample.citations(name, fields=fields)),
         (ExpandResponse, sample.expand([name], fields=fields)),
     ]
-    for kind, answer in answers:
-        data = orjson.loads(orjson.dumps(answer.to_dict()))
-        assert kind.from_dict(data, check_fields(fields)) == answer
+    for kind, response in responses:
+        data = orjson.loads(orjson.dumps(response.to_dict()))
+        assert kind.from_dict(data, check_fields(fields)) == response
         assert kind.from_dict(data).to_dict() == data
 
 
 @given(st.dates(min_value=datetime.date(1, 1, 1)))
-def test_the_bounds_of_dates_are_the_calendars(day: datetime.date) -> None:
+def test_the_bounds_of_dates_follow_the_calendar(day: datetime.date) -> None:
     number = day.year * 10_000 + day.month * 100 + day.day
     last = calendar.monthrange(day.year, day.month)[1]
     assert date_bounds(day.isoformat()) == (number, number)
@@ -80,8 +80,8 @@ def test_the_bounds_of_dates_are_the_calendars(day: datetime.date) -> None:
     ["", "23", "202", "20230", "2023-1", "2023-00", "2023-13", "2023-02-29", "2023-04-31", "2023-01-1", "2023/01",
      "0000", "٢٠٢٣", "2023-01-01T00:00", " 2023", "2023\n", 2023, None, -2023],
 )  # fmt: skip
-def test_other_forms_are_no_dates(text: Any) -> None:
-    with pytest.raises(InvalidRequest, match="not a valid date for from: give YYYY"):
+def test_other_forms_are_not_dates(text: Any) -> None:
+    with pytest.raises(InvalidRequest, match="not a valid date for from: use YYYY"):
         date_bounds(text, "from")
 
 
@@ -91,13 +91,13 @@ def test_a_leap_day_is_a_date() -> None:
     assert date_bounds("2000-02")[1] == 20000229
 
 
-def test_fields_come_in_the_papers_order_with_its_id() -> None:
+def test_fields_are_in_the_order_of_a_paper_with_its_id() -> None:
     assert check_fields(None) == PAPER_FIELDS
     assert check_fields([]) == ("id",)
     assert check_fields(["year", "title", "year"]) == ("id", "title", "year")
     with pytest.raises(InvalidRequest, match="'abstracts'"):
         check_fields(["title", "abstracts"])
-    with pytest.raises(InvalidRequest, match=r"give a list of names"):
+    with pytest.raises(InvalidRequest, match=r"must be a list of names"):
         check_fields("title")
 
 
@@ -109,7 +109,7 @@ def test_lists_of_ids() -> None:
             check_ids(wrong, "within")  # type: ignore[arg-type]
 
 
-def test_filters_take_one_value_or_several_and_refuse_empty_ones() -> None:
+def test_filters_accept_one_value_or_several_and_reject_empty_ones() -> None:
     assert Filters(category="cs.CL", venue=["ACL", "EMNLP"]) == Filters(
         category=("cs.CL",), venue=("ACL", "EMNLP")
     )  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def test_filters_take_one_value_or_several_and_refuse_empty_ones() -> None:
             Filters(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_request_is_made_from_the_arguments_of_a_search() -> None:
+def test_a_request_is_created_from_the_arguments_of_a_search() -> None:
     made = search_request("x", limit=5, from_="2023", fields=["title"], exclude_ids=["arXiv:1706.03762"])
     filters = {"from_": "2023", "exclude_ids": ("arXiv:1706.03762",)}
     assert made == SearchRequest(q="x", limit=5, fields=("id", "title"), **filters)
@@ -135,7 +135,7 @@ def test_a_request_is_made_from_the_arguments_of_a_search() -> None:
         search_requests(["string theory"])  # type: ignore[list-item]
 
 
-def test_a_request_cannot_hold_what_cannot_be_right() -> None:
+def test_a_request_rejects_invalid_values() -> None:
     for wrong in (
         {"q": ""}, {"q": "x" * 10_001}, {"mode": "both"}, {"engine": "bm52"}, {"limit": 0}, {"limit": 1001},
         {"limit": 1.0}, {"offset": -1}, {"offset": True}, {"exact": 1}, {"explain": None}, {"partial": "yes"},

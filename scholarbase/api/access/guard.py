@@ -1,7 +1,6 @@
-"""Who may ask, how often, and how much at once: what stands before the routes of a shared server.
+"""Access control of a shared server: keys, request limits, body limits and CORS.
 
-Keys and limits are in force where the settings name a file of keys. Without, a request passes with a look at the
-length of its body.
+Keys and request limits apply if the settings name a key file.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
 from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT, BodyLimit
-from scholarbase.api.problems import MEDIA_TYPE, problem
+from scholarbase.api.problems import MEDIA_TYPE, problem_of
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
     BodyTooLarge,
@@ -34,9 +33,9 @@ from scholarbase.http import is_loopback
 from scholarbase.settings import Settings
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""What is asked by those who look after the server: it needs no key and is never limited."""
+"""Health checks, which need no key and have no limit."""
 ADMIN_PATHS: Final = ("/metrics",)
-"""How the paths begin that need an admin key. Their beginning, since a route also matches with a line break behind."""
+"""Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""
 EXPOSED: Final = (
     REQUEST_ID,
     SNAPSHOT,
@@ -47,32 +46,32 @@ EXPOSED: Final = (
     "Retry-After",
     "WWW-Authenticate",
 )
-"""Headers of answers that a page of another origin may read."""
+"""Response headers that pages of other origins may read."""
 
 
 # -- before serving -------------------------------------------------------------------------------------
 
 
 def check_access(settings: Settings) -> None:
-    """Check that a server with these settings is open only to whom it is meant for.
+    """Check the settings of access before serving.
 
     Raises:
-        InvalidRequest: no key could be right, a limit has no keys to count by, or others could ask without a key.
+        InvalidRequest: the key file has no keys, or a rate limit or a public address is set without keys.
     """
     if settings.keys is not None and not read_keys(settings.keys):
         raise InvalidRequest(
-            f"There are no keys in {settings.keys}, so that nobody could ask: make one with "
+            f"{settings.keys} has no keys, so all requests would be rejected: create one with "
             f'"scholarbase key create NAME --keys {settings.keys}", or unset SCHOLARBASE_KEYS.'
         )
     if settings.keys is None and settings.rate_limit is not None:
         raise InvalidRequest(
-            f"SCHOLARBASE_RATE_LIMIT is {settings.rate_limit}, and counts by keys, of which there are none: "
-            'make one with "scholarbase key create" and set SCHOLARBASE_KEYS, or unset the limit.'
+            f"SCHOLARBASE_RATE_LIMIT is {settings.rate_limit}, but a rate limit needs keys: create one with "
+            '"scholarbase key create" and set SCHOLARBASE_KEYS, or unset the limit.'
         )
     if settings.keys is None and not settings.public and not is_loopback(settings.host):
         raise InvalidRequest(
-            f"At {settings.host} others could reach this server, and it asks for no key: make one with "
-            '"scholarbase key create" and set SCHOLARBASE_KEYS, or say --public if everybody who reaches it may ask.'
+            f"Other machines could use a server at {settings.host} without a key: create one with "
+            '"scholarbase key create" and set SCHOLARBASE_KEYS, or use --public to allow this.'
         )
 
 
@@ -80,8 +79,8 @@ def check_access(settings: Settings) -> None:
 
 
 def install(app: FastAPI, settings: Settings) -> None:
-    """Put the guard before the routes of ``app``, and CORS before the guard where the settings open it: a browser
-    sends a preflight without a key, and shows a page no refusal that lacks CORS' own headers. Cookies play no part."""
+    """Add the guard to ``app``, and CORS before it: browsers send preflight requests without a key, and pages can read
+    an error only with CORS headers. Cookies are not used."""
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if settings.keys is not None:
         app.add_middleware(Guard, keys=settings.keys, settings=settings)
@@ -96,7 +95,7 @@ def install(app: FastAPI, settings: Settings) -> None:
 
 
 class Guard:
-    """ASGI middleware: refuses requests without a valid key, or beyond its rate limit, with a problem document."""
+    """ASGI middleware: rejects requests without a valid key or beyond its rate limit."""
 
     def __init__(self, app: ASGIApp, *, keys: Path, settings: Settings) -> None:
         self._app = app
@@ -106,7 +105,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            # No route takes one yet; a later one must not be open by oversight.
+            # No route accepts WebSockets yet, and a future one must not be open by mistake.
             await send({"type": "websocket.close", "code": 1008})
             return
         path = scope.get("path", "")
@@ -115,20 +114,20 @@ class Guard:
             return
         sent = _sent_key(scope["headers"])
         try:
-            key = scope[KEY] = _known(self._keys, sent)
+            key = scope[KEY] = _find_key(self._keys, sent)
             if (rate := key.rate or self._rate) is not None:
-                verdict = self._rates.ask(key.id, rate)
-                send = _with_rate(send, rate, verdict)
+                verdict = self._rates.count(key.id, rate)
+                send = _with_rate_headers(send, rate, verdict)
                 _check_rate(key, rate, verdict)
             _check_role(key, path)
         except ScholarBaseError as error:
-            await _refusal(error, sent)(scope, receive, send)
+            await _rejection(error, sent)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
 def _sent_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The key of a request. ``X-API-Key`` serves where a proxy's password takes ``Authorization``."""
+    """The key of a request. ``X-API-Key`` is for clients behind a proxy that uses ``Authorization``."""
     bearer = named = None
     for name, value in headers:
         if name == b"authorization":
@@ -142,7 +141,7 @@ def _sent_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def _shared_file(settings: Settings) -> Path | None:
-    """Where the serving processes of one server count together."""
+    """The file in which the workers of one server count requests together."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if settings.workers == 1 or folder is None:
         return None
@@ -153,36 +152,38 @@ def _shared_file(settings: Settings) -> Path | None:
 # -- keys and limits ------------------------------------------------------------------------------------
 
 
-def _known(keys: Keys, given: str | None) -> Key:
-    """The key that was given. No message holds what was given: it may be a key to something else."""
-    if given is None:
+def _find_key(keys: Keys, sent: str | None) -> Key:
+    """The key of a request. Messages do not quote it, since it may be valid elsewhere."""
+    if sent is None:
         raise Unauthorized(
-            "This server asks for a key: send yours in the header Authorization: Bearer KEY, or X-API-Key: KEY."
+            "This server requires a key: send it in the header Authorization: Bearer KEY, or X-API-Key: KEY."
         )
-    key = keys.find(given)
+    key = keys.find(sent)
     if key is None:
-        raise Unauthorized(
-            "This server does not know the key that was sent, or not any more: check it, or ask for another."
-        )
+        raise Unauthorized("The key is unknown or was revoked: check it, or request a new one.")
     return key
 
 
 def _check_role(key: Key, path: str) -> None:
     if key.role != "admin" and path.startswith(ADMIN_PATHS):
         raise Forbidden(
-            f"/metrics needs an admin key, and {key.name!r} is one to read with: use one made with --admin."
+            f"/metrics requires an admin key, and {key.name!r} is a read key: use a key created with --admin."
         )
 
 
 def _check_rate(key: Key, rate: int, verdict: Verdict) -> None:
     if verdict.wait:
         seconds = math.ceil(verdict.wait)
-        raise RateLimited(f"The key {key.name!r} may ask {rate:,} times a minute: ask again in {seconds} s.")
+        raise RateLimited(
+            f"The key {key.name!r} may send {rate:,} requests per minute: retry in {seconds} s."
+        )
 
 
-def _with_rate(send: Send, rate: int, verdict: Verdict) -> Send:
-    """Say in the answer's headers what the limit is and what is left of it: the fields of
-    draft-ietf-httpapi-ratelimit-headers-10, and ``Retry-After`` where nothing is."""
+def _with_rate_headers(send: Send, rate: int, verdict: Verdict) -> Send:
+    """Add the limit and the remaining requests to the response headers.
+
+    The headers are those of draft-ietf-httpapi-ratelimit-headers-10, and ``Retry-After`` if the limit is reached.
+    """
     policy = f'"minute";q={rate};w={WINDOW:.0f}'
     left = f'"minute";r={verdict.remaining};t={math.ceil(verdict.full)}'
     fields = [(b"ratelimit-policy", policy.encode()), (b"ratelimit", left.encode())]
@@ -197,41 +198,38 @@ def _with_rate(send: Send, rate: int, verdict: Verdict) -> Send:
     return sent
 
 
-# -- refusals -------------------------------------------------------------------------------------------
-
-
-def _refusal(error: ScholarBaseError, given: str | None = None) -> Response:
-    answer = problem(error.status, error.slug, error.title, str(error))
+def _rejection(error: ScholarBaseError, sent: str | None) -> Response:
+    response = problem_of(error)
     if isinstance(error, Unauthorized):
-        # RFC 6750, section 3: a challenge has at least one parameter, and says of a key that it is wrong.
-        wrong = "" if given is None else ', error="invalid_token"'
-        answer.headers["WWW-Authenticate"] = f'Bearer realm="ScholarBase"{wrong}'
-    return answer
+        # RFC 6750, section 3: a challenge has at least one parameter, and an error code for an invalid key.
+        code = "" if sent is None else ', error="invalid_token"'
+        response.headers["WWW-Authenticate"] = f'Bearer realm="ScholarBase"{code}'
+    return response
 
 
-# -- the document ---------------------------------------------------------------------------------------
+# -- the OpenAPI document -------------------------------------------------------------------------------
 
 
 def describe(document: dict[str, Any]) -> None:
-    """Add to an OpenAPI document what the guard may answer, and how a key is sent where the server asks for one."""
+    """Add the errors of the guard and the key header to an OpenAPI document."""
     schemes = document["components"].setdefault("securitySchemes", {})
     schemes["key"] = {
         "type": "http",
         "scheme": "bearer",
-        "description": "A key of a server that has keys in force (`scholarbase key create`); others ask for none.",
+        "description": "A key made with `scholarbase key create`, if the server requires keys.",
     }
     document["security"] = [{}, {"key": []}]
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            refused: list[type[ScholarBaseError]] = []
+            errors: list[type[ScholarBaseError]] = []
             if path in OPEN_PATHS:
                 operation["security"] = []
             else:
-                refused += (Unauthorized, RateLimited)
+                errors += (Unauthorized, RateLimited)
             if path.startswith(ADMIN_PATHS):
-                refused.append(Forbidden)
+                errors.append(Forbidden)
             if "requestBody" in operation:
-                refused.append(BodyTooLarge)
-            for kind in refused:
-                content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}
+                errors.append(BodyTooLarge)
+            for kind in errors:
+                content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
                 operation["responses"][str(kind.status)] = {"description": kind.title, "content": content}

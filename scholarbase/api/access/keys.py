@@ -1,12 +1,10 @@
-"""API keys: who may ask a shared server, and how often.
+"""API keys of a shared server, and the file that holds them.
 
-A key is ``sb_`` and 43 characters, the base64url form of 32 random bytes. The file of keys holds no key, only
-SHA-256 of each: a password, which may be guessed, needs a hash that is slow and salted, but nobody tries 2**256 keys,
-however fast the hash (NIST SP 800-63B, section 5.1.2.2, asks for salt and stretching below 112 random bits alone). And
-keys that are found by their hash need no comparison whose time would tell how near a guess was.
+A key is ``sb_`` and 43 characters, the base64url form of 32 random bytes. The file has only the SHA-256 of each key.
+Random keys of 256 bits cannot be guessed, so they need neither salt nor a slow hash (NIST SP 800-63B, section 5.1.2.2,
+requires these below 112 bits). Looking keys up by hash also avoids comparisons whose time depends on the key.
 
-The file is a JSON list of ``{"id", "name", "role", "hash", "created", "rate"}``. It is written whole and renamed, so
-that whoever reads it finds all of the old one or all of the new one.
+The file is a JSON list of ``{"id", "name", "role", "hash", "created", "rate"}``, replaced atomically.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ log = logging.getLogger("scholarbase.keys")
 Role = Literal["read", "admin"]
 
 PREFIX: Final = "sb_"
-"""What a key begins with, so that a search for lost keys finds those of ScholarBase."""
+"""The start of every key, so that scanners for leaked secrets can find them."""
 ID_LENGTH: Final = 8
 MAX_RATE: Final = 1_000_000
-LOOK_SECONDS: Final = 0.5
-"""How long a serving process goes by what it has read before it looks whether the file has changed."""
+CHECK_SECONDS: Final = 0.5
+"""The interval at which a server checks the file for changes."""
 _NAME: Final = re.compile(r"[\w.@+-]{1,64}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
@@ -47,7 +45,7 @@ _ID: Final = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as a server knows it. ``rate`` is its own limit of requests a minute, None for the server's."""
+    """A key without its secret. ``rate`` is its limit of requests per minute, None for the server's limit."""
 
     id: str
     name: str
@@ -57,7 +55,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key as it stands in the file: ``hash`` is SHA-256 in hexadecimal, ``created`` a time of RFC 3339."""
+    """A key in the file: ``hash`` is SHA-256 in hexadecimal, ``created`` an RFC 3339 time."""
 
     id: str
     name: str
@@ -71,8 +69,7 @@ class Entry:
         return Key(self.id, self.name, self.role, self.rate)
 
 
-def hashed(text: str) -> str:
-    """What stands in the file for a key."""
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -80,10 +77,10 @@ def hashed(text: str) -> str:
 
 
 def read_keys(path: Path) -> list[Entry]:
-    """The keys of a file, in the order in which they were made; none where there is no file.
+    """The keys of a file, oldest first; empty if the file does not exist.
 
     Raises:
-        InvalidRequest: the file cannot be read, or is no file of keys.
+        InvalidRequest: the file cannot be read, or is not a key file.
     """
     try:
         content = path.read_bytes()
@@ -91,19 +88,21 @@ def read_keys(path: Path) -> list[Entry]:
         return []
     except OSError as error:
         raise InvalidRequest(
-            f"The file of keys {path} cannot be read ({error.strerror}): check who may read it."
+            f"The key file {path} cannot be read ({error.strerror}): check its permissions."
         ) from error
     try:
         entries = [_entry(row) for row in _rows(orjson.loads(content))]
     except (orjson.JSONDecodeError, TypeError, ValueError) as error:
         raise InvalidRequest(
-            f"{path} is no file of keys ({error}): take back its last good copy, or remove it and make new "
-            'keys with "scholarbase key create".'
+            f"{path} is not a valid key file ({error}): restore a backup, or remove it and create new keys with "
+            '"scholarbase key create".'
         ) from error
-    for what in ("id", "name", "hash"):
-        seen = {getattr(entry, what) for entry in entries}
-        if len(seen) < len(entries):
-            raise InvalidRequest(f"{path} is no file of keys (two keys have one {what}): remove one of them.")
+    for name in ("id", "name", "hash"):
+        values = {getattr(entry, name) for entry in entries}
+        if len(values) < len(entries):
+            raise InvalidRequest(
+                f"{path} is not a valid key file (two keys have the same {name}): remove one of them."
+            )
     return entries
 
 
@@ -114,80 +113,80 @@ def _rows(content: Any) -> list[Any]:
 
 
 def _entry(row: Any) -> Entry:
-    """An entry, checked; no message quotes a value, since what stands in a wrong place may be a key."""
+    """A checked entry. Messages quote no values, since a misplaced value may be a key."""
     if not isinstance(row, dict):
         raise ValueError("an entry is not a JSON object")
     try:
         entry = Entry(**row)
     except TypeError:
-        raise ValueError("an entry has not the keys id, name, role, hash, created and rate") from None
-    for what, form in (("id", _ID), ("name", _NAME), ("hash", _HASH)):
-        value = getattr(entry, what)
+        raise ValueError("an entry does not have the fields id, name, role, hash, created and rate") from None
+    for name, form in (("id", _ID), ("name", _NAME), ("hash", _HASH)):
+        value = getattr(entry, name)
         if not isinstance(value, str) or not form.fullmatch(value):
-            raise ValueError(f"an entry's {what} is not of its form")
+            raise ValueError(f"the {name} of an entry is invalid")
     if entry.role not in ("read", "admin"):
         raise ValueError(f"the role of {entry.name} is neither read nor admin")
     if not isinstance(entry.created, str):
-        raise ValueError(f"the time of {entry.name} is no text")
+        raise ValueError(f"the time of {entry.name} is not a string")
     if entry.rate is not None and (type(entry.rate) is not int or not 1 <= entry.rate <= MAX_RATE):
-        raise ValueError(f"the rate of {entry.name} is not 1 to {MAX_RATE:,}")
+        raise ValueError(f"the rate of {entry.name} is not from 1 to {MAX_RATE:,}")
     return entry
 
 
 def create_key(path: Path, name: str, *, role: Role = "read", rate: int | None = None) -> tuple[str, Key]:
-    """Make a key and add it to the file: the key's text, which is kept nowhere, and what a server knows of it.
+    """Create a key and add it to the file. Returns the secret, which is not stored, and the key.
 
     Raises:
-        InvalidRequest: the name is no name or is taken, or the file is no file of keys.
+        InvalidRequest: the name is invalid or in use, or the file is not a key file.
         StorageError: the file cannot be written.
     """
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{name!r} is no name for a key: give 1 to 64 letters, digits and any of . _ - + @, such as ana@lab."
+            f"{name!r} is not a valid key name: use 1 to 64 letters, digits and any of . _ - + @, such as ana@lab."
         )
     if rate is not None and not 1 <= rate <= MAX_RATE:
-        raise InvalidRequest(f"The rate {rate!r} is no limit: give 1 to {MAX_RATE:,} requests a minute.")
+        raise InvalidRequest(f"The rate is {rate!r}: it must be from 1 to {MAX_RATE:,} requests per minute.")
     text = PREFIX + secrets.token_urlsafe(32)
     with _locked(path):
         entries = read_keys(path)
         taken = {entry.name for entry in entries} | {entry.id for entry in entries}
         if name in taken:
             raise InvalidRequest(
-                f"There is a key {name!r} in {path}: take another name, or revoke that one first."
+                f"There is already a key {name!r} in {path}: use another name, or revoke that key first."
             )
         while (new_id := secrets.token_hex(ID_LENGTH // 2)) in taken:
             pass
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        entry = Entry(new_id, name, role, hashed(text), now, rate)
+        entry = Entry(new_id, name, role, _hash(text), now, rate)
         _write(path, [*entries, entry])
     return text, entry.key
 
 
 def revoke_key(path: Path, id_or_name: str) -> Key:
-    """Take a key out of the file.
+    """Remove a key from the file.
 
     Raises:
-        InvalidRequest: there is no such key, or the file is no file of keys.
+        InvalidRequest: the key does not exist, or the file is not a key file.
         StorageError: the file cannot be written.
     """
     with _locked(path):
         entries = read_keys(path)
         found = [entry for entry in entries if id_or_name in (entry.id, entry.name)]
         if not found:
-            # Who gives the key itself instead of its name has it in no message.
-            shown = "of this text" if id_or_name.startswith(PREFIX) else repr(id_or_name)
-            raise InvalidRequest(f'There is no key {shown} in {path}: "scholarbase key list" shows them.')
+            # Do not quote a secret passed instead of a name.
+            shown = "with this secret" if id_or_name.startswith(PREFIX) else repr(id_or_name)
+            raise InvalidRequest(f'There is no key {shown} in {path}: "scholarbase key list" lists the keys.')
         _write(path, [entry for entry in entries if entry not in found])
     return found[0].key
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One at a time: of two that each read the file, add a key and write, the later would lose the earlier's."""
+    """Lock the file against concurrent changes, which would lose keys."""
     try:
         folder = path.resolve().parent
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)  # the folder itself: the file is another one after each change
+        lock = os.open(folder, os.O_RDONLY)  # lock the folder, because each change replaces the file
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -202,7 +201,7 @@ def _write(path: Path, entries: list[Entry]) -> None:
         [asdict(entry) for entry in entries], option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     )
     try:
-        with atomic_write(path.resolve(), 0o600) as file:  # a link stays one
+        with atomic_write(path.resolve(), 0o600) as file:  # keep a symbolic link
             file.write(content)
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -210,7 +209,7 @@ def _write(path: Path, entries: list[Entry]) -> None:
 
 def _unwritable(path: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"The file of keys {path} cannot be written ({error.strerror}): give another with --keys or SCHOLARBASE_KEYS."
+        f"The key file {path} cannot be written ({error.strerror}): set another with --keys or SCHOLARBASE_KEYS."
     )
 
 
@@ -218,24 +217,24 @@ def _unwritable(path: Path, error: OSError) -> StorageError:
 
 
 class Keys:
-    """The keys of a file as it is now: a change counts within a second. Without the file, or where it is broken,
-    no key is known, so that nobody comes in by removing it."""
+    """The current keys of a file. Changes take effect within a second; if the file is missing or invalid, all keys are
+    rejected."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._by_hash: dict[str, Key] = {}
         self._state: tuple[int, ...] | None = None
-        self._looked = -LOOK_SECONDS
+        self._checked = -CHECK_SECONDS
 
     def find(self, text: str) -> Key | None:
-        """The key with this text."""
+        """The key with this secret."""
         now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            self._look()
-        return self._by_hash.get(hashed(text))
+        if now - self._checked >= CHECK_SECONDS:
+            self._checked = now
+            self._reload()
+        return self._by_hash.get(_hash(text))
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         try:
             found = self._path.stat()
             state: tuple[int, ...] = found.st_mtime_ns, found.st_ino, found.st_size
@@ -246,12 +245,12 @@ class Keys:
         try:
             entries = read_keys(self._path)
         except InvalidRequest as error:
-            log.error("No request is let in: %s", error)
+            log.error("All requests are rejected: %s", error)
             entries = []
         else:
             if not entries:
-                log.error("No request is let in: there are no keys in %s.", self._path)
+                log.error("All requests are rejected: there are no keys in %s.", self._path)
             elif self._state is not None:
-                log.info("There are %d keys now.", len(entries))
+                log.info("Reloaded %d keys.", len(entries))
         self._by_hash = {entry.hash: entry.key for entry in entries}
         self._state = state

@@ -1,12 +1,11 @@
-"""How often a key may ask: a limit of requests a minute, counted over all serving processes.
+"""Rate limits: requests per minute and key, counted over all workers.
 
-The generic cell rate algorithm (ITU-T I.371, annex A, as virtual scheduling; https://brandur.org/rate-limiting is
-easier to read) keeps one time for each key: when its next request would be due if all came evenly. A request that
-comes earlier than that by more than the burst allows is refused and costs nothing; any other moves the time on by
-``60 / rate`` seconds.
+The generic cell rate algorithm (ITU-T I.371, annex A, virtual scheduling; https://brandur.org/rate-limiting explains
+it) stores one time per key, at which its next request is due if requests are evenly spaced. A request that is earlier
+than the burst allows is rejected and not counted; any other adds ``60 / rate`` seconds to the time.
 
-The burst is a minute's requests. A key that was idle may so ask all of them at once, as a program does that fans out,
-and goes on at its rate: ``rate`` a minute in the long run, and less than twice that in the worst minute.
+Bursts of up to one minute's requests are allowed: ``rate`` per minute in the long run, and less than twice that in any
+one minute.
 """
 
 from __future__ import annotations
@@ -21,32 +20,35 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 FILE_NAME: Final = "rates"
-"""The file of the times, in the folder that serving processes share."""
+"""The name of the file of times in the folder that workers share."""
 WINDOW: Final = 60.0
-"""Seconds: a limit is so many requests a minute."""
+"""Seconds in which a limit is counted."""
 SLOTS: Final = 16_384
 PROBES: Final = 32
-"""How many slots a key may have its time in. Should those all be in use, the key among them that has asked least
-begins anew."""
+"""The number of slots in which a key may store its time. If all are in use, it replaces the key with the fewest recent
+requests."""
 _SLOT: Final = struct.Struct("=8sd")
-"""A key's id, and its time in seconds of the machine's monotonic clock, which all processes share."""
+"""A key's id, and its time in seconds of the monotonic clock, which is the same in all processes."""
 _EMPTY: Final = bytes(8)
 
 
 class Verdict(NamedTuple):
-    """What becomes of a request: ``wait`` is 0 where it is let in, else the seconds until it would be. ``remaining``
-    is how many more would be let in at once, ``full`` the seconds until all of the limit is there again."""
+    """The decision on a request.
+
+    ``wait`` is 0 if the request is accepted, else the seconds until it would be. ``remaining`` is the number of further
+    requests that would be accepted now, ``full`` the seconds until the whole limit is available again.
+    """
 
     wait: float
     remaining: int
     full: float
 
 
-def judge(due: float, rate: int, now: float) -> tuple[Verdict, float]:
-    """The algorithm: a key's time and limit to the verdict on a request, and the key's new time."""
+def _decide(due: float, rate: int, now: float) -> tuple[Verdict, float]:
+    """The decision on a request of a key with this time and limit, and the key's new time."""
     interval = WINDOW / rate
     due = max(due, now)
-    # The last of a burst comes exactly as early as it may, but for the last bits of a sum.
+    # The last request of a burst is exactly at the limit, apart from rounding errors.
     wait = due + interval - WINDOW - now
     if wait > 1e-6:
         return Verdict(wait, 0, due - now), due
@@ -55,34 +57,33 @@ def judge(due: float, rate: int, now: float) -> tuple[Verdict, float]:
 
 
 def make_file(path: Path) -> None:
-    """A file in which the processes that open it count together."""
+    """Create a file in which several processes can count together."""
     with path.open("xb") as out:
         out.truncate(SLOTS * _SLOT.size)
 
 
 class Rates:
-    """The limits of all keys; for one thread. ``shared`` is a file of :func:`make_file`, None for this process
-    alone."""
+    """The request counts of all keys. Not thread-safe. ``shared`` is a file of :func:`make_file`, or None."""
 
     def __init__(self, shared: Path | None = None) -> None:
         self._file = None if shared is None else shared.open("r+b")
         self._times = mmap.mmap(-1 if self._file is None else self._file.fileno(), SLOTS * _SLOT.size)
 
     def close(self) -> None:
-        """Let go of the file. What stands in it stays."""
+        """Close the file, which keeps its contents."""
         self._times.close()
         if self._file is not None:
             self._file.close()
 
-    def ask(self, key_id: str, rate: int, now: float | None = None) -> Verdict:
-        """What becomes of a request of a key with this limit."""
+    def count(self, key_id: str, rate: int, now: float | None = None) -> Verdict:
+        """Count a request of a key with this limit, unless it is rejected."""
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             now = time.monotonic() if now is None else now
             key = key_id.encode()
             at, due = self._find(key, now)
-            verdict, due = judge(due, rate, now)
+            verdict, due = _decide(due, rate, now)
             _SLOT.pack_into(self._times, at, key, due)
         finally:
             if self._file is not None:
@@ -90,18 +91,18 @@ class Rates:
         return verdict
 
     def _find(self, key: bytes, now: float) -> tuple[int, float]:
-        """A key's slot and time. A time that has passed says nothing, so that its slot is free for another key."""
+        """The offset of a key's slot, and its time. A slot whose time has passed is free for another key."""
         first = zlib.crc32(key)
         best, least = 0, math.inf
         for probe in range(PROBES):
             at = (first + probe) % SLOTS * _SLOT.size
-            held, due = _SLOT.unpack_from(self._times, at)
-            if held == key:
+            stored, due = _SLOT.unpack_from(self._times, at)
+            if stored == key:
                 return at, due
-            if held == _EMPTY:
+            if stored == _EMPTY:
                 due = -math.inf
             if max(due, now) < least:
                 best, least = at, max(due, now)
-            if held == _EMPTY:
+            if stored == _EMPTY:
                 break
         return best, now

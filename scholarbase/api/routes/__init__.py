@@ -1,4 +1,4 @@
-"""The native API, one file a resource."""
+"""The routes of the native API, one module per resource."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _operation_id(route: APIRoute) -> str:
 
 
 def resource(prefix: str, tag: str) -> APIRouter:
-    """A router for the routes below ``prefix``, which refuse unknown parameters."""
+    """A router for the routes below ``prefix``, which reject unknown parameters."""
     return APIRouter(
         prefix=prefix,
         tags=[tag],
@@ -64,7 +64,7 @@ def add(
 
     Args:
         name: the operation's id in the OpenAPI document.
-        query: the parameters of the URL of a GET, if the path has some of the request's fields.
+        query: the URL parameters of a GET, if other fields of the request are in the path.
     """
     parameters = {"paper_id": PaperId} if "{paper_id" in path else {}
     if method == "GET":
@@ -73,7 +73,7 @@ def add(
         parameters["body"] = call.request  # type: ignore[assignment]
 
     async def endpoint(**_: Any) -> None:
-        """Never called: NativeRoute runs the call."""
+        """Never called; NativeRoute runs the call."""
 
     signature = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind) for key, kind in parameters.items()]
     endpoint.__signature__ = Signature(signature)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What is served, and whether it works: ``/v1/snapshot``, ``/healthz``, ``/readyz``, ``/metrics``."""
+"""The library and the server's state: ``/v1/snapshot``, ``/healthz``, ``/readyz``, ``/metrics``."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ router = resource("", "about")
     "/v1/snapshot",
     response_model=None,
     responses={200: {"model": SnapshotResponse}},
-    summary="What is served",
+    summary="The library",
 )
 async def snapshot(library: OpenLibrary) -> Response:
-    """The snapshot id, the settings that decide rankings, and the library's manifest: sources, rules, counts,
-    encoder, index parameters."""
+    """The snapshot id, the settings that decide rankings, and the manifest: sources, rules, counts, encoder and index
+    parameters."""
     return json_response(library.snapshot())
 
 
-@router.get("/healthz", response_model=None, summary="Is the process alive?")
+@router.get("/healthz", response_model=None, summary="Liveness")
 async def health() -> Response:
-    """200 as long as the process answers."""
+    """200 while the process is running."""
     return json_response({"status": "ok"})
 
 
-@router.get("/readyz", response_model=None, responses={503: {"model": Problem}}, summary="Can it search?")
+@router.get("/readyz", response_model=None, responses={503: {"model": Problem}}, summary="Readiness")
 def ready(library: OpenLibrary) -> Response:
-    """200 when the library is open, the encoder loaded and the vectors reachable; 503 says what is not."""
+    """200 if the catalogue, the vectors and the encoder work; 503 names the parts that fail."""
     state = library.ready()
-    broken = [f"{name}: {what}" for name, what in state.items() if what not in ("ok", "absent")]
-    if broken:
-        return problem(503, "not-ready", "Not ready", "; ".join(broken))
+    failed = [f"{name}: {what}" for name, what in state.items() if what not in ("ok", "absent")]
+    if failed:
+        return problem(503, "not-ready", "Not ready", "; ".join(failed))
     return json_response({"status": "ready", "snapshot": library.snapshot_id, **state})
 
 
 @router.get("/metrics", response_model=None, summary="Prometheus metrics")
 def metrics(request: Request) -> Response:
-    """Requests and their times, by route, of all serving processes."""
-    return Response(generate_latest(request.app.state.scraped), media_type=CONTENT_TYPE_LATEST)
+    """The number and duration of requests by route, over all workers."""
+    return Response(generate_latest(request.app.state.metrics), media_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""``/v1/expand``: from a set of papers along their citations."""
+"""``/v1/expand``: the neighbours of a set of papers in the citation graph."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ add(
     name="expand",
     response=ExpandResponse,
     summary="Neighbours of a set of papers",
-    description="The papers that the seeds reach within one or two hops, each once, with how many seeds reach it; "
-    "those that most seeds reach come first. Filters apply to the neighbours.",
+    description="The papers within one or two hops of the seeds, each once, with the number of seeds that reach it; "
+    "those reached by most seeds come first. Filters apply to the neighbours.",
 )

@@ -20,9 +20,9 @@ add(
     name="papers",
     response=PaperBatchResponse,
     summary="Look up many papers",
-    description="Many papers, in order; `null` in the place of one that the library does not hold.",
+    description="Many papers, in order; `null` for a paper that the library does not hold.",
 )
-# An id may contain slashes (hep-th/9901001, a DOI, a link), so these precede the look-up, which matches any path.
+# An id may contain slashes (hep-th/9901001, a DOI, a link), so the look-up matches any path and comes last.
 add(
     router,
     "GET",
@@ -37,7 +37,7 @@ add(
     name="citations",
     response=CitationsResponse,
     summary="Papers that cite a paper",
-    description="The papers of this library that cite the paper. `total` is the number that paging returns.",
+    description="The papers of this library that cite the paper. `total` is the number of results on all pages.",
     query=EdgeParameters,
 )
 add(
@@ -54,7 +54,7 @@ add(
     name="references",
     response=CitationsResponse,
     summary="Papers that a paper cites",
-    description="The papers of this library that the paper cites. `total` is the number that paging returns.",
+    description="The papers of this library that the paper cites. `total` is the number of results on all pages.",
     query=EdgeParameters,
 )
 add(
@@ -71,6 +71,6 @@ add(
     name="paper",
     response=PaperResponse,
     summary="Look up a paper",
-    description="The paper with an id, in any of its forms.",
+    description="The paper with this id, which may have any form.",
     query=PaperParameters,
 )

@@ -1,4 +1,4 @@
-"""``/v1/search``: by words, by meaning, or both."""
+"""``/v1/search``: search by words, by meaning, or both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ add(
     response=SearchResponse,
     summary="Search",
     description="Search for papers. Filters apply before each leg takes its first results, ties break by id, and the "
-    "same request on the same snapshot gets the same bytes. An empty `results` means that nothing matched.",
+    "same request on the same snapshot returns the same bytes. Empty `results` mean that nothing matched.",
 )
 add(
     router,
@@ -42,8 +42,8 @@ add(
     SEARCH,
     name="search_by_body",
     response=SearchResponse,
-    summary="Search, by a JSON body",
-    description="The same as `GET /v1/search`, for questions and lists of ids that are too long for a URL.",
+    summary="Search with a JSON body",
+    description="Like `GET /v1/search`, for questions and lists of ids that are too long for a URL.",
 )
 add(
     router,
@@ -52,7 +52,7 @@ add(
     Call(TOOL.name, SearchBatchBody, Library.run_batch, _each),
     name="search_batch",
     response=SearchBatchResponse,
-    summary="Many searches",
-    description="Run many searches, in order. If one fails, the batch fails, and the problem names it. In a session "
-    "each is a call of its own.",
+    summary="Search many questions",
+    description="Run many searches, in order. If one search fails, the batch fails, and the problem document names it. "
+    "In a session, each search is a call.",
 )

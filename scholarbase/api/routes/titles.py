@@ -26,8 +26,8 @@ add(
     name="match_title",
     response=TitleMatchResponse,
     summary="Match a title",
-    description="The papers with this title (score 1), then those with similar titles. An empty list means that there "
-    "are none.",
+    description="The papers with this title (score 1), then papers with similar titles. Empty `results` mean that "
+    "nothing matched.",
 )
 add(
     router,
@@ -37,5 +37,5 @@ add(
     name="match_titles",
     response=TitleBatchResponse,
     summary="Match many titles",
-    description="Match many titles, in order: a list of matches for each, empty if there are none.",
+    description="Match many titles, in order: one list of matches per title, empty if nothing matched.",
 )

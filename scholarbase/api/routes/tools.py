@@ -1,4 +1,4 @@
-"""``/v1/tools``: the tools as function schemas, and a route to call each by its name."""
+"""``/v1/tools``: the tools as function schemas, and calls by name."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ class ToolsParameters(BaseModel):
 
     format: SchemaForm = Field(
         "openai",
-        description="Whose form the schemas are in: OpenAI's, Anthropic's or MCP's.",
+        description="The form of the schemas: OpenAI's, Anthropic's or MCP's.",
         examples=["openai"],
     )
 
 
-@router.get(
-    "", response_model=None, responses={200: {"model": ToolsResponse}}, summary="The tools, for a model"
-)
+@router.get("", response_model=None, responses={200: {"model": ToolsResponse}}, summary="List the tools")
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
-    """The six tools as function schemas, to be handed to a model as they are."""
+    """The six tools as function schemas that a model accepts unchanged."""
     return json_response({"snapshot": library.snapshot_id, "tools": schemas(parameters.format)})
 
 
@@ -45,11 +43,11 @@ async def call_tool(
     arguments: Annotated[
         dict[str, Any],
         Body(
-            description="The arguments, as the model gave them.",
+            description="The arguments from the model, unchanged.",
             examples=[{"q": EXAMPLE_QUESTION, "limit": 3}],
         ),
     ],
 ) -> Response:
-    """What the tool gives: the answer of the native route, with each paper's authors in one line."""
+    """The response of the native route, with each paper's authors as one string."""
     tool = tool_named(name)
     return await respond(request, library, call_of(tool, arguments), tool.parse(arguments))

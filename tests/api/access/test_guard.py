@@ -36,15 +36,15 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def slug(answer: httpx.Response) -> str:
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["x-request-id"]
-    assert answer.json()["status"] == answer.status_code
-    return str(answer.json()["type"]).rpartition("#")[2]
+def slug(response: httpx.Response) -> str:
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["x-request-id"]
+    assert response.json()["status"] == response.status_code
+    return str(response.json()["type"]).rpartition("#")[2]
 
 
 class Shared:
-    """A server with keys in force."""
+    """A server that requires keys."""
 
     def __init__(self, folder: Path) -> None:
         self.keys = folder / "keys.json"
@@ -69,24 +69,24 @@ PATHS = [SEARCH, "/v1/snapshot", "/docs", "/openapi.json", "/metrics", "/nowhere
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_without_a_key_nothing_is_answered(shared: Shared, path: str) -> None:
+def test_requests_without_a_key_are_rejected(shared: Shared, path: str) -> None:
     for headers in ({}, {"Authorization": "Basic YTpi"}):
-        answer = httpx.get(shared.url + path, headers=headers)
-        assert (answer.status_code, slug(answer)) == (401, "unauthorized")
-        assert answer.headers["www-authenticate"] == 'Bearer realm="ScholarBase"'
-        assert "asks for a key" in answer.json()["detail"]
+        response = httpx.get(shared.url + path, headers=headers)
+        assert (response.status_code, slug(response)) == (401, "unauthorized")
+        assert response.headers["www-authenticate"] == 'Bearer realm="ScholarBase"'
+        assert "requires a key" in response.json()["detail"]
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_wrong_key_is_told_from_none_and_said_to_nobody(shared: Shared, path: str) -> None:
+def test_a_wrong_key_is_rejected_and_not_quoted(shared: Shared, path: str) -> None:
     wrong = "sb_" + "w" * 43
     for headers in (bearer(wrong), {"X-API-Key": wrong}, bearer(shared.read[:-1]), bearer("\xff\xe9")):
-        given = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
-        answer = httpx.get(shared.url + path, headers=given)
-        assert (answer.status_code, slug(answer)) == (401, "unauthorized")
-        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
-        assert "does not know" in answer.json()["detail"]
-        assert wrong not in answer.text
+        sent = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
+        response = httpx.get(shared.url + path, headers=sent)
+        assert (response.status_code, slug(response)) == (401, "unauthorized")
+        assert 'error="invalid_token"' in response.headers["www-authenticate"]
+        assert "unknown or was revoked" in response.json()["detail"]
+        assert wrong not in response.text
 
 
 def test_health_needs_no_key(shared: Shared) -> None:
@@ -94,23 +94,23 @@ def test_health_needs_no_key(shared: Shared) -> None:
     assert httpx.head(f"{shared.url}/readyz").status_code == 200
 
 
-def test_a_key_opens_by_either_header(shared: Shared) -> None:
+def test_a_key_is_accepted_in_either_header(shared: Shared) -> None:
     for headers in (
         bearer(shared.read),
         {"Authorization": f"bearer  {shared.read}"},
         {"X-API-Key": shared.read},
         {"Authorization": "Basic YTpi", "X-API-Key": shared.read},
     ):
-        answer = httpx.get(shared.url + SEARCH, headers=headers)
-        assert answer.status_code == 200
-        assert "ratelimit" not in answer.headers
+        response = httpx.get(shared.url + SEARCH, headers=headers)
+        assert response.status_code == 200
+        assert "ratelimit" not in response.headers
 
 
 def test_metrics_need_an_admin_key(shared: Shared) -> None:
     for path in ("/metrics", "/metrics%0a", "/metrics/"):
-        answer = httpx.get(shared.url + path, headers=bearer(shared.read))
-        assert (answer.status_code, slug(answer)) == (403, "forbidden")
-        assert "'reader'" in answer.json()["detail"]
+        response = httpx.get(shared.url + path, headers=bearer(shared.read))
+        assert (response.status_code, slug(response)) == (403, "forbidden")
+        assert "'reader'" in response.json()["detail"]
     assert httpx.get(f"{shared.url}/metrics", headers=bearer(shared.admin)).status_code == 200
 
 
@@ -146,18 +146,18 @@ def test_the_log_has_the_keys_id_and_no_key(sample_library: Path, tmp_path: Path
     wrong = "sb_" + "w" * 43
     at = {"SCHOLARBASE_KEYS": str(keys), "SCHOLARBASE_LOG_LEVEL": "debug"}
     with serving(sample_library, said=said, **at) as (url, _):
-        for given in (text, wrong):
-            httpx.get(url + SEARCH, headers=bearer(given))
-            httpx.get(f"{url}/metrics", headers={"X-API-Key": given})
-            httpx.post(f"{url}/v1/search", content="{", headers=bearer(given))
+        for sent in (text, wrong):
+            httpx.get(url + SEARCH, headers=bearer(sent))
+            httpx.get(f"{url}/metrics", headers={"X-API-Key": sent})
+            httpx.post(f"{url}/v1/search", content="{", headers=bearer(sent))
     log = "".join(said)
     assert text not in log
     assert wrong not in log
     assert [f" key={key.id}\n" in line for line in said if " id=" in line] == [True] * 3 + [False] * 3
 
 
-def test_a_key_counts_from_its_making_to_its_revocation(sample_library: Path, tmp_path: Path) -> None:
-    """While serving, within a second; and with the last key everybody is refused, not let in."""
+def test_a_key_is_valid_from_its_creation_to_its_revocation(sample_library: Path, tmp_path: Path) -> None:
+    """Within a second, while serving; without any key, all requests are rejected."""
     keys = tmp_path / "keys.json"
     first, _ = create_key(keys, "first")
     with serving(sample_library, SCHOLARBASE_KEYS=str(keys)) as (url, _):
@@ -180,14 +180,17 @@ def test_a_key_counts_from_its_making_to_its_revocation(sample_library: Path, tm
         assert httpx.get(f"{url}/healthz").status_code == 200
 
 
-def test_the_client_sends_its_key_and_raises_what_the_server_says(
+def test_the_client_sends_its_key_and_raises_the_servers_error(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(shared.url, api_key=shared.read) as client:
         assert client.search("string theory", limit=1).results
-    with Client(shared.url) as client, pytest.raises(Unauthorized, match="This server asks for a key"):
+    with Client(shared.url) as client, pytest.raises(Unauthorized, match="This server requires a key"):
         client.snapshot()
-    with Client(shared.url, api_key="sb_wrong") as client, pytest.raises(Unauthorized, match="does not know"):
+    with (
+        Client(shared.url, api_key="sb_wrong") as client,
+        pytest.raises(Unauthorized, match="unknown or was"),
+    ):
         client.snapshot()
     with Client(shared.url, api_key="sb_wrong", headers=bearer(shared.read)) as client:
         assert client.snapshot()
@@ -195,18 +198,21 @@ def test_the_client_sends_its_key_and_raises_what_the_server_says(
     with Client(shared.url) as client:
         assert client.snapshot()
 
-    async def ask() -> Any:
+    async def snapshot() -> Any:
         async with AsyncClient(shared.url) as client:
             return await client.snapshot()
 
-    assert asyncio.run(ask())
-    # The user's name and password are for what stands before the server, and take the header.
-    with Client(shared.url.replace("//", "//a:b@")) as client, pytest.raises(Unauthorized, match="asks for"):
+    assert asyncio.run(snapshot())
+    # A name and password in the URL are for a proxy, and use the Authorization header.
+    with (
+        Client(shared.url.replace("//", "//a:b@")) as client,
+        pytest.raises(Unauthorized, match="requires a"),
+    ):
         client.snapshot()
 
 
 @pytest.mark.parametrize("key", ["sb_two\nlines", "sb_with space", "sb_\u00e9"])
-def test_a_key_that_no_header_holds_is_refused_and_not_shown(key: str) -> None:
+def test_a_key_that_is_invalid_in_a_header_is_rejected_and_not_shown(key: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         Client("http://127.0.0.1:1", api_key=key)
     assert key not in str(refused.value)
@@ -217,23 +223,23 @@ def test_the_command_line_sends_the_key_of_the_settings(shared: Shared) -> None:
     assert run_cli(*asked, SCHOLARBASE_API_KEY=shared.read).returncode == 0
     refused = run_cli(*asked)
     assert refused.returncode == Unauthorized.exit_code == Forbidden.exit_code == RateLimited.exit_code == 14
-    assert "asks for a key" in refused.stderr
+    assert "requires a key" in refused.stderr
 
 
 # -- limits ---------------------------------------------------------------------------------------------
 
 
 def statuses(url: str, key: str, count: int) -> list[int]:
-    def ask(_: int) -> int:
+    def send(_: int) -> int:
         return httpx.get(f"{url}/v1/snapshot", headers=bearer(key) | {"Connection": "close"}).status_code
 
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(ask, range(count)))
+        return list(pool.map(send, range(count)))
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_exactly_so_many_are_let_through(sample_library: Path, tmp_path: Path, workers: str) -> None:
-    """A limit of 6 a minute gives one request back every 10 s, long after these are over."""
+def test_exactly_the_limit_is_accepted(sample_library: Path, tmp_path: Path, workers: str) -> None:
+    """A limit of 6 per minute allows another request every 10 s, after the test has ended."""
     keys = tmp_path / "keys.json"
     first, _ = create_key(keys, "first")
     second, _ = create_key(keys, "second", rate=3)
@@ -245,7 +251,7 @@ def test_exactly_so_many_are_let_through(sample_library: Path, tmp_path: Path, w
         refused = httpx.get(f"{url}/v1/snapshot", headers=bearer(first))
         assert time.monotonic() - began < 10
         assert slug(refused) == "rate-limited"
-        assert "'first' may ask 6 times a minute" in refused.json()["detail"]
+        assert "'first' may send 6 requests per minute" in refused.json()["detail"]
         assert 1 <= int(refused.headers["retry-after"]) <= 10
         assert refused.headers["ratelimit-policy"] == '"minute";q=6;w=60'
         assert refused.headers["ratelimit"].startswith('"minute";r=0;t=')
@@ -254,31 +260,29 @@ def test_exactly_so_many_are_let_through(sample_library: Path, tmp_path: Path, w
             assert "ratelimit" not in httpx.get(f"{url}/readyz", headers=bearer(first)).headers
 
 
-def test_answers_say_what_is_left(sample_library: Path, tmp_path: Path) -> None:
+def test_responses_have_the_remaining_requests(sample_library: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     text, _ = create_key(keys, "ana", rate=120)
     with serving(sample_library, SCHOLARBASE_KEYS=str(keys)) as (url, _):
         for path, status in ((SEARCH, 200), ("/nowhere", 404), ("/metrics", 403)):
-            answer = httpx.get(url + path, headers=bearer(text))
-            assert answer.status_code == status
-            assert answer.headers["ratelimit-policy"] == '"minute";q=120;w=60'
-        assert answer.headers["ratelimit"] in (
+            response = httpx.get(url + path, headers=bearer(text))
+            assert response.status_code == status
+            assert response.headers["ratelimit-policy"] == '"minute";q=120;w=60'
+        assert response.headers["ratelimit"] in (
             '"minute";r=117;t=2',
             '"minute";r=118;t=1',
             '"minute";r=118;t=2',
         )
 
 
-def test_the_client_waits_as_long_as_it_is_told_and_then_says_so(
-    sample_library: Path, tmp_path: Path
-) -> None:
+def test_the_client_waits_for_retry_after(sample_library: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     text, _ = create_key(keys, "ana", rate=30)  # one every two seconds
     with serving(sample_library, SCHOLARBASE_KEYS=str(keys)) as (url, _):
         with Client(url, api_key=text, retries=0) as client:
             for _ in range(30):
                 client.snapshot()
-            with pytest.raises(RateLimited, match=r"'ana' may ask 30 times a minute: ask again in [12] s"):
+            with pytest.raises(RateLimited, match=r"'ana' may send 30 requests per minute: retry in [12] s"):
                 client.snapshot()
         began = time.monotonic()
         with Client(url, api_key=text, retries=1, backoff=0.01) as client:
@@ -286,31 +290,31 @@ def test_the_client_waits_as_long_as_it_is_told_and_then_says_so(
         assert 0.5 < time.monotonic() - began < 4
 
 
-def test_the_algorithm_gives_a_minutes_burst_and_then_its_rate() -> None:
+def test_a_minutes_burst_is_allowed_and_then_the_rate() -> None:
     """Counted by hand: 60 a minute is one a second. At 0 s 60 pass, the 61st waits 1 s; half a second later 0.5 s."""
     rates = Rates()
-    first = [rates.ask("0000aaaa", 60, now=1000.0) for _ in range(60)]
+    first = [rates.count("0000aaaa", 60, now=1000.0) for _ in range(60)]
     assert [verdict.wait for verdict in first] == [0.0] * 60
     assert [verdict.remaining for verdict in first] == list(range(59, -1, -1))
     assert first[-1].full == pytest.approx(60)
-    assert rates.ask("0000aaaa", 60, now=1000.0).wait == pytest.approx(1)
-    assert rates.ask("0000aaaa", 60, now=1000.5).wait == pytest.approx(0.5)
-    assert rates.ask("0000bbbb", 60, now=1000.5).wait == 0
-    passed = sum(rates.ask("0000aaaa", 60, now=1000 + tenth / 10).wait == 0 for tenth in range(1, 601))
+    assert rates.count("0000aaaa", 60, now=1000.0).wait == pytest.approx(1)
+    assert rates.count("0000aaaa", 60, now=1000.5).wait == pytest.approx(0.5)
+    assert rates.count("0000bbbb", 60, now=1000.5).wait == 0
+    passed = sum(rates.count("0000aaaa", 60, now=1000 + tenth / 10).wait == 0 for tenth in range(1, 601))
     assert passed == 60
-    assert rates.ask("0000aaaa", 60, now=2000.0).remaining == 59
+    assert rates.count("0000aaaa", 60, now=2000.0).remaining == 59
 
 
 @pytest.mark.parametrize("rate", [1, 7, 97, 1_000_000])
-def test_sums_of_odd_intervals_cost_no_request(rate: int) -> None:
+def test_rounding_errors_reject_no_request(rate: int) -> None:
     rates = Rates()
     asked = min(rate, 1000) + 1
-    waits = [rates.ask("0000aaaa", rate, now=123456.789).wait for _ in range(asked)]
+    waits = [rates.count("0000aaaa", rate, now=123456.789).wait for _ in range(asked)]
     assert waits[:rate] == [0.0] * min(rate, asked)
     assert (waits[-1] > 0) is (rate < asked)
 
 
-def test_processes_with_one_file_count_together_and_keys_apart(tmp_path: Path) -> None:
+def test_processes_share_one_file_and_keys_are_counted_separately(tmp_path: Path) -> None:
     make_file(tmp_path / "rates")
     with closing(Rates(tmp_path / "rates")) as one, closing(Rates(tmp_path / "rates")) as two:
         _check_shared(one, two)
@@ -319,12 +323,12 @@ def test_processes_with_one_file_count_together_and_keys_apart(tmp_path: Path) -
 def _check_shared(one: Rates, two: Rates) -> None:
     ids = [f"{number:08x}" for number in range(SLOTS // PROBES)]
     for key in ids:
-        assert [rates.ask(key, 2, now=50.0).wait == 0 for rates in (one, two, one)] == [True, True, False]
-    # A time that has passed is nobody's: the table does not fill with keys of long ago.
+        assert [rates.count(key, 2, now=50.0).wait == 0 for rates in (one, two, one)] == [True, True, False]
+    # Slots of passed times are free, so the table does not fill up with old keys.
     for number in range(2 * SLOTS):
-        one.ask(f"{number:08x}", 60, now=1000.0 + 2 * number)
-    assert two.ask("ffffffff", 1, now=1e6).wait == 0
-    assert one.ask("ffffffff", 1, now=1e6).wait == pytest.approx(60)
+        one.count(f"{number:08x}", 60, now=1000.0 + 2 * number)
+    assert two.count("ffffffff", 1, now=1e6).wait == 0
+    assert one.count("ffffffff", 1, now=1e6).wait == pytest.approx(60)
 
 
 # -- bodies ---------------------------------------------------------------------------------------------
@@ -335,8 +339,8 @@ def chunks(size: int) -> Iterator[bytes]:
         yield b" " * 2**16
 
 
-def test_a_body_that_is_too_large_is_refused_and_the_connection_goes_on(server: str) -> None:
-    """10 MB where 8 MiB are allowed, of a declared length and in chunks, then a small one on the same connection."""
+def test_a_body_that_is_too_large_is_rejected_and_the_connection_kept(server: str) -> None:
+    """10 MB with a limit of 8 MiB, with and without a declared length, then a small body on the same connection."""
     size = 160 * 2**16
     json = {"Content-Type": "application/json"}
     with httpx.Client(base_url=server, timeout=30, headers=json) as client:
@@ -346,23 +350,23 @@ def test_a_body_that_is_too_large_is_refused_and_the_connection_goes_on(server: 
             pieces = client.post(path, content=chunks(size))
             assert client.post("/v1/search", content=iter([b'{"q": "str', b'ings"}'])).status_code == 200
             assert slug(whole) == "body-too-large"
-            assert "10,485,760 bytes, and this server takes 8,388,608 at most" in whole.json()["detail"]
+            assert "10,485,760 bytes, and this server accepts 8,388,608 at most" in whole.json()["detail"]
             if path != "/nowhere":  # which reads no body
                 assert slug(pieces) == "body-too-large"
-                assert "more than 8,388,608 bytes, and this server takes" in pieces.json()["detail"]
+                assert "more than 8,388,608 bytes, and this server accepts" in pieces.json()["detail"]
             assert (whole.status_code, pieces.status_code) == (413, 404 if path == "/nowhere" else 413)
 
 
-def test_a_declared_body_is_refused_before_it_is_sent(server: str) -> None:
-    """A client that waits for 100 Continue, as curl does with large bodies, is spared the sending."""
+def test_a_declared_body_is_rejected_before_it_is_sent(server: str) -> None:
+    """A client that waits for 100 Continue, as curl does with large bodies, need not send it."""
     address = urlsplit(server)
     with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
         connection.sendall(
             b"POST /v1/search HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\nExpect: 100-continue\r\n\r\n"
         )
-        answer = connection.recv(65536)
-    assert answer.startswith(b"HTTP/1.1 413")
-    assert b"1,000,000,000,000 bytes" in answer
+        response = connection.recv(65536)
+    assert response.startswith(b"HTTP/1.1 413")
+    assert b"1,000,000,000,000 bytes" in response
 
 
 def test_the_limit_is_a_setting_and_four_times_as_large_for_tools(sample: Library) -> None:
@@ -394,13 +398,13 @@ def preflight(url: str, origin: str, headers: str = "authorization,content-type"
     return httpx.options(f"{url}/v1/search", headers=asked)
 
 
-def test_pages_of_other_origins_are_shut_out_unless_told(server: str) -> None:
+def test_pages_of_other_origins_are_not_allowed_by_default(server: str) -> None:
     assert "access-control-allow-origin" not in preflight(server, "https://a.org").headers
-    answer = httpx.get(server + SEARCH, headers={"Origin": "https://a.org"})
-    assert not [name for name in answer.headers if name.startswith("access-control")]
+    response = httpx.get(server + SEARCH, headers={"Origin": "https://a.org"})
+    assert not [name for name in response.headers if name.startswith("access-control")]
 
 
-def test_pages_of_named_origins_may_ask(sample_library: Path, tmp_path: Path) -> None:
+def test_pages_of_configured_origins_may_send_requests(sample_library: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     text, _ = create_key(keys, "page", rate=60)
     at = {
@@ -415,30 +419,30 @@ def test_pages_of_named_origins_may_ask(sample_library: Path, tmp_path: Path) ->
             assert "authorization" in asked.headers["access-control-allow-headers"].lower()
             assert "POST" in asked.headers["access-control-allow-methods"]
             for headers, status in ((bearer(text), 200), ({}, 401)):
-                answer = httpx.get(url + SEARCH, headers={"Origin": origin, **headers})
-                assert answer.status_code == status
-                assert answer.headers["access-control-allow-origin"] == origin
-                shown = answer.headers["access-control-expose-headers"]
+                response = httpx.get(url + SEARCH, headers={"Origin": origin, **headers})
+                assert response.status_code == status
+                assert response.headers["access-control-allow-origin"] == origin
+                shown = response.headers["access-control-expose-headers"]
                 for name in ("X-Request-ID", "X-ScholarBase-Snapshot", "RateLimit", "Retry-After"):
                     assert name in shown
-            assert "access-control-allow-credentials" not in answer.headers
+            assert "access-control-allow-credentials" not in response.headers
         assert preflight(url, "https://b.org").status_code == 400
-        answer = httpx.get(url + SEARCH, headers={"Origin": "https://b.org", **bearer(text)})
-        assert "access-control-allow-origin" not in answer.headers
+        response = httpx.get(url + SEARCH, headers={"Origin": "https://b.org", **bearer(text)})
+        assert "access-control-allow-origin" not in response.headers
 
 
-def test_every_page_may_ask_where_that_is_said(sample: Library) -> None:
+def test_a_star_allows_all_origins(sample: Library) -> None:
     with running(create_app(sample, settings=load_settings(cors_origins="*"))) as address:
         url = address.removesuffix("/v1")
         assert preflight(url, "https://anything.org").headers["access-control-allow-origin"] == "*"
-        answer = httpx.get(url + SEARCH, headers={"Origin": "https://anything.org"})
-        assert answer.headers["access-control-allow-origin"] == "*"
+        response = httpx.get(url + SEARCH, headers={"Origin": "https://anything.org"})
+        assert response.headers["access-control-allow-origin"] == "*"
 
 
-# -- what a server refuses to start with ----------------------------------------------------------------
+# -- invalid settings ------------------------------------------------------------------------------------
 
 
-def refused_to_serve(library: Path, *options: str, **environment: str) -> str:
+def serve_error(library: Path, *options: str, **environment: str) -> str:
     done = run_cli("serve", "--library", library, "--port", "0", *options, timeout=30, **environment)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -446,16 +450,14 @@ def refused_to_serve(library: Path, *options: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_a_public_address_without_keys_is_refused(sample_library: Path, host: str) -> None:
-    said = refused_to_serve(sample_library, "--host", host)
+def test_a_public_address_without_keys_is_rejected(sample_library: Path, host: str) -> None:
+    said = serve_error(sample_library, "--host", host)
     assert host in said
     assert "scholarbase key create" in said
     assert "--public" in said
 
 
-def test_a_public_address_is_served_with_keys_or_when_it_is_meant(
-    sample_library: Path, tmp_path: Path
-) -> None:
+def test_a_public_address_needs_keys_or_public(sample_library: Path, tmp_path: Path) -> None:
     create_key(tmp_path / "keys.json", "ana")
     for options, environment, status in (
         (("--public",), {}, 200),
@@ -467,17 +469,17 @@ def test_a_public_address_is_served_with_keys_or_when_it_is_meant(
             assert httpx.get(at + SEARCH).status_code == status
 
 
-def test_a_file_without_keys_is_refused(sample_library: Path, tmp_path: Path) -> None:
+def test_a_file_without_keys_is_rejected(sample_library: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     for content in (None, "[]"):
         if content is not None:
             keys.write_text(content)
-        said = refused_to_serve(sample_library, SCHOLARBASE_KEYS=str(keys))
+        said = serve_error(sample_library, SCHOLARBASE_KEYS=str(keys))
         assert str(keys) in said
         assert "scholarbase key create" in said
     keys.write_text("[1]")
-    assert "no file of keys" in refused_to_serve(sample_library, SCHOLARBASE_KEYS=str(keys))
+    assert "not a valid key file" in serve_error(sample_library, SCHOLARBASE_KEYS=str(keys))
 
 
-def test_a_limit_without_keys_is_refused(sample_library: Path) -> None:
-    assert "counts by keys" in refused_to_serve(sample_library, SCHOLARBASE_RATE_LIMIT="10")
+def test_a_limit_without_keys_is_rejected(sample_library: Path) -> None:
+    assert "a rate limit needs keys" in serve_error(sample_library, SCHOLARBASE_RATE_LIMIT="10")

@@ -1,4 +1,4 @@
-"""The file of keys: what stands in it, and what becomes of it when several change it or it is broken."""
+"""The key file: its contents, concurrent changes, and invalid files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scholarbase.errors import InvalidRequest, StorageError
 from tests.conftest import run_cli
 
 
-def test_a_key_is_32_random_bytes_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+def test_a_key_is_32_random_bytes_and_only_its_hash_is_stored(tmp_path: Path) -> None:
     path = tmp_path / "below" / "keys.json"
     text, key = create_key(path, "ana@lab", role="admin", rate=30)
     assert re.fullmatch(r"sb_[A-Za-z0-9_-]{43}", text)
@@ -38,12 +38,12 @@ def test_a_key_is_32_random_bytes_and_only_its_hash_is_kept(tmp_path: Path) -> N
     assert create_key(path, "another")[0] != text
 
 
-def test_names_and_ids_name_one_key(tmp_path: Path) -> None:
+def test_names_and_ids_are_unique(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     _, ana = create_key(path, "ana")
     _, bo = create_key(path, "bo")
     for taken in ("ana", ana.id):
-        with pytest.raises(InvalidRequest, match="There is a key"):
+        with pytest.raises(InvalidRequest, match="There is already a key"):
             create_key(path, taken)
     assert revoke_key(path, ana.id) == ana
     assert revoke_key(path, "bo") == bo
@@ -53,20 +53,20 @@ def test_names_and_ids_name_one_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a\nb", "a/b", "x" * 65])
-def test_what_cannot_be_a_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidRequest, match="no name for a key"):
+def test_an_invalid_name_is_rejected(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidRequest, match="not a valid key name"):
         create_key(tmp_path / "keys.json", name)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_key_given_for_its_name_is_in_no_message(tmp_path: Path) -> None:
+def test_a_secret_passed_as_a_name_is_not_quoted(tmp_path: Path) -> None:
     text, _ = create_key(tmp_path / "keys.json", "ana")
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         revoke_key(tmp_path / "keys.json", text)
-    assert text not in str(refused.value)
+    assert text not in str(error.value)
 
 
-def test_keys_made_at_once_are_all_there(tmp_path: Path) -> None:
+def test_concurrent_creations_lose_no_key(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     threads = [threading.Thread(target=create_key, args=(path, f"k{n}")) for n in range(20)]
     for thread in threads:
@@ -87,43 +87,43 @@ GOOD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
-        (b"", "no file of keys"),
-        (b"[{]", "no file of keys"),
+        (b"", "not a valid key file"),
+        (b"[{]", "not a valid key file"),
         (b'{"keys": []}', "not a JSON list"),
         (b"[1]", "not a JSON object"),
-        ([GOOD | {"secret": 1}], "has not the keys"),
-        ([{"id": "0123abcd"}], "has not the keys"),
-        ([GOOD | {"id": "sb_x"}], "id is not of its form"),
-        ([GOOD | {"hash": "sb_this-is-a-key"}], "hash is not of its form"),
+        ([GOOD | {"secret": 1}], "does not have the fields"),
+        ([{"id": "0123abcd"}], "does not have the fields"),
+        ([GOOD | {"id": "sb_x"}], "the id of an entry is invalid"),
+        ([GOOD | {"hash": "sb_this-is-a-key"}], "the hash of an entry is invalid"),
         ([GOOD | {"role": "root"}], "neither read nor admin"),
         ([GOOD | {"rate": 0}], "rate of ana"),
         ([GOOD | {"rate": True}], "rate of ana"),
         ([GOOD | {"created": 5}], "time of ana"),
-        ([GOOD, GOOD | {"id": "0123abce", "hash": "1" * 64}], "two keys have one name"),
+        ([GOOD, GOOD | {"id": "0123abce", "hash": "1" * 64}], "two keys have the same name"),
     ],
 )
-def test_a_file_that_is_none_of_keys_is_named(tmp_path: Path, content: Any, said: str) -> None:
+def test_an_invalid_file_is_named(tmp_path: Path, content: Any, expected: str) -> None:
     path = tmp_path / "keys.json"
     before = content if isinstance(content, bytes) else json.dumps(content).encode()
     path.write_bytes(before)
     for broken in (lambda: read_keys(path), lambda: create_key(path, "bo"), lambda: revoke_key(path, "ana")):
-        with pytest.raises(InvalidRequest) as refused:
+        with pytest.raises(InvalidRequest) as error:
             broken()
-        assert said in str(refused.value)
-        assert str(path) in str(refused.value)
-        assert "sb_this" not in str(refused.value)
+        assert expected in str(error.value)
+        assert str(path) in str(error.value)
+        assert "sb_this" not in str(error.value)
     assert path.read_bytes() == before
 
 
-def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):
         create_key(tmp_path / "file" / "keys.json", "ana")
 
 
-def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
+def test_a_symbolic_link_to_the_file_is_kept(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "keys.json"
     link.symlink_to(tmp_path / "real" / "keys.json")
@@ -142,19 +142,19 @@ def test_a_change_is_seen_after_half_a_second(tmp_path: Path, monkeypatch: pytes
     assert known.find(first + "x") is None
     second, bo = create_key(path, "bo")
     assert known.find(second) is None
-    now += keys.LOOK_SECONDS
+    now += keys.CHECK_SECONDS
     assert known.find(second) == bo
     revoke_key(path, "ana")
-    now += keys.LOOK_SECONDS
+    now += keys.CHECK_SECONDS
     assert known.find(first) is None
     assert known.find(second) == bo
 
 
 @pytest.mark.parametrize("change", ["removed", "emptied", "broken"])
-def test_without_a_good_file_no_key_is_known(
+def test_without_a_valid_file_all_keys_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And as soon as there is one again, its keys are."""
+    """Until the file is valid again."""
     now = 100.0
     monkeypatch.setattr(keys.time, "monotonic", lambda: now)
     path = tmp_path / "keys.json"
@@ -169,7 +169,7 @@ def test_without_a_good_file_no_key_is_known(
     for _ in range(3):
         now += 1
         assert known.find(text) is None
-    assert [record.message.startswith("No request is let in") for record in caplog.records] == [True]
+    assert [record.message.startswith("All requests are rejected") for record in caplog.records] == [True]
     path.write_bytes(good)
     now += 1
     assert known.find(text) == ana
@@ -178,7 +178,7 @@ def test_without_a_good_file_no_key_is_known(
 # -- the command line -----------------------------------------------------------------------------------
 
 
-def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
+def test_the_commands_create_list_and_revoke(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     made = run_cli("key", "create", "ana", "--admin", "--rate", "30", "--keys", path)
     assert made.returncode == 0, made.stderr
@@ -188,7 +188,7 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     assert run_cli("key", "create", "bo", SCHOLARBASE_KEYS=str(path)).returncode == 0
     again = run_cli("key", "create", "ana", SCHOLARBASE_KEYS=str(path))
     assert (again.returncode, again.stdout) == (2, "")
-    assert "There is a key 'ana'" in again.stderr
+    assert "There is already a key 'ana'" in again.stderr
     listed = run_cli("key", "list", "--keys", path).stdout.splitlines()
     assert [line.split()[1:3] + line.split()[-1:] for line in listed] == [
         ["admin", "30", "ana"],
@@ -201,15 +201,15 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     assert run_cli("key", "revoke", "ana", "--keys", path).returncode == 2
 
 
-def test_a_command_without_a_file_of_keys_says_how_to_name_one() -> None:
+def test_a_command_without_a_key_file_names_the_option() -> None:
     done = run_cli("key", "list")
     assert done.returncode == 2
     assert "--keys" in done.stderr
     assert "SCHOLARBASE_KEYS" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
+def test_an_unreadable_file_is_an_invalid_request(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     create_key(path, "ana")
     path.chmod(0)

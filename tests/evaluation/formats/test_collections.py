@@ -77,7 +77,7 @@ def test_only_judged_queries_of_the_test_split_are_read(folder: Path) -> None:
         ("9\td1\t1", r"test.tsv, line 5: it judges the query '9', which has no text"),
         ("1 d1 1", r"test.tsv, line 5: it has 1 columns, and must have query-id, corpus-id, score"),
         ("1\td1\tyes", r"test.tsv, line 5: score contains 'yes'"),
-        ("1\td 1\t1", r"test.tsv, line 5: corpus-id: 'd 1' in 'Doc:d 1' is no Doc id"),
+        ("1\td 1\t1", r"test.tsv, line 5: corpus-id: 'd 1' in 'Doc:d 1' is not a valid Doc id"),
         ("1\t\t1", r"test.tsv, line 5: the query id or the document id is missing"),
     ],
 )
@@ -131,7 +131,7 @@ def test_topics_of_each_form_are_read_alike(tmp_path: Path, topics: str, path: s
         (TOPICS, "", r"has no TREC qrels file"),
         ("", QRELS, r"has no TREC topics file"),
         (TOPICS, QRELS + "303 0 CorpusId:9 1\n", r"qrels, line 4: it judges the query '303', which has no text"),
-        (TOPICS, QRELS + "302 0 FBIS3-10082 1\n", r"line 4: docid: 'FBIS3-10082' is no known form.* is Doc:FBIS3"),
+        (TOPICS, QRELS + "302 0 FBIS3-10082 1\n", r"line 4: docid: 'FBIS3-10082' is not a valid .* is Doc:FBIS3"),
         (TOPICS, QRELS + "302 CorpusId:9 1\n", r"qrels, line 4: it has 3 columns, and must have four"),
         (TOPICS[:-8], QRELS, r"has a topic that does not end"),
         (TOPICS.replace("302", "301"), QRELS, r"line 10: the query id '301' is also the id of topics, line 1"),

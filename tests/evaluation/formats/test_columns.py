@@ -81,7 +81,7 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("empty answers", GOOD | {"query_id": "b", "answers": []}, "line 2: it has no answers"),
     ("an empty answer", GOOD | {"query_id": "b", "answers": [""]}, "line 2: answers contains an empty answer"),
     ("only grade 0", GOOD | {"query_id": "b", "grades": [0]}, "line 2: it has no answer with a grade above 0"),
-    ("no id form", GOOD | {"query_id": "b", "answers": ["x y"]}, "line 2: answers: 'x y' is no known form"),
+    ("no id form", GOOD | {"query_id": "b", "answers": ["x y"]}, "line 2: answers: 'x y' is not a valid paper id"),
     ("a damaged id", GOOD | {"query_id": "b", "answers": ["806.1945"]}, "Did you mean arXiv:0806.1945"),
     ("answers of a wrong type", GOOD | {"query_id": "b", "answers": "2309.06180"}, "answers is '2309.06180', and"),
     ("answer of wrong type", GOOD | {"query_id": "b", "answers": [7]}, "line 2: answers contains 7, and must contain"),
@@ -92,7 +92,7 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("date of a wrong type", GOOD | {"query_id": "b", "date": True}, "date is True, and must be a date"),
     ("empty pool", GOOD | {"query_id": "b", "pool": []}, "line 2: pool is empty: list the candidates"),
     ("an empty id in a pool", GOOD | {"query_id": "b", "pool": [""]}, "line 2: pool has an empty id"),
-    ("pool of no form", GOOD | {"query_id": "b", "pool": ["x y"]}, "line 2: pool: 'x y' is no known form"),
+    ("pool of no form", GOOD | {"query_id": "b", "pool": ["x y"]}, "line 2: pool: 'x y' is not a valid paper id"),
     ("intent of a wrong type", GOOD | {"query_id": "b", "intent": 3}, "line 2: intent is 3, and must be a text"),
 ]  # fmt: skip
 
