@@ -1,33 +1,37 @@
 """Opening SQLite databases: the only module that calls ``sqlite3.connect``.
 
-Limits that hold for every connection have their place here: how long it waits for a lock, and what it may write.
+Every connection is in autocommit mode and may be used by any thread, by one at a time.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 BUSY_SECONDS: Final = 30.0
-"""How long a connection waits for another one's transaction."""
+"""How long a connection waits for another one's lock."""
 
 
 def open_immutable(path: Path) -> sqlite3.Connection:
-    """Open a database that nobody writes, for reading.
+    """Open a database that no process writes, for reading.
 
     SQLite takes no locks and looks for no journal, so the file must not change while it is open
     (https://sqlite.org/uri.html#uriimmutable).
     """
-    connection = _connect(f"file:{quote(str(path))}?mode=ro&immutable=1")
+    connection = _connect(path, "mode=ro&immutable=1", 0.0)
     connection.execute("PRAGMA query_only = 1")
     return connection
 
 
 def open_for_reading(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open a database that others may be writing, for reading. It is not created."""
-    connection = _connect(f"file:{quote(str(path))}?mode=rw", busy_seconds)
+    """Open an existing database for reading while other connections may write it.
+
+    The file itself is opened for writing: recovering a write-ahead log needs that (https://sqlite.org/wal.html).
+    """
+    connection = _connect(path, "mode=rw", busy_seconds)
     connection.execute("PRAGMA query_only = 1")
     return connection
 
@@ -35,9 +39,15 @@ def open_for_reading(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlit
 def open_for_writing(
     path: Path, *, create: bool = True, busy_seconds: float = BUSY_SECONDS
 ) -> sqlite3.Connection:
-    """Open a database for writing. Statements outside ``BEGIN`` and ``COMMIT`` commit by themselves."""
-    return _connect(f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}", busy_seconds)
+    """Open a database for writing; ``create`` it if it does not exist."""
+    return _connect(path, "mode=rwc" if create else "mode=rw", busy_seconds)
 
 
-def _connect(uri: str, busy_seconds: float = 0.0) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_seconds)
+def _connect(path: Path, options: str, busy_seconds: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file://{quote(os.fsencode(path.absolute()))}?{options}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=busy_seconds,
+    )

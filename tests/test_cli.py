@@ -1,4 +1,4 @@
-"""The command line, run as its users run it: in a process of its own."""
+"""The command line: output, errors and exit statuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.conftest import run_cli
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
 
-def test_the_help_stands_still() -> None:
+def test_the_help_is_unchanged() -> None:
     kept = (refresh_snapshots.FOLDER / "cli-help.txt").read_text()
     assert refresh_snapshots.cli_help().decode() == kept, refresh_snapshots.HOW
 
@@ -32,8 +32,8 @@ def test_help_and_version() -> None:
     assert __version__ in run_cli("--version").stdout
 
 
-def test_json_answers_are_the_librarys_own(sample_library: Path, sample: Library) -> None:
-    asked = {
+def test_json_output_equals_the_librarys_response(sample_library: Path, sample: Library) -> None:
+    expected_by_command = {
         ("search", "string theory", "--limit", "3", "--category", "hep-th", "--from", "1993"): sample.search(
             "string theory", limit=3, category=["hep-th"], from_="1993"
         ).to_dict(),
@@ -45,13 +45,13 @@ def test_json_answers_are_the_librarys_own(sample_library: Path, sample: Library
             HOLOMORPHIC, limit=2, sort="date"
         ).to_dict(),
     }
-    for arguments, expected in asked.items():
+    for arguments, expected in expected_by_command.items():
         done = run_cli(*arguments, "--json", "--library", sample_library)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == expected
 
 
-def test_answers_for_people_name_the_papers(sample_library: Path) -> None:
+def test_terminal_output_names_the_papers(sample_library: Path) -> None:
     for arguments in (
         ("search", "holomorphic anomaly"),
         ("title", "Holomorphic anomalies in topological field theory"),
@@ -63,7 +63,7 @@ def test_answers_for_people_name_the_papers(sample_library: Path) -> None:
         assert "hep-th/9302103" in done.stdout
 
 
-def test_a_server_is_asked_as_a_library_is(server: str, sample_library: Path) -> None:
+def test_a_server_returns_the_same_as_a_library(server: str, sample_library: Path) -> None:
     here = run_cli("search", "string theory", "--json", "--library", sample_library)
     there = run_cli("search", "string theory", "--json", "--url", server)
     assert there.returncode == 0, there.stderr
@@ -76,7 +76,7 @@ def test_a_server_is_asked_as_a_library_is(server: str, sample_library: Path) ->
         (["search", "x"], 11, "127.0.0.1:9"),
         (["search", "x", "--library", "no-such-folder"], 3, 'run "scholarbase ingest" first'),
         (["search", "x", "--library", "a", "--url", "http://b"], 2, "not both"),
-        (["info"], 2, "Which library?"),
+        (["info"], 2, "No library: give --library"),
         (["search"], 2, "Missing argument"),
         (["search", "x", "--mode", "fuzzy"], 2, "fuzzy"),
         (["serch"], 2, "serch"),
@@ -84,11 +84,11 @@ def test_a_server_is_asked_as_a_library_is(server: str, sample_library: Path) ->
         (["serve", "--library", "no-such-folder"], 3, "No library at"),
     ],
 )
-def test_failures_are_a_sentence_and_a_status(
+def test_errors_have_a_message_and_an_exit_status(
     arguments: list[str], status: int, sentence: str, tmp_path: Path
 ) -> None:
-    given = [str(tmp_path / a) if a.startswith(("no-such", "made")) else a for a in arguments]
-    done = run_cli(*given, SCHOLARBASE_URL="http://127.0.0.1:9")
+    resolved = [str(tmp_path / a) if a.startswith(("no-such", "made")) else a for a in arguments]
+    done = run_cli(*resolved, SCHOLARBASE_URL="http://127.0.0.1:9")
     assert done.returncode == status, done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
@@ -107,7 +107,7 @@ def test_failures_are_a_sentence_and_a_status(
         (["paper", "not an id"], 2, "not an id"),
     ],
 )
-def test_refusals_are_the_librarys_own(
+def test_errors_are_those_of_the_library(
     sample_library: Path, arguments: list[str], status: int, sentence: str
 ) -> None:
     done = run_cli(*arguments, "--library", sample_library)
@@ -116,7 +116,7 @@ def test_refusals_are_the_librarys_own(
     assert not done.stdout
 
 
-def test_exit_statuses_tell_kinds_of_failure_apart() -> None:
+def test_exit_statuses_are_distinct() -> None:
     def family(kind: type[ScholarBaseError]) -> list[type[ScholarBaseError]]:
         return [kind, *(each for below in kind.__subclasses__() for each in family(below))]
 
@@ -137,7 +137,7 @@ def test_info_and_verify(sample_library: Path, tmp_path: Path) -> None:
         run_cli("info", "--json", "--library", sample_library).stdout
         == (sample_library / "manifest.json").read_text()
     )
-    assert "as its manifest says" in run_cli("verify", "--library", sample_library).stdout
+    assert "matches its manifest" in run_cli("verify", "--library", sample_library).stdout
     copy = shutil.copytree(sample_library, tmp_path / "copy")
     with (copy / "catalog.sqlite").open("r+b") as file:
         file.seek(100_000)
@@ -147,7 +147,7 @@ def test_info_and_verify(sample_library: Path, tmp_path: Path) -> None:
     assert "Traceback" not in broken.stderr
 
 
-def test_a_reader_that_has_had_enough_is_no_error(sample_library: Path) -> None:
+def test_a_closed_output_pipe_is_not_an_error(sample_library: Path) -> None:
     search = (
         f"{sys.executable} -m scholarbase.cli search theory --limit 200 --json --library {sample_library}"
     )

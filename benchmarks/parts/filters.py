@@ -16,7 +16,7 @@ from typing import Any, Final
 from benchmarks.rows import Row, Setting
 from benchmarks.timing import interleaved, questions, read_files, summary
 from scholarbase.indexes import catalog
-from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.catalog import Catalog, open_finished
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
@@ -68,7 +68,7 @@ def _search(index: VectorIndex, filters: ResolvedFilters, vector: EngineVector) 
 def choose(papers: Catalog) -> dict[str, ResolvedFilters]:
     """Filters by name: a year, the category whose share of the papers is nearest to 1%, and both."""
     counts: Counter[str] = Counter()
-    with papers.connection() as connection:
+    with closing(open_finished(papers.path)) as connection:
         for (names,) in connection.execute("SELECT categories FROM papers WHERE categories IS NOT NULL"):
             counts.update(set(names.split()))
         total = connection.execute("SELECT count(*) FROM papers").fetchone()[0]
@@ -94,7 +94,7 @@ def _has_subjects(archive: str, counts: Counter[str]) -> bool:
 def passing_ids(papers: Catalog, filters: ResolvedFilters) -> frozenset[int]:
     """The papers that pass the catalogue's SQL filter."""
     condition, params = filter_sql(filters, "p")
-    with papers.connection() as connection:
+    with closing(open_finished(papers.path)) as connection:
         rows = connection.execute(f"SELECT p.id FROM papers AS p WHERE {condition}", params)
         return frozenset(row[0] for row in rows)
 

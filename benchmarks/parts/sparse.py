@@ -56,8 +56,8 @@ def compare_fts5(setting: Setting) -> list[Row]:
     papers = Catalog(setting.library / catalog.FILE_NAME)
 
     def fts5(question: str) -> object:
-        with papers.connection() as connection:
-            return fulltext.search(connection, query_syntax.free_text(question) or '""', LIMIT)
+        expression = query_syntax.free_text(question) or '""'
+        return papers.search_text(expression, LIMIT, NO_FILTERS, title_weight=fulltext.TITLE_WEIGHT)
 
     with closing(library), closing(index), closing(papers):
         times = interleaved(

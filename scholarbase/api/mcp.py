@@ -33,9 +33,9 @@ from starlette.types import Receive, Scope, Send
 
 from scholarbase import __version__
 from scholarbase.api.problems import problem
-from scholarbase.api.recording import failed, recorded, recording_of
+from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, make
-from scholarbase.api.session_headers import told_by
+from scholarbase.api.session_headers import session_headers
 from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
 from scholarbase.responses.text import as_text
 from scholarbase.sessions.progress import dumps
@@ -131,17 +131,17 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         request: Request = context.request
         tool, library = tool_named(name), state.library
-        told = {**told_by(request.headers), **_told(context)}
-        recording = await recording_of(state, request.scope, name, told)
+        told = {**session_headers(request.headers), **_told(context)}
+        recording = await start_recording(state, request.scope, name, told)
         try:
             _check_format(arguments)
             answer = await make(library, call_of(tool), tool.parse(arguments), recording)
         except Exception as error:
             if recording is not None:
-                await failed(recording, arguments, error)
+                await record_failure(recording, arguments, error)
             raise
         if recording is not None:
-            await recorded(recording, [arguments], answer)
+            await record(recording, [arguments], answer)
         return answer.content
 
     return StreamableHTTPSessionManager(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 from fastapi import Request
@@ -21,121 +21,122 @@ from scholarbase.api.session_headers import (
     BUDGET,
     CALL,
     ROUTE_TOOLS,
-    checked_key,
+    check_key,
     owner_of,
+    session_headers,
     store_of,
-    told_by,
 )
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.models.requests import sentence
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
-from scholarbase.sessions.writer import too_slow
+from scholarbase.sessions.writer import write_timeout
 from scholarbase.tools.answering import Answer
 from scholarbase.tools.definitions import tool_named
 
 log = logging.getLogger("scholarbase.sessions")
 RECORDING: Final = "scholarbase.recording"
-"""Where a request's scope has its record, from before its parameters are read."""
+"""Key of a request's scope under which its :class:`Recording` is, from before its parameters are read."""
+
+T = TypeVar("T")
 
 
-async def session_named(state: Any, scope: Scope, name: object) -> Session:
-    """The session of a call; one that is new opens.
+async def find_session(state: Any, scope: Scope, name: object) -> Session:
+    """The session of a call; a new one opens.
 
     Raises:
-        InvalidRequest: it is no name of one, or another key's.
+        InvalidRequest: the name is invalid, or the session belongs to another key.
     """
     store, session_id, owner = store_of(state), check_session_id(name), owner_of(scope)
     if (known := store.known(session_id, owner)) is not None:
         return known
     try:
-        found: Session = await waited(store.find(session_id, owner), WRITE_SECONDS)
-        return found
-    except StorageError:  # a disk that refuses, or is slow, stops no search
+        return await wait_for(store.find(session_id, owner), WRITE_SECONDS)
+    except StorageError:  # a slow or full disk stops no search
         return await run_in_threadpool(store.look_up, session_id, owner)
 
 
-async def waited(future: Future[Any], seconds: float = BUDGET_SECONDS) -> Any:
-    """What the store gives within so many seconds, or its error.
+async def wait_for(future: Future[T], seconds: float = BUDGET_SECONDS) -> T:
+    """The result of a store's future.
 
     Raises:
-        StorageError: it does not come; what was asked for is then not done, unless its turn has come already.
+        StorageError: it takes longer. The operation is cancelled, unless it is running already.
     """
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except TimeoutError:
-        raise too_slow(seconds) from None
+        raise write_timeout(seconds) from None
 
 
-async def recording_of(state: Any, scope: Scope, tool: str, told: Mapping[str, Any]) -> Recording | None:
-    """The record that a call is to have, None where it names no session. ``told`` has ``session``, ``parent`` and
-    ``round``, as headers or MCP's metadata say them.
+async def start_recording(
+    state: Any, scope: Scope, tool: str, headers: Mapping[str, Any]
+) -> Recording | None:
+    """The recording of a call, None where it names no session. ``headers`` has ``session``, ``parent``, ``round`` and
+    ``key``, from headers or MCP's metadata.
 
     Raises:
-        InvalidRequest: one of them cannot be right.
+        InvalidRequest: one of them is invalid.
     """
-    if told.get("session") is None:
+    if headers.get("session") is None:
         for name in ("parent", "round"):
-            if told.get(name) is not None:
-                raise InvalidRequest(f"A {name} is told of a call without a session: name the session too.")
+            if headers.get(name) is not None:
+                raise InvalidRequest(f"A {name} needs a session: name the session too.")
         return None
-    session = await session_named(state, scope, told["session"])
+    session = await find_session(state, scope, headers["session"])
     return Recording(
         store_of(state),
         session,
         tool,
         state.library.snapshot_id,
-        check_number(told.get("parent"), "parent"),
-        check_number(told.get("round"), "round"),
-        key=checked_key(told.get("key")),
+        check_number(headers.get("parent"), "parent"),
+        check_number(headers.get("round"), "round"),
+        key=check_key(headers.get("key")),
     )
 
 
-async def recorded(
-    recording: Recording, calls: Sequence[Mapping[str, Any]], answer: Answer
-) -> dict[str, str]:
-    """Keep the calls that an answer answers; the headers that say so."""
-    given = zip(calls, answer.given, strict=True)
+async def record(recording: Recording, calls: Sequence[Mapping[str, Any]], answer: Answer) -> dict[str, str]:
+    """Record the calls of a response; its headers about them."""
+    returned = zip(calls, answer.given, strict=True)
     headers: dict[str, str] = {}
     try:
-        headers = _numbered(await written(recording.finish(list(given))))
-    except ScholarBaseError as closed:
-        log.error("A call cannot be recorded: %s", closed)
+        headers = _call_header(await wait_written(recording.record(list(returned))))
+    except ScholarBaseError as error:
+        log.error("A call cannot be recorded: %s", error)
     if answer.left:
         headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in answer.left.items())
     return headers
 
 
-async def failed(
+async def record_failure(
     recording: Recording, arguments: Mapping[str, Any], error: Exception
 ) -> BudgetExhausted | None:
-    """Keep a call that failed. One that failed before its session was asked for it takes its place in the budgets now;
-    what they refuse is the answer then, and is given back."""
+    """Record a call that failed. One that failed before the budgets counted it is counted now; where they are used up,
+    the error that the response must have instead is returned."""
     refusal = None
-    if recording.session.limits and recording.standing is None and not isinstance(error, BudgetExhausted):
+    if recording.session.limits and recording.budget is None and not isinstance(error, BudgetExhausted):
         try:
-            recording.standing = await waited(recording.begin(False))
-        except BudgetExhausted as refused:
-            error = refusal = refused
+            recording.budget = await wait_for(recording.reserve(False))
+        except BudgetExhausted as exhausted:
+            error = refusal = exhausted
         except ScholarBaseError:
-            pass  # it is counted when it can be written
+            pass  # it is counted when it is written
     if isinstance(error, RequestValidationError):
         error = InvalidRequest(sentence(error.errors()[0], "key"))
     elif not isinstance(error, ScholarBaseError) and getattr(error, "detail", None):
         error = InvalidRequest(str(error.detail))  # type: ignore[attr-defined]
     try:
-        kept = recording.fail(arguments, error)
+        recorded = recording.record_failure(arguments, error)
     except ScholarBaseError as closed:
         log.error("A call cannot be recorded: %s", closed)
     else:
-        await written([kept])
+        await wait_written([recorded])
     return refusal
 
 
-async def written(calls: Sequence[Future[int]]) -> list[int]:
-    """The numbers of calls that are being recorded; none where the disk is slower than an answer may wait."""
-    # They are written in the order in which they were handed over, so that the last is waited for, by one callback and
-    # one timer: asyncio.timeout and wrap_future take several times as long. Mostly it is written already.
+async def wait_written(calls: Sequence[Future[int]]) -> list[int]:
+    """The numbers of calls that are being written; none where that takes longer than a response may wait."""
+    # They are written in their order, so it is enough to wait for the last, with one callback and one timer:
+    # asyncio.timeout and wrap_future take several times as long.
     if not calls[-1].done():
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -146,14 +147,14 @@ async def written(calls: Sequence[Future[int]]) -> list[int]:
     try:
         return [call.result(0) for call in calls]
     except FutureTimeoutError:
-        log.warning("A call is not yet recorded: its answer goes out without waiting.")
+        log.warning("A call is not yet recorded: its response is sent without waiting.")
     except Exception as error:
         log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: nothing waits any more
         loop.call_soon_threadsafe(_set, done)
 
 
@@ -162,7 +163,7 @@ def _set(done: asyncio.Future[None]) -> None:
         done.set_result(None)
 
 
-def _numbered(numbers: Sequence[int]) -> dict[str, str]:
+def _call_header(numbers: Sequence[int]) -> dict[str, str]:
     if not numbers:
         return {}
     first, last = numbers[0], numbers[-1]
@@ -171,25 +172,23 @@ def _numbered(numbers: Sequence[int]) -> dict[str, str]:
     return {CALL: ", ".join(map(str, numbers))}
 
 
-async def within_session(request: Request, route: str, answer: Callable[[Request], Any]) -> Response:
-    """Answer a request that names a session, and keep it also where it fails."""
+async def respond_in_session(request: Request, route: str, respond: Callable[[Request], Any]) -> Response:
+    """Respond to a request that names a session, and record it also where it fails."""
     scope = request.scope
     if scope.get("scholarbase.head"):
-        raise InvalidRequest(
-            "HEAD gives no papers that could be recorded: leave the session out, or ask by GET."
-        )
+        raise InvalidRequest("A HEAD request returns no papers to record: leave the session out, or use GET.")
     tool = request.path_params["name"] if route == "call_tool" else ROUTE_TOOLS.get(route)
     if tool is None:
-        response: Response = await answer(request)
+        response: Response = await respond(request)
         return response
     tool_named(tool)
-    recording = await recording_of(request.app.state, scope, tool, told_by(request.headers))
+    recording = await start_recording(request.app.state, scope, tool, session_headers(request.headers))
     assert recording is not None
     scope[RECORDING] = recording
     try:
-        response = await answer(request)
+        response = await respond(request)
     except Exception as error:
-        refusal = await failed(recording, await _raw_arguments(request), error)
+        refusal = await record_failure(recording, await _raw_arguments(request), error)
         if refusal is not None:
             raise refusal from error
         raise
@@ -197,7 +196,7 @@ async def within_session(request: Request, route: str, answer: Callable[[Request
 
 
 async def _raw_arguments(request: Request) -> dict[str, Any]:
-    """What a request that could not be answered asked for, as it was sent."""
+    """The arguments of an invalid request, as they were sent."""
     arguments: dict[str, Any] = {}
     for name in request.query_params:
         values = request.query_params.getlist(name)

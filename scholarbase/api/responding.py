@@ -19,14 +19,14 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response as HttpResponse
 
-from scholarbase.api.recording import RECORDING, recorded, waited, within_session
+from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.papers import PAPER_FIELDS
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
-from scholarbase.sessions.progress import Standing
+from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import Tool, never_short
@@ -127,7 +127,7 @@ class NativeRoute(APIRoute):
 
         async def handle_session(request: HttpRequest) -> HttpResponse:
             if any(name in SESSION_HEADERS for name, _ in request.scope["headers"]):
-                return await within_session(request, self.name, handle)
+                return await respond_in_session(request, self.name, handle)
             return await handle(request)
 
         return handle_session
@@ -203,9 +203,9 @@ async def respond(request: HttpRequest, library: Library, call: Call, parsed: An
     recording: Recording | None = request.scope.get(RECORDING)
     arguments = call.arguments(parsed) if recording is not None else ()
     if recording is not None:
-        recording.asks(arguments, parsed)
+        recording.set_request(arguments, parsed)
     answer = await make(library, call, parsed, recording)
-    headers = await recorded(recording, arguments, answer) if recording is not None else None
+    headers = await record(recording, arguments, answer) if recording is not None else None
     media_type = "text/plain; charset=utf-8" if answer.is_text else _JSON
     return HttpResponse(answer.body, media_type=media_type, headers=headers)
 
@@ -218,9 +218,9 @@ async def make(library: Library, call: Call, request: Any, recording: Recording 
     """
     seen = any(getattr(one, "exclude_seen", False) for one in getattr(request, "searches", (request,)))
     if recording is not None:
-        recording.asks([vars(request)], request)
-    if recording is not None and recording.needs_standing(seen):
-        recording.standing = await _standing(recording, seen)
+        recording.set_request([vars(request)], request)
+    if recording is not None and recording.needs_budget(seen):
+        recording.budget = await _budget(recording, seen)
     short = request.max_tokens is None and not seen and call.is_short(library, request)
 
     def run() -> Answer:
@@ -231,10 +231,10 @@ async def make(library: Library, call: Call, request: Any, recording: Recording 
     return await execute(short, run)
 
 
-async def _standing(recording: Recording, seen: bool) -> Standing | None:
+async def _budget(recording: Recording, seen: bool) -> BudgetState | None:
     if seen or recording.session.limits:
-        return cast(Standing, await waited(recording.begin(seen)))
+        return cast(BudgetState, await wait_for(recording.reserve(seen)))
     try:
-        return cast(Standing, await waited(recording.begin(seen), WRITE_SECONDS))
+        return cast(BudgetState, await wait_for(recording.reserve(seen), WRITE_SECONDS))
     except StorageError:  # the parent's check is not worth a longer wait
         return None

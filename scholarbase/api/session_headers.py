@@ -19,7 +19,7 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 """https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/"""
 MAX_KEY: Final = 256
 SESSION_HEADERS: Final = frozenset(name.lower().encode() for name in (SESSION, PARENT, ROUND))
-_DESCRIBED: Final = (
+_DESCRIPTIONS: Final = (
     (
         SESSION,
         "Records the call in the session of this name, which opens where there is none.",
@@ -35,44 +35,44 @@ def store_of(state: Any) -> SessionStore:
     """The server's sessions.
 
     Raises:
-        InvalidRequest: it keeps none.
+        InvalidRequest: it records none.
     """
     store: SessionStore | None = state.sessions
     if store is None:
         raise InvalidRequest(
-            "This server keeps no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS naming a "
+            "This server records no sessions: leave the session out, or start it with SCHOLARBASE_SESSIONS set to a "
             "folder."
         )
     return store
 
 
 def owner_of(scope: Scope) -> str:
-    """The id of the key that a request came with; empty where no keys are in force."""
+    """The id of a request's API key; empty on a server without keys."""
     key = scope.get("scholarbase.key")
     return key.id if key is not None else ""
 
 
-def checked_key(key: Any) -> str | None:
-    """Raises InvalidRequest: it is no text of a length to be kept."""
+def check_key(key: Any) -> str | None:
+    """Raises InvalidRequest: not a text of 1 to ``MAX_KEY`` characters."""
     if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY):
         raise InvalidRequest(f"{IDEMPOTENCY_KEY} must be a text of 1 to {MAX_KEY} characters.")
     return key
 
 
-def told_by(headers: Headers) -> dict[str, str | None]:
-    """What a request's headers say of its session.
+def session_headers(headers: Headers) -> dict[str, str | None]:
+    """A request's session, parent, round and idempotency key.
 
     Raises:
-        InvalidRequest: one of them stands there twice.
+        InvalidRequest: a header is repeated.
     """
-    told: dict[str, str | None] = {}
+    found: dict[str, str | None] = {}
     names = (("session", SESSION), ("parent", PARENT), ("round", ROUND), ("key", IDEMPOTENCY_KEY))
     for name, header in names:
         values = headers.getlist(header)
         if len(values) > 1:
             raise InvalidRequest(f"The header {header} is given {len(values)} times: give it once.")
-        told[name] = values[0] if values else None
-    return told
+        found[name] = values[0] if values else None
+    return found
 
 
 ROUTE_TOOLS: Final = {
@@ -87,11 +87,11 @@ ROUTE_TOOLS: Final = {
     "references": "get_references",
     "expand": "expand_papers",
 }
-"""Route to the tool that it is, by the route's name."""
+"""Name of a route to its tool."""
 
 
 def describe(document: dict[str, Any]) -> None:
-    """Say in the OpenAPI document which headers a call of a session has."""
+    """Add the headers of session calls to the OpenAPI document."""
     headers = [
         {
             "name": name,
@@ -101,7 +101,7 @@ def describe(document: dict[str, Any]) -> None:
             "schema": {"type": kind},
             "example": example,
         }
-        for name, what, kind, example in _DESCRIBED
+        for name, what, kind, example in _DESCRIPTIONS
     ]
     for operations in document["paths"].values():
         for operation in operations.values():

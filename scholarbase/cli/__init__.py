@@ -1,4 +1,4 @@
-"""The command line: ``commands`` has the commands, ``evaluation`` those of bulk evaluation."""
+"""The command line. ``commands`` has the main group."""
 
 from scholarbase.cli.commands import main
 

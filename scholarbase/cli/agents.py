@@ -1,4 +1,4 @@
-"""``scholarbase mcp``, and ``scholarbase session``: what agents are served, and what they did."""
+"""``scholarbase mcp`` and ``scholarbase session``: tools for agents, and recorded sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import orjson
 
-from scholarbase.cli.options import as_of_option, encoder_option, library_option, need_library, open_source
+from scholarbase.cli.options import as_of_option, encoder_option, library_option, open_source, require_library
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.sessions.session import Session
@@ -34,12 +34,12 @@ sessions_option = click.option(
 
 @contextmanager
 def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
-    where = settings.sessions_folder if folder is None or str(folder) == "none" else folder
-    if where is None or str(folder) == "none":
+    path = folder or settings.sessions_folder
+    if path is None or str(folder) == "none":
         raise InvalidRequest(
-            "The folder of sessions is none: name one by --sessions or SCHOLARBASE_SESSIONS."
+            "The folder of sessions is none: set it with --sessions or SCHOLARBASE_SESSIONS."
         )
-    with SessionStore(where) as store:
+    with SessionStore(path) as store:
         yield store
 
 
@@ -47,11 +47,11 @@ def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
 
 
 @click.command()
-@click.option("--url", help="A ScholarBase server to ask instead of a library. [env: SCHOLARBASE_URL]")
+@click.option("--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]")
 @library_option
 @encoder_option
 @click.option("--session", "name", help="Record the calls under this name.")
-@click.option("--query", help="The question that the session is for.")
+@click.option("--query", help="The question of the session.")
 @as_of_option
 @sessions_option
 @click.pass_obj
@@ -67,7 +67,7 @@ def mcp(
 ) -> None:
     """Serve the tools to an MCP client on standard input and output.
 
-    With --as-of, --query or --session the calls are recorded, and papers after the date do not exist.
+    --session, --query and --as-of record the calls in a session.
     """
     from scholarbase.api.mcp import serve_stdio
     from scholarbase.client import Client
@@ -78,36 +78,38 @@ def mcp(
     with open_source(settings, library, url, encoder) as source:
         if isinstance(source, Client):
             if sessions is not None:
-                raise InvalidRequest("--sessions is for a library here: the server has its own sessions.")
+                raise InvalidRequest(
+                    "--sessions needs a local library: the server has its own sessions. Omit it."
+                )
             if query is not None or as_of is not None:
-                _open_there(source, named, query, as_of)
+                _open_on_server(source, named, query, as_of)
             serve_stdio(Tools(source, session=named if recorded else None), max_bytes=settings.max_body_bytes)
             return
         with _store(settings, sessions) as store:
             session: Session | str | None = named if recorded else None
             if query is not None or as_of is not None:
-                session = _opened_here(store, Session(named, query=query, as_of=as_of))
+                session = _open_in_store(store, Session(named, query=query, as_of=as_of))
             tools = Tools(source, session=session, store=store if recorded else None)
             serve_stdio(tools, max_bytes=settings.max_body_bytes)
 
 
-def _opened_here(store: SessionStore, session: Session) -> str:
-    """The session's name, once it is open: a client that starts its servers itself starts this one again and again."""
+def _open_in_store(store: SessionStore, session: Session) -> str:
+    """Open a session, or one with the same query and date again, since MCP clients restart their servers."""
     try:
         store.open(session).result(SESSION_SECONDS)
     except SessionExists:
-        there = store.session(session.id).session
-        if (there.query, there.as_of) != (session.query, session.as_of):
+        existing = store.session(session.id).session
+        if (existing.query, existing.as_of) != (session.query, session.as_of):
             raise
     return session.id
 
 
-def _open_there(client: Client, name: str, query: str | None, as_of: str | None) -> None:
+def _open_on_server(client: Client, name: str, query: str | None, as_of: str | None) -> None:
     try:
         client.open_session(name, query=query, as_of=as_of)
     except SessionExists:
-        there = client.session_report(name)
-        if (there["query"], there["as_of"]) != (query, as_of):
+        existing = client.session_report(name)
+        if (existing["query"], existing["as_of"]) != (query, as_of):
             raise
 
 
@@ -116,7 +118,7 @@ def _open_there(client: Client, name: str, query: str | None, as_of: str | None)
 
 @click.group()
 def session() -> None:
-    """Recorded sessions: list, show, judge, run again, export for training."""
+    """List, show, evaluate, replay, export and delete recorded sessions."""
 
 
 @session.command("list")
@@ -124,7 +126,7 @@ def session() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> None:
-    """List sessions, the last used first."""
+    """List sessions, the most recently used first."""
     with _store(settings, sessions) as store:
         _, found = store.sessions()
     if as_json:
@@ -132,10 +134,9 @@ def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> N
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
         return
     for one in found:
-        about = one.session
-        rest = [f"as of {about.as_of}"] if about.as_of else []
-        rest += [about.query] if about.query else []
-        click.echo("  ".join([about.id, f"{one.calls} calls", one.used, *rest]))
+        as_of = one.session.as_of and f"as of {one.session.as_of}"
+        columns = (one.session.id, f"{one.calls} calls", one.used, as_of, one.session.query)
+        click.echo("  ".join(filter(None, columns)))
 
 
 @session.command()
@@ -143,7 +144,7 @@ def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> N
 @sessions_option
 @click.pass_obj
 def show(settings: Settings, name: str, sessions: Path | None) -> None:
-    """Print the trajectory of the session NAME, one JSON object a call."""
+    """Print the trajectory of the session NAME, one JSON object per call."""
     with _store(settings, sessions) as store:
         for line in store.lines(name):
             click.echo(line)
@@ -160,14 +161,14 @@ def show(settings: Settings, name: str, sessions: Path | None) -> None:
 def report(
     settings: Settings, name: str, answers: Sequence[str], library: Path | None, sessions: Path | None
 ) -> None:
-    """Print what the session NAME cost, and with --answer what it found."""
+    """Print the costs of the session NAME, and with --answer its results."""
     from scholarbase.search.library import Library
     from scholarbase.sessions.report import calls_of, held_answers
     from scholarbase.sessions.report import report as made
 
     held: dict[str, str | None] | None = None
     if answers:
-        with Library.open(need_library(library, settings), encoder="none", settings=settings) as opened:
+        with Library.open(require_library(library, settings), encoder="none", settings=settings) as opened:
             held = held_answers(opened, answers)
     with _store(settings, sessions) as store:
         facts = store.session(name)
@@ -184,46 +185,44 @@ def report(
 def replay(
     settings: Settings, name: str, library: Path | None, encoder: str | None, sessions: Path | None
 ) -> None:
-    """Run the session NAME again on a library, and tell where it differs.
+    """Replay the session NAME on a library, and report differences.
 
-    NAME may be a file: a trajectory that a server gave, whose failed calls are then passed over.
+    NAME may be the file of a trajectory from a server; its failed calls are skipped.
     """
     from scholarbase.search.library import Library
     from scholarbase.tools.replay import Difference, differences, read_recorded
     from scholarbase.tools.replay import replay as run
 
-    with Library.open(need_library(library, settings), encoder=encoder, settings=settings) as opened:
+    with Library.open(require_library(library, settings), encoder=encoder, settings=settings) as opened:
         if Path(name).is_file():
-            about, lines, passed = read_recorded(Path(name))
+            recorded, lines, skipped = read_recorded(Path(name))
         else:
             with _store(settings, sessions) as store:
-                about, lines, passed = store.session(name).session, list(store.lines(name)), 0
+                recorded, lines, skipped = store.session(name).session, list(store.lines(name)), 0
         found: list[Difference] = []
         snapshots: set[str] = set()
-        for one in run(opened, about, lines):
+        for one in run(opened, recorded, lines):
             found.extend(differences([one]))
             snapshots.add(one.recorded.get("snapshot", opened.snapshot_id))
         others = sorted(snapshots - {opened.snapshot_id})
     for difference in found[:SHOWN_DIFFERENCES]:
         click.echo(str(difference))
-    said = f"{len(lines)} calls run again on the snapshot {opened.snapshot_id}"
+    summary = f"{len(lines)} calls replayed on the snapshot {opened.snapshot_id}"
     if others:
-        said += f" (recorded on {', '.join(others)})"
-    if passed:
-        said += f"; {passed} failed ones were passed over"
+        summary += f" (recorded on {', '.join(others)})"
+    if skipped:
+        summary += f"; failed calls skipped: {skipped}"
     if found:
-        raise ReplayDiffers(f"{said}: {len(found)} differ.")
-    click.echo(f"{said}: none differs.")
+        raise ReplayDiffers(f"{summary}. Differences: {len(found)}.")
+    click.echo(f"{summary}. No differences.")
 
 
 @session.command()
 @click.argument("names", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Export every session that was told its question.")
+@click.option("--all", "every", is_flag=True, help="Export every session that has a query.")
+@click.option("--window", default=5, show_default=True, help="Turns of context before each call.")
 @click.option(
-    "--window", default=5, show_default=True, help="How many turns before a call stand in its sample."
-)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The file; standard output when left out."
+    "-o", "--output", type=click.Path(path_type=Path), help="The output file. [default: standard output]"
 )
 @library_option
 @encoder_option
@@ -239,24 +238,24 @@ def export(
     encoder: str | None,
     sessions: Path | None,
 ) -> None:
-    """Write the sessions NAMES as conversations for training, one JSON object a line.
+    """Write the sessions NAMES as training conversations, one JSON object per line.
 
-    What the tools gave is made again on the library, which must be the one that the sessions were recorded on.
+    Tool results are not recorded: the calls are replayed on the library, which must have the snapshot of the sessions.
     """
     from scholarbase.search.library import Library
     from scholarbase.tools.conversations import conversations
 
     if bool(names) == every:
-        raise InvalidRequest("Which sessions? Give their names, or --all.")
+        raise InvalidRequest("Give either the names of sessions or --all.")
     with (
-        Library.open(need_library(library, settings), encoder=encoder, settings=settings) as opened,
+        Library.open(require_library(library, settings), encoder=encoder, settings=settings) as opened,
         _store(settings, sessions) as store,
-        _written(output) as file,
+        _output(output) as file,
     ):
         chosen = names or [one.session.id for one in store.sessions()[1] if one.session.query is not None]
         for name in chosen:
-            about = store.session(name).session
-            for sample in conversations(opened, about, store.lines(name), window=window):
+            recorded = store.session(name).session
+            for sample in conversations(opened, recorded, store.lines(name), window=window):
                 file.write(orjson.dumps(sample, option=orjson.OPT_APPEND_NEWLINE))
 
 
@@ -272,10 +271,10 @@ def delete(settings: Settings, name: str, sessions: Path | None) -> None:
 
 
 @contextmanager
-def _written(output: Path | None) -> Iterator[BinaryIO]:
-    """A file that has its name once it is whole; standard output where none is named."""
+def _output(output: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or a file that replaces ``output`` once it is complete."""
     if output is None:
         yield sys.stdout.buffer
         return
-    with storage_errors(output, "give another file"), atomic_write(output) as file:
+    with storage_errors(output, "choose another file"), atomic_write(output) as file:
         yield file

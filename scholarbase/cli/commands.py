@@ -1,14 +1,14 @@
-"""The command line: building, serving, asking and checking libraries.
+"""The commands to build, serve, search and check libraries.
 
-Every option is an argument of the Python call behind it. Answers go to standard output, everything else to
-standard error. The exit status is that of the error (:mod:`scholarbase.errors`), 0 when all went well.
+Every option is an argument of the Python function behind it. Results go to standard output, everything else to
+standard error. The exit status is 0, or that of the error (:mod:`scholarbase.errors`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,14 @@ from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
-from scholarbase.cli.options import as_of_option, library_option, need_library, open_source, where_options
+from scholarbase.cli.options import (
+    as_of_option,
+    encoder_option,
+    library_option,
+    open_source,
+    require_library,
+    source_options,
+)
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models import CITATION_SORTS, ENGINES, MODES
 from scholarbase.settings import Settings, load_settings
@@ -28,7 +35,7 @@ INTERRUPTED = 130
 
 
 class _Commands(click.Group):
-    """Turns every error of ours into its sentence and exit status."""
+    """Prints errors as messages and exits with their status."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         extra["standalone_mode"] = False
@@ -42,12 +49,12 @@ class _Commands(click.Group):
             sys.exit(InvalidRequest.exit_code)
         except (click.Abort, KeyboardInterrupt):
             click.echo(
-                "scholarbase: interrupted; an ingest or an evaluation goes on when the same command is run again.",
+                "scholarbase: interrupted. Run the same command again to resume an ingest or an evaluation.",
                 err=True,
             )
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
-            # The reader of our output has had enough; Python's own exit would complain once more.
+            # The reader of standard output closed it. Without this, Python's shutdown would report it too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         sys.exit(0)
@@ -59,9 +66,9 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="scholarbase")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """ScholarBase: a Semantic Scholar or arXiv snapshot as a local search server.
+    """ScholarBase: a local search server for Semantic Scholar and arXiv snapshots.
 
-    Settings come from SCHOLARBASE_ variables; options go before them.
+    Options override settings from SCHOLARBASE_ environment variables.
     """
     settings = load_settings()
     logs.configure(settings.log_level)
@@ -78,7 +85,7 @@ def main(context: click.Context) -> None:
     "--encoder",
     default="none",
     show_default=True,
-    help="What makes dense vectors: BAAI/bge-m3, any sentence-transformers name or path, an embeddings URL, or none.",
+    help="The encoder of dense vectors: BAAI/bge-m3, a sentence-transformers name or path, an embeddings URL, or none.",
 )
 @click.option(
     "--vectors",
@@ -88,10 +95,10 @@ def main(context: click.Context) -> None:
 @click.option(
     "--keep",
     type=click.Choice(["arxiv", "abstract", "title"]),
-    help="Which papers are kept. [env: SCHOLARBASE_KEEP; default: arxiv]",
+    help="Which papers to keep. [env: SCHOLARBASE_KEEP; default: arxiv]",
 )
 @click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
-@click.option("--restart", is_flag=True, help="Begin again, or replace a library made from other sources.")
+@click.option("--restart", is_flag=True, help="Start over, or replace a library built from other sources.")
 @click.pass_obj
 def ingest(
     settings: Settings,
@@ -105,14 +112,14 @@ def ingest(
 ) -> None:
     """Build a library from SOURCES: folders or files of a Semantic Scholar release or an arXiv snapshot.
 
-    Killed or interrupted, the same command goes on where it was.
+    Run the same command again to resume after an interruption.
     """
     from scholarbase.encoders import open_encoder
     from scholarbase.ingest.job import IngestRules
     from scholarbase.ingest.job import ingest as run
     from scholarbase.progress import reporter
 
-    target = need_library(library, settings)
+    target = require_library(library, settings)
     rules = IngestRules(keep=keep or settings.keep, max_reject_share=settings.max_reject_share)  # type: ignore[arg-type]
     key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
     model = (
@@ -144,22 +151,17 @@ def ingest(
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="The port; 0 takes a free one. [env: SCHOLARBASE_PORT; default: 8000]",
+    help="The port; 0 chooses a free one. [env: SCHOLARBASE_PORT; default: 8000]",
 )
 @click.option(
-    "--workers", type=click.IntRange(1, 64), help="Serving processes. [env: SCHOLARBASE_WORKERS; default: 1]"
+    "--workers", type=click.IntRange(1, 64), help="Server processes. [env: SCHOLARBASE_WORKERS; default: 1]"
 )
-@click.option(
-    "--encoder",
-    help="The query encoder, where it is not where the library was built. [env: SCHOLARBASE_ENCODER]",
-)
-@click.option(
-    "--sessions", help="The folder where sessions are recorded, or none. [env: SCHOLARBASE_SESSIONS]"
-)
+@encoder_option
+@click.option("--sessions", help="The folder of recorded sessions, or none. [env: SCHOLARBASE_SESSIONS]")
 @click.option(
     "--public",
     is_flag=True,
-    help="Let everybody ask who reaches the address, where no keys are in force. [env: SCHOLARBASE_PUBLIC]",
+    help="Accept requests without keys on an address that other machines can reach. [env: SCHOLARBASE_PUBLIC]",
 )
 @click.pass_obj
 def serve(
@@ -175,139 +177,121 @@ def serve(
     """Serve a library over HTTP."""
     from scholarbase.api.server import serve as run
 
-    path = need_library(library, settings)
+    path = require_library(library, settings)
     options = {"host": host, "port": port, "workers": workers, "encoder": encoder, "sessions": sessions}
     run(path, load_settings(**options, public=public or None, library=path))
 
 
-# -- ask ------------------------------------------------------------------------------------------------
+# -- search ---------------------------------------------------------------------------------------------
 
 
-def _print(answer: Any, as_json: bool, show: Callable[[Any], None]) -> None:
-    if as_json:
-        click.echo(orjson.dumps(answer.to_dict(), option=orjson.OPT_INDENT_2).decode())
-    else:
-        show(answer)
+def _run(
+    method: str,
+    argument: str,
+    show: str,
+    settings: Settings,
+    *,
+    as_json: bool,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    default_encoder: str | None = "none",
+    **options: Any,
+) -> None:
+    """Call a method of the library or the client, and print its response with a function of ``display``."""
+    with open_source(settings, library, url, encoder, default_encoder=default_encoder) as source:
+        response = getattr(source, method)(argument, **options)
+        if as_json:
+            click.echo(orjson.dumps(response.to_dict(), option=orjson.OPT_INDENT_2).decode())
+        else:
+            from scholarbase.cli import display
+
+            getattr(display, show)(response)
 
 
 @main.command()
 @click.argument("q")
 @click.option(
-    "--mode", type=click.Choice(MODES), help="How to search; the best the library has, when left out."
+    "--mode", type=click.Choice(MODES), help="How to search. [default: the best mode of the library]"
 )
-@click.option("--engine", type=click.Choice(ENGINES), help="The sparse leg.")
-@click.option("--limit", default=10, show_default=True, help="How many results.")
-@click.option("--offset", default=0, help="How many results to pass over.")
-@click.option(
-    "--field", "fields", multiple=True, help="A field of the papers; may be repeated. All when left out."
-)
+@click.option("--engine", type=click.Choice(ENGINES), help="The sparse engine.")
+@click.option("--limit", default=10, show_default=True, help="Number of results.")
+@click.option("--offset", default=0, help="Number of results to skip.")
+@click.option("--field", "fields", multiple=True, help="A field to return; may be repeated. [default: all]")
 @click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD.")
 @click.option("--to", help="Latest date.")
 @click.option(
     "--category", multiple=True, help="A category or archive, such as cs.CL or cs; may be repeated."
 )
 @click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated.")
-@click.option("--min-citations", type=int, help="The fewest citations.")
+@click.option("--min-citations", type=int, help="Minimum number of citations.")
 @click.option(
     "--exclude",
     multiple=True,
-    help="A phrase that titles and abstracts are not to have; may be repeated.",
+    help="Exclude papers with this phrase in the title or abstract; may be repeated.",
 )
 @click.option(
-    "--exclude-id", "exclude_ids", multiple=True, help="The id of a paper to leave out; may be repeated."
+    "--exclude-id", "exclude_ids", multiple=True, help="The id of a paper to exclude; may be repeated."
 )
-@click.option("--within", multiple=True, help="The id of a paper to choose from; may be repeated.")
+@click.option("--within", multiple=True, help="The id of a paper to search among; may be repeated.")
 @as_of_option
-@click.option("--exact", is_flag=True, help="No approximation, and exact totals.")
-@click.option("--explain", is_flag=True, help="What each leg says of each result, and the words it has.")
-@click.option("--partial", is_flag=True, help="Answer from the legs that work when one fails.")
-@where_options
+@click.option("--exact", is_flag=True, help="Search without approximation, and count exact totals.")
+@click.option("--explain", is_flag=True, help="Show the rank, score and terms of each result in each leg.")
+@click.option("--partial", is_flag=True, help="Return the results of the other legs when one fails.")
+@source_options
 @click.pass_obj
 def search(settings: Settings, /, q: str, **options: Any) -> None:
-    """Search for papers that answer Q."""
-    as_json = options.pop("as_json")
-    place = {name: options.pop(name) for name in ("library", "url", "encoder")}
+    """Search for papers that match Q."""
     options["fields"] = options["fields"] or None
     options["within"] = options["within"] or None
-    with open_source(settings, **place) as source:
-        _print(source.search(q, **options), as_json, _shown("show_search"))
+    _run("search", q, "show_search", settings, default_encoder=None, **options)
 
 
 @main.command()
 @click.argument("title")
-@click.option("--limit", default=5, show_default=True, help="How many matches.")
+@click.option("--limit", default=5, show_default=True, help="Number of matches.")
 @as_of_option
-@where_options
+@source_options
 @click.pass_obj
-def title(
-    settings: Settings,
-    title: str,
-    limit: int,
-    as_of: str | None,
-    library: Path | None,
-    url: str | None,
-    encoder: str | None,
-    as_json: bool,
-) -> None:
-    """Find the paper with TITLE, or with titles like it."""
-    with open_source(settings, library, url, encoder, default_encoder="none") as source:
-        _print(source.match_title(title, limit=limit, as_of=as_of), as_json, _shown("show_titles"))
+def title(settings: Settings, /, title: str, **options: Any) -> None:
+    """Find papers with TITLE or a similar title."""
+    _run("match_title", title, "show_titles", settings, **options)
 
 
 @main.command()
 @click.argument("paper_id")
 @as_of_option
-@where_options
+@source_options
 @click.pass_obj
-def paper(
-    settings: Settings,
-    paper_id: str,
-    as_of: str | None,
-    library: Path | None,
-    url: str | None,
-    encoder: str | None,
-    as_json: bool,
-) -> None:
-    """Show the paper that PAPER_ID names: an arXiv id, DOI, CorpusId, link, ..."""
-    with open_source(settings, library, url, encoder, default_encoder="none") as source:
-        _print(source.paper(paper_id, as_of=as_of), as_json, _shown("show_paper"))
+def paper(settings: Settings, /, paper_id: str, **options: Any) -> None:
+    """Show the paper PAPER_ID: an arXiv id, DOI, CorpusId, link, ..."""
+    _run("paper", paper_id, "show_paper", settings, **options)
 
 
 def _edges(direction: str) -> None:
-    @main.command(direction, help=f"List the {direction} of the paper that PAPER_ID names.")
+    @main.command(direction, help=f"List the {direction} of the paper PAPER_ID.")
     @click.argument("paper_id")
-    @click.option("--limit", default=25, show_default=True, help="How many.")
-    @click.option("--offset", default=0, help="How many to pass over.")
+    @click.option("--limit", default=25, show_default=True, help="Number of papers.")
+    @click.option("--offset", default=0, help="Number of papers to skip.")
     @click.option(
         "--sort",
         type=click.Choice(CITATION_SORTS),
-        help="In which order; -citation_count when left out, with --as-of -date.",
+        help="Sort order. [default: -citation_count, or -date with --as-of]",
     )
     @click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD.")
     @click.option("--to", help="Latest date.")
     @as_of_option
-    @where_options
+    @source_options
     @click.pass_obj
     def command(settings: Settings, /, paper_id: str, **options: Any) -> None:
-        as_json = options.pop("as_json")
-        place = {name: options.pop(name) for name in ("library", "url", "encoder")}
-        with open_source(settings, **place, default_encoder="none") as source:
-            _print(getattr(source, direction)(paper_id, **options), as_json, _shown("show_citations"))
+        _run(direction, paper_id, "show_citations", settings, **options)
 
 
 _edges("citations")
 _edges("references")
 
 
-def _shown(name: str) -> Callable[[Any], None]:
-    """A function of :mod:`scholarbase.cli.display`, loaded when something is shown."""
-    from scholarbase.cli import display
-
-    function: Callable[[Any], None] = getattr(display, name)
-    return function
-
-
-# -- about a library ------------------------------------------------------------------------------------
+# -- libraries ------------------------------------------------------------------------------------------
 
 
 @main.command()
@@ -315,10 +299,10 @@ def _shown(name: str) -> Callable[[Any], None]:
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
 @click.pass_obj
 def info(settings: Settings, library: Path | None, as_json: bool) -> None:
-    """Tell what a library holds, and from what it was made."""
+    """Show the contents and the sources of a library."""
     from scholarbase.manifest import read_manifest
 
-    path = need_library(library, settings)
+    path = require_library(library, settings)
     manifest, snapshot = read_manifest(path)
     if as_json:
         click.echo(manifest.to_bytes(), nl=False)
@@ -335,10 +319,10 @@ def verify(settings: Settings, library: Path | None) -> None:
     """Check a library: counts, edges, full text, vectors against rows, and the manifest's hash."""
     from scholarbase.search.verification import verify as run
 
-    path = need_library(library, settings)
+    path = require_library(library, settings)
     for line in run(path):
         click.echo(line)
-    click.echo(f"The library at {path} is as its manifest says.")
+    click.echo(f"The library at {path} matches its manifest.")
 
 
 @main.command()
@@ -356,10 +340,10 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     from scholarbase.manifest import read_manifest
     from scholarbase.progress import reporter
 
-    path = need_library(library, settings)
+    path = require_library(library, settings)
     address = qdrant_url or settings.qdrant_url
     if address is None:
-        raise InvalidRequest("Which Qdrant server? Give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.")
+        raise InvalidRequest("No Qdrant server: give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.")
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     manifest, snapshot = read_manifest(path)
     total = manifest.counts["points"]
@@ -384,7 +368,7 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
             progress,
             keep_old=keep_old,
         ).close()
-    click.echo(f"{total:,} points are served by {address} as {settings.qdrant_alias!r}.")
+    click.echo(f"The Qdrant server at {address} has {total:,} points as {settings.qdrant_alias!r}.")
 
 
 main.add_command(evaluation)

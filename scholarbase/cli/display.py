@@ -1,4 +1,4 @@
-"""Answers in a form that a person enjoys reading."""
+"""Responses formatted for the terminal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from scholarbase.models import CitationsResponse, Paper, SearchResponse, TitleMa
 
 
 def _console() -> Console:
-    # Without a terminal, rich would wrap at 80 columns; a file or a pipe is read at any width.
+    # Without a terminal, rich would wrap at 80 columns.
     return Console(width=None if sys.stdout.isatty() else 110, highlight=False, soft_wrap=False)
 
 
-def _people(paper: Paper, most: int = 3) -> str:
+def _authors(paper: Paper, most: int = 3) -> str:
     names = [author.name for author in paper.authors]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _origin(paper: Paper) -> str:
+def _summary(paper: Paper) -> str:
     cited = None if paper.citation_count is None else f"cited {paper.citation_count:,} times"
     parts = (paper.id, str(paper.year or ""), paper.venue or " ".join(paper.categories), cited)
     return " · ".join(part for part in parts if part)
@@ -36,21 +36,21 @@ def _line(mark: str, paper: Paper, note: str = "") -> Text:
     text = Text()
     text.append(f"{mark:>4}  ", style="dim")
     text.append(paper.title or paper.id, style="bold")
-    text.append(f"\n      {_people(paper)}" if paper.authors else "")
-    text.append(f"\n      {_origin(paper)}{note}", style="cyan")
+    text.append(f"\n      {_authors(paper)}" if paper.authors else "")
+    text.append(f"\n      {_summary(paper)}{note}", style="cyan")
     return text
 
 
-def show_search(answer: SearchResponse) -> None:
+def show_search(response: SearchResponse) -> None:
     console = _console()
-    least = "at least " if answer.total_relation == "gte" else ""
-    engine = f", {answer.engine}" if answer.engine else ""
+    least = "at least " if response.total_relation == "gte" else ""
+    engine = f", {response.engine}" if response.engine else ""
     console.print(
-        f"[dim]{least}{answer.total:,} papers match ({answer.mode}{engine}); snapshot {answer.snapshot}[/dim]"
+        f"[dim]{least}{response.total:,} papers match ({response.mode}{engine}); snapshot {response.snapshot}[/dim]"
     )
-    for failure in answer.failed_legs:
+    for failure in response.failed_legs:
         console.print(f"[red]Without the leg {escape(failure.leg)}: {escape(failure.detail)}[/red]")
-    for place, hit in enumerate(answer.results, 1):
+    for place, hit in enumerate(response.results, 1):
         console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
         for leg in hit.explain or ():
             words = f", words {escape(', '.join(leg.terms))}" if leg.terms else ""
@@ -59,18 +59,18 @@ def show_search(answer: SearchResponse) -> None:
             )
 
 
-def show_titles(answer: TitleMatchResponse) -> None:
+def show_titles(response: TitleMatchResponse) -> None:
     console = _console()
-    if not answer.results:
-        console.print("No paper has this title, or one like it.")
-    for match in answer.results:
+    if not response.results:
+        console.print("No paper has this title or a similar one.")
+    for match in response.results:
         console.print(_line(f"{match.score:.2f}", match.paper))
 
 
-def show_citations(answer: CitationsResponse) -> None:
+def show_citations(response: CitationsResponse) -> None:
     console = _console()
-    console.print(f"[dim]{answer.total:,} in this library[/dim]")
-    for place, citation in enumerate(answer.results, 1):
+    console.print(f"[dim]{response.total:,} in this library[/dim]")
+    for place, citation in enumerate(response.results, 1):
         console.print(_line(f"{place}.", citation.paper, " · influential" if citation.is_influential else ""))
         for context in citation.contexts[:1]:
             console.print(Text(textwrap.shorten(f"“{context}”", 200), style="dim italic"))
@@ -80,7 +80,7 @@ def show_paper(paper: Paper) -> None:
     console = _console()
     console.print(Text(paper.title or paper.id, style="bold"))
     console.print(Text(", ".join(author.name for author in paper.authors)))
-    console.print(Text(_origin(paper), style="cyan"))
+    console.print(Text(_summary(paper), style="cyan"))
     for text in (paper.abstract, paper.tldr and f"In short: {paper.tldr}"):
         if text:
             console.print()
@@ -98,7 +98,7 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
     for source in manifest.sources:
         sources.add_row(source.name, source.dataset, f"{source.bytes / 1e6:,.1f}", source.sha256[:16])
     console.print(sources)
-    console.print(_table("what became of the sources", {k: f"{v:,}" for k, v in manifest.counts.items()}))
+    console.print(_table("record counts", {k: f"{v:,}" for k, v in manifest.counts.items()}))
     if manifest.rejects:
         rows = {reason: f"{count:,}" for reason, count in manifest.rejects.items()}
         console.print(_table("rejected (see rejects.jsonl.gz)", rows))
@@ -122,7 +122,7 @@ def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
 
 
 def _is_hidden(file: Path, library: Path) -> bool:
-    """Whether a file belongs to a process that serves the library, and not to the library."""
+    """Whether a file is a temporary file of a server instead of a part of the library."""
     return any(part.startswith(".") for part in file.relative_to(library).parts)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scholarbase.cli.options import F, library_option, open_source, where_options
+from scholarbase.cli.options import F, library_option, open_source, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.models import ENGINES, MODES, Engine, Mode
 from scholarbase.settings import Settings
@@ -142,7 +142,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 @click.option("--report", type=A_PATH, help="Write a report of the runs to this folder.")
 @measure_option
 @queries_options
-@where_options
+@source_options
 @click.pass_obj
 def run(
     settings: Settings,
@@ -270,7 +270,7 @@ def _import_run(
 @name_option("the file's name")
 @measure_option
 @queries_options
-@where_options
+@source_options
 @click.pass_obj
 def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, **options: Any) -> None:
     """Convert an agent's tool CALLS for QUERIES to a run. docs/trajectories.md describes the file."""
@@ -287,7 +287,7 @@ def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, 
 @name_option("the file's name")
 @measure_option
 @queries_options
-@where_options
+@source_options
 @click.pass_obj
 def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any) -> None:
     """Import a TREC RUN of another system for QUERIES."""
@@ -390,7 +390,7 @@ def report(
 @click.option(
     "--hops", type=click.IntRange(0, 2), default=1, show_default=True, help="Citation hops of the expansion."
 )
-@where_options
+@source_options
 @click.pass_obj
 def oracle(
     settings: Settings, /, runs: Sequence[Path], n: int, hops: int, as_json: bool, **place: Any

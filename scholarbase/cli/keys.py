@@ -1,4 +1,4 @@
-"""The commands for the keys of a shared server: ``scholarbase key``."""
+"""``scholarbase key``: the API keys of a shared server."""
 
 from __future__ import annotations
 
@@ -14,40 +14,39 @@ from scholarbase.settings import Settings
 
 @click.group("key")
 def key() -> None:
-    """Make, list and revoke the keys that a shared server asks for."""
+    """Create, list and revoke the keys of a shared server."""
 
 
 def keys_option(command: F) -> F:
     return click.option(
-        "--keys", type=click.Path(path_type=Path), help="The file of keys. [env: SCHOLARBASE_KEYS]"
+        "--keys", type=click.Path(path_type=Path), help="The key file. [env: SCHOLARBASE_KEYS]"
     )(command)
 
 
-def _need_keys(given: Path | None, settings: Settings) -> Path:
-    path = given or settings.keys
+def _require_keys(keys: Path | None, settings: Settings) -> Path:
+    path = keys or settings.keys
     if path is None:
-        raise InvalidRequest("Which file of keys? Give --keys FILE, or set SCHOLARBASE_KEYS.")
+        raise InvalidRequest("No key file: give --keys FILE, or set SCHOLARBASE_KEYS.")
     return path
 
 
 @key.command()
 @click.argument("name")
-@click.option("--admin", is_flag=True, help="A key that may also read /metrics.")
+@click.option("--admin", is_flag=True, help="Allow the key to read /metrics too.")
 @click.option(
     "--rate",
     type=click.IntRange(1, MAX_RATE),
-    help="Its own limit of requests a minute; SCHOLARBASE_RATE_LIMIT when left out.",
+    help="Requests per minute. [default: SCHOLARBASE_RATE_LIMIT]",
 )
 @keys_option
 @click.pass_obj
 def create(settings: Settings, name: str, admin: bool, rate: int | None, keys: Path | None) -> None:
-    """Make a key called NAME, and print it. A server that is running knows it within a second."""
-    path = _need_keys(keys, settings)
-    text, made = create_key(path, name, role="admin" if admin else "read", rate=rate)
+    """Create a key called NAME and print it. A running server accepts it within a second."""
+    path = _require_keys(keys, settings)
+    text, entry = create_key(path, name, role="admin" if admin else "read", rate=rate)
     click.echo(text)
     click.echo(
-        f"This is the key {made.name!r} (id {made.id}). It is not kept and cannot be shown again: {path} has only "
-        "its hash.",
+        f"This is the key {entry.name!r} (id {entry.id}). It cannot be shown again: {path} has only its hash.",
         err=True,
     )
 
@@ -56,8 +55,8 @@ def create(settings: Settings, name: str, admin: bool, rate: int | None, keys: P
 @keys_option
 @click.pass_obj
 def show(settings: Settings, keys: Path | None) -> None:
-    """List the keys: id, role, requests a minute, when it was made, name."""
-    for entry in read_keys(_need_keys(keys, settings)):
+    """List the keys: id, role, requests per minute, time of creation, name."""
+    for entry in read_keys(_require_keys(keys, settings)):
         rate = "-" if entry.rate is None else str(entry.rate)
         click.echo(f"{entry.id}  {entry.role:<5}  {rate:>7}  {entry.created}  {entry.name}")
 
@@ -67,9 +66,9 @@ def show(settings: Settings, keys: Path | None) -> None:
 @keys_option
 @click.pass_obj
 def revoke(settings: Settings, id_or_name: str, keys: Path | None) -> None:
-    """Revoke the key that ID_OR_NAME names. A server that is running refuses it within a second."""
-    path = _need_keys(keys, settings)
+    """Revoke the key ID_OR_NAME. A running server rejects it within a second."""
+    path = _require_keys(keys, settings)
     revoked = revoke_key(path, id_or_name)
     click.echo(f"The key {revoked.name!r} (id {revoked.id}) is revoked.")
     if not read_keys(path):
-        click.echo("It was the last one: a server that asks for keys now refuses everybody.", err=True)
+        click.echo("No keys are left: a server with this key file rejects all requests.", err=True)

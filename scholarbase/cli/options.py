@@ -1,4 +1,4 @@
-"""What several commands take, and where a question goes."""
+"""Options of several commands, and the library or server that they name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def library_option(command: F) -> F:
 
 def as_of_option(command: F) -> F:
     return click.option(
-        "--as-of", help="As if asked then, YYYY-MM or YYYY-MM-DD: later papers do not exist."
+        "--as-of", help="Use the library as of this date, YYYY-MM or YYYY-MM-DD, without later papers."
     )(command)
 
 
@@ -38,24 +38,24 @@ def encoder_option(command: F) -> F:
     )(command)
 
 
-def where_options(command: F) -> F:
-    """Where a question goes: a library here, or a server."""
+def source_options(command: F) -> F:
+    """The options of commands that use a local library or a server."""
     for option in (
         click.option(
-            "--url", help="A ScholarBase server to ask instead of a library. [env: SCHOLARBASE_URL]"
+            "--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]"
         ),
         library_option,
         encoder_option,
-        click.option("--json", "as_json", is_flag=True, help="Print the answer's JSON."),
+        click.option("--json", "as_json", is_flag=True, help="Print the response as JSON."),
     ):
         command = option(command)
     return command
 
 
-def need_library(given: Path | None, settings: Settings) -> Path:
-    path = given or settings.library
+def require_library(library: Path | None, settings: Settings) -> Path:
+    path = library or settings.library
     if path is None:
-        raise InvalidRequest("Which library? Give --library DIR, or set SCHOLARBASE_LIBRARY.")
+        raise InvalidRequest("No library: give --library DIR, or set SCHOLARBASE_LIBRARY.")
     return path
 
 
@@ -67,19 +67,21 @@ def open_source(
     *,
     default_encoder: str | None = None,
 ) -> Library | Client:
-    """The library or the server that is named, else that of the settings. ``default_encoder`` is opened with a library
-    where no encoder is named: ``none`` for what does not search."""
+    """Open the library or the server of the options, or else of the settings.
+
+    ``default_encoder`` is the query encoder of a library when ``encoder`` is None: ``none`` to open no encoder.
+    """
     if url is not None and library is not None:
-        raise InvalidRequest("Give --library or --url, not both: one is a folder here, the other a server.")
+        raise InvalidRequest("Give --library for a local library or --url for a server, not both.")
     if url is None and (library or settings.library):
         from scholarbase.search.library import Library
 
-        path = need_library(library, settings)
+        path = require_library(library, settings)
         return Library.open(path, encoder=encoder or default_encoder, settings=settings)
     if encoder is not None:
         raise InvalidRequest(
-            f"--encoder {encoder} is for a library here, and the server at {url or settings.url} has its own: leave "
-            "it out, or give --library."
+            f"--encoder {encoder} needs a local library, but the server at {url or settings.url} has its own "
+            "encoder: omit --encoder, or give --library."
         )
     from scholarbase.client import Client
 

@@ -1,4 +1,8 @@
-"""The catalogue: papers by any of their names, out of a read-only SQLite file."""
+"""The catalogue of a library: one SQLite file of papers, their texts and their citations.
+
+:class:`Catalog` runs every statement on a finished catalogue. The SQL of searches and citations is in
+:mod:`~scholarbase.indexes.fulltext`, :mod:`~scholarbase.indexes.titles` and :mod:`~scholarbase.indexes.citations`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,18 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import quote
 
 import orjson
 
+from scholarbase.databases import open_immutable
 from scholarbase.errors import LibraryCorrupt, LibraryError
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import citations, fulltext, titles
-from scholarbase.indexes.filters import venue_key
+from scholarbase.indexes.citations import Edge, Expansion
+from scholarbase.indexes.filters import ResolvedFilters, venue_key
+from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Paper
-from scholarbase.models.responses import Citation
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -38,29 +44,26 @@ _COLUMNS: Final = {
     "reference_count": "p.reference_count",
     "url": "p.url",
 }
-"""The SQL that gives each field of a paper. ``id`` takes three columns; it always comes first."""
+"""The SQL of each field of a paper. ``id`` takes three columns; it always comes first."""
 _LATER: Final = ("citation_count", "reference_count")
-"""Fields that go on changing after a paper is out."""
+"""Fields that change after a paper's publication."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
 
 
 class Catalog:
-    """A catalogue open for reading, by a pool of connections that many threads share.
+    """A finished catalogue, opened for reading with a pool of connections. Safe to share between threads.
 
-    The file is opened ``immutable``: SQLite takes no locks and looks for no journal, so it must not change
-    while it is open (https://sqlite.org/uri.html#uriimmutable).
+    Every method raises LibraryCorrupt if SQLite fails, and LibraryError if the catalogue is closed.
     """
 
     def __init__(self, path: Path, *, readers: int = 8) -> None:
         """
         Raises:
-            LibraryCorrupt: the file is missing or is no catalogue.
+            LibraryCorrupt: the file is missing or is not a catalogue.
         """
         self.path = path
         self._idle: deque[sqlite3.Connection] = deque()
         self._all: list[sqlite3.Connection] = []
-        if not path.is_file():
-            raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
         try:
             for _ in range(readers):
                 connection = _connect(path)
@@ -69,7 +72,7 @@ class Catalog:
             self._all[0].execute("SELECT 1 FROM papers LIMIT 1").fetchone()
         except sqlite3.Error as error:
             self.close()
-            raise LibraryCorrupt(f"{path} is no catalogue: {error}. Ingest the library again.") from error
+            raise LibraryCorrupt(f"{path} is not a catalogue: {error}. Ingest the library again.") from error
 
     def close(self) -> None:
         """Close every connection. A second call does nothing."""
@@ -78,14 +81,9 @@ class Catalog:
         self._all.clear()
 
     @contextmanager
-    def connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for this thread alone until the block ends: one of the pool, or, when all of those are taken,
-        a new one, so that a short question never waits for the long ones.
-
-        Raises:
-            LibraryCorrupt: SQLite fails inside the block.
-            LibraryError: the catalogue is closed.
-        """
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to this thread: an idle one of the pool or, when all are in use, a new one, so that
+        short statements never wait for long ones."""
         if not self._all:
             raise LibraryError(f"The catalogue {self.path} is closed: open the library again.")
         connection: sqlite3.Connection | None = None
@@ -106,25 +104,26 @@ class Catalog:
             elif connection is not None:
                 connection.close()
 
+    # -- papers -----------------------------------------------------------------------------------------
+
     def meta(self, key: str) -> str | None:
-        with self.connection() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        with self._connection() as connection:
+            return read_meta(connection, key)
 
     def resolve(self, identifiers: Sequence[Identifier]) -> list[int | None]:
-        """The catalogue id of each identifier, None where the library does not hold it."""
-        with self.connection() as connection:
+        """Return the catalogue id of each identifier, None for papers that the library does not have."""
+        with self._connection() as connection:
             found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
     def last_id(self) -> int:
-        """The greatest id of a paper, 0 in an empty library."""
-        with self.connection() as connection:
+        """Return the greatest id of a paper, 0 in an empty library."""
+        with self._connection() as connection:
             return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
 
     def existing(self, ids: Sequence[int], day: int) -> set[int]:
-        """Those of the papers that are certainly of the day ``yyyymmdd`` or before."""
-        with self.connection() as connection:
+        """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
+        with self._connection() as connection:
             rows = connection.execute(
                 """
                 SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
@@ -135,16 +134,16 @@ class Catalog:
         return {row[0] for row in rows}
 
     def any_by(self, day: int) -> int | None:
-        """The last day of some paper that is certainly of the day ``yyyymmdd`` or before; None where there is none."""
-        with self.connection() as connection:
+        """Return the last day of any paper that certainly appeared on or before the day ``yyyymmdd``, else None."""
+        with self._connection() as connection:
             row = connection.execute(
                 "SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", (day,)
             ).fetchone()
         return None if row is None else int(row[0])
 
     def first_day(self) -> int | None:
-        """The least last day of a paper; None where no paper has a date."""
-        with self.connection() as connection:
+        """Return the least last day of a paper, None if no paper has a date."""
+        with self._connection() as connection:
             return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
@@ -162,7 +161,7 @@ class Catalog:
             SELECT {columns}
             FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}
         """
-        with self.connection() as connection:
+        with self._connection() as connection:
             rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
         if len(rows) != len(ids):
             found = {row[0] for row in rows}
@@ -173,62 +172,15 @@ class Catalog:
             )
         return list(map(make, rows))
 
-    def matching_ids(self, expression, limit, filters):  # type: ignore
-        with self.connection() as c:
-            return fulltext.matching_ids(c, expression, limit, filters)
-
-    def holding(self, expressions, ids):  # type: ignore
-        with self.connection() as c:
-            return fulltext.holding(c, expressions, ids)
-
-    def search_text(self, expression, limit, filters, *, title_weight):  # type: ignore
-        with self.connection() as c:
-            return fulltext.search(c, expression, limit, filters, title_weight=title_weight)
-
-    def count_text(self, expression, filters):  # type: ignore
-        with self.connection() as c:
-            return fulltext.count(c, expression, filters)
-
-    def match_title(self, title, limit, min_score, filters):  # type: ignore
-        with self.connection() as c:
-            return titles.match(c, title, limit, min_score, filters)
-
-    def count_edges(self, paper_id, direction, filters):  # type: ignore
-        with self.connection() as c:
-            return citations.count(c, paper_id, direction, filters)
-
-    def few_edges(self, paper_id, direction):  # type: ignore
-        with self.connection() as c:
-            return citations.few(c, paper_id, direction)
-
-    def expand(self, seeds, direction, hops, filters, limit, offset, *, as_of):  # type: ignore
-        with self.connection() as c:
-            return citations.expand(c, seeds, direction, hops, filters, limit, offset, as_of=as_of)
-
-    def edges(self, paper_id, direction, limit, offset, sort, filters, *, fields, counts, at_most):  # type: ignore
-        columns, join, make = paper_reader(tuple(fields), counts)
-        with self.connection() as c:
-            rows = citations.page(
-                c,
-                paper_id,
-                direction,
-                limit,
-                offset,
-                sort,
-                filters,
-                columns=columns,
-                join=join,
-                at_most=at_most,
-            )
-        return [Citation(make(e.paper), e.is_influential, e.contexts, e.intents) for e in rows]
-
     def venue_keys(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The keys under which papers of these venues may stand: the names given, and all names of every
-        venue that goes by one of them. A paper keeps its source's spelling, which may be any of these."""
+        """Return the keys of these names, and of all other names of the venues that have one of them.
+
+        A paper's venue is in its source's spelling, which may be any of these.
+        """
         keys = {venue_key(name) for name in names}
         if not keys:
             return ()
-        with self.connection() as connection:
+        with self._connection() as connection:
             rows = connection.execute(
                 """
                 SELECT name_key FROM venue_names WHERE venue_key IN (
@@ -239,19 +191,120 @@ class Catalog:
             ).fetchall()
         return tuple(sorted(keys | {row[0] for row in rows}))
 
+    # -- full text and titles ---------------------------------------------------------------------------
+
+    def search_text(
+        self, expression: str, limit: int, filters: ResolvedFilters, *, title_weight: float
+    ) -> list[ScoredId]:
+        """Return the best matching papers (:func:`.fulltext.search`)."""
+        with self._connection() as connection:
+            return fulltext.search(connection, expression, limit, filters, title_weight=title_weight)
+
+    def count_text(self, expression: str, filters: ResolvedFilters) -> int:
+        """Count the matching papers (:func:`.fulltext.count`)."""
+        with self._connection() as connection:
+            return fulltext.count(connection, expression, filters)
+
+    def matching_ids(self, expression: str, limit: int, filters: ResolvedFilters) -> set[int]:
+        """Return the ids of the matching papers (:func:`.fulltext.matching_ids`)."""
+        with self._connection() as connection:
+            return fulltext.matching_ids(connection, expression, limit, filters)
+
+    def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
+        """Return which of the papers match each expression (:func:`.fulltext.holding`)."""
+        with self._connection() as connection:
+            return fulltext.holding(connection, expressions, ids)
+
+    def match_title(
+        self, title: str, limit: int, min_score: float, filters: ResolvedFilters
+    ) -> list[ScoredId]:
+        """Return the papers with this title or a similar one (:func:`.titles.match`)."""
+        with self._connection() as connection:
+            return titles.match(connection, title, limit, min_score, filters)
+
+    # -- citations --------------------------------------------------------------------------------------
+
+    def edges(
+        self,
+        paper_id: int,
+        direction: Direction,
+        limit: int,
+        offset: int,
+        sort: CitationSort,
+        filters: ResolvedFilters,
+        *,
+        fields: Sequence[str],
+        counts: bool = True,
+        at_most: int | None = None,
+    ) -> list[Edge]:
+        """Return a page of a paper's citations or references, with the papers (:func:`.citations.page`)."""
+        columns, join, make_paper = paper_reader(tuple(fields), counts)
+        with self._connection() as connection:
+            return citations.page(
+                connection,
+                paper_id,
+                direction,
+                limit,
+                offset,
+                sort,
+                filters,
+                columns=columns,
+                join=join,
+                make_paper=make_paper,
+                at_most=at_most,
+            )
+
+    def count_edges(self, paper_id: int, direction: Direction, filters: ResolvedFilters) -> int:
+        """Count a paper's citations or references (:func:`.citations.count`)."""
+        with self._connection() as connection:
+            return citations.count(connection, paper_id, direction, filters)
+
+    def few_edges(self, paper_id: int, direction: Direction) -> int | None:
+        """Count a paper's citations or references if they are few (:func:`.citations.few`)."""
+        with self._connection() as connection:
+            return citations.few(connection, paper_id, direction)
+
+    def expand(
+        self,
+        seeds: Iterable[int],
+        direction: Direction,
+        hops: int,
+        filters: ResolvedFilters,
+        limit: int,
+        offset: int,
+        *,
+        as_of: int | None,
+    ) -> Expansion:
+        """Return the neighbours of a set of papers (:func:`.citations.expand`)."""
+        with self._connection() as connection:
+            return citations.expand(connection, seeds, direction, hops, filters, limit, offset, as_of=as_of)
+
+
+def open_finished(path: Path) -> sqlite3.Connection:
+    """Open a finished catalogue for reading.
+
+    Raises:
+        LibraryCorrupt: the file is missing.
+    """
+    if not path.is_file():
+        raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
+    return open_immutable(path)
+
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
-    )
-    connection.execute("PRAGMA query_only = 1")
+    connection = open_finished(path)
     connection.execute("PRAGMA mmap_size = 1073741824")
     connection.execute("PRAGMA cache_size = -16384")
     return connection
 
 
+def read_meta(connection: sqlite3.Connection, key: str) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def find(connection: sqlite3.Connection, identifiers: Iterable[Identifier]) -> dict[Identifier, int]:
-    """The catalogue ids of those identifiers that are a paper's."""
+    """Map each identifier of a paper in the catalogue to the paper's id."""
     by_scheme: dict[str, set[str]] = {}
     for identifier in identifiers:
         by_scheme.setdefault(identifier.scheme, set()).add(identifier.value)
@@ -268,7 +321,7 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
         return "SELECT arxiv_id, id FROM papers WHERE arxiv_id IN (SELECT value FROM json_each(?))", (listed,)
     if scheme == "CorpusId":
         numbers = orjson.dumps(sorted(int(v) for v in values if int(v) < 2**63)).decode()
-        # A paper may have other corpus ids besides its own: those are aliases.
+        # A paper's further corpus ids are aliases.
         return (
             """
             SELECT corpus_id, id FROM papers WHERE corpus_id IN (SELECT value FROM json_each(?1))
@@ -285,8 +338,7 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def canonical_id(arxiv_id: str | None, corpus_id: int | None, document_id: str | None = None) -> str:
-    """The one id by which answers name a paper: arXiv's where it has one, else the corpus id, else the id that a
-    collection gave its document."""
+    """Return a paper's id in responses: its arXiv id if it has one, else its corpus id, else its collection's id."""
     if arxiv_id is not None:
         return f"arXiv:{arxiv_id}"
     return f"CorpusId:{corpus_id}" if corpus_id is not None else f"Doc:{document_id}"
@@ -324,7 +376,7 @@ def paper_reader(
 
 
 def _external_ids(arxiv_id: str | None, corpus_id: int | None, stored: str | None) -> dict[str, str]:
-    """Scheme to value: ``f"{scheme}:{value}"`` is an id that every call takes."""
+    """Map schemes to values: ``f"{scheme}:{value}"`` is an id that every request accepts."""
     ids: dict[str, str] = {}
     if arxiv_id is not None:
         ids["arXiv"] = arxiv_id

@@ -1,4 +1,4 @@
-"""Filters once the library has looked up what their names mean: days as numbers, ids as integers."""
+"""Resolved filters: days as numbers, papers as catalogue ids, venues as keys."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ResolvedFilters:
-    """What a paper must satisfy, in the catalogue's own terms. Every index applies all of it before its cut.
+    """Conditions on papers. Every index applies all of them before it cuts its ranking to a limit.
 
-    ``first_day`` and ``last_day`` are numbers ``yyyymmdd``: a paper passes when its own span of possible days
-    lies wholly inside. ``categories`` and ``venues`` pass when any value matches: a category as it is stored or
-    as an archive (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`). ``within`` and ``exclude``
-    are catalogue ids.
+    ``first_day`` and ``last_day`` are numbers ``yyyymmdd``: a paper passes when its whole range of possible days is
+    within them. ``categories`` and ``venues`` pass when any value matches: a category as stored or its archive
+    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`). ``within`` and ``exclude`` are catalogue ids.
     """
 
     first_day: int | None = None
@@ -32,12 +31,12 @@ NO_FILTERS = ResolvedFilters()
 
 
 def venue_key(name: str) -> str:
-    """A venue's name as it is compared: lower case, single spaces."""
+    """Return a venue's name in the form in which names are compared: lower case, single spaces."""
     return " ".join(name.casefold().split())
 
 
 def category_keys(categories: list[str]) -> list[str]:
-    """Each category and its archive, once: ``['cs.CL', 'cs.LG']`` gives ``['cs', 'cs.CL', 'cs.LG']``."""
+    """Return the categories and their archives: ``['cs', 'cs.CL', 'cs.LG']`` for ``['cs.CL', 'cs.LG']``."""
     keys = set(categories)
     keys.update(category.split(".", 1)[0] for category in categories)
     return sorted(keys)
@@ -47,7 +46,7 @@ _LOWER_CASE_CLASSES = frozenset({"cond-mat", "physics"})
 
 
 def category_forms(category: str) -> set[str]:
-    """A category as it was written and as arXiv writes it: ``CS.cl`` is ``cs.CL``, ``Physics.Flu-dyn`` is
+    """Return a category as requested and in arXiv's spelling: ``CS.cl`` and ``cs.CL``, ``Physics.Flu-dyn`` and
     ``physics.flu-dyn`` (https://arxiv.org/category_taxonomy)."""
     archive, dot, subject = category.strip().partition(".")
     archive = archive.lower()

@@ -1,11 +1,11 @@
-"""Full text: titles and abstracts in SQLite's FTS5, ranked, counted and filtered.
+"""Full-text search of titles and abstracts with SQLite's FTS5.
 
 The index is an external-content table over the view ``documents``: it stores postings and lengths, not the
-texts (https://sqlite.org/fts5.html#external_content_tables). Words are folded to lower case without
-diacritics and stemmed by Porter's algorithm. Every match is scored, so counts are exact. The titles have a second,
-small index, in which a title's words are looked up four times as fast as among the abstracts' (:mod:`titles`).
+texts (https://sqlite.org/fts5.html#external_content_tables). Words are case-folded, stripped of diacritics and stemmed
+by Porter's algorithm. Every match is scored, so counts are exact. A second, small index holds the titles alone: looking
+a title's words up in it is four times as fast (:mod:`scholarbase.indexes.titles`).
 
-Expressions are FTS5's own language; :mod:`scholarbase.indexes.query_syntax` makes them from what people type.
+Expressions are in FTS5's query language; :mod:`scholarbase.indexes.query_syntax` makes them from users' queries.
 """
 
 from __future__ import annotations
@@ -15,14 +15,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
-from scholarbase.indexes.filter_sql import filter_sql, json_list, reading
+from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import ScoredId
 
 TITLE_WEIGHT: Final = 2.0
-"""How much a word counts in a title against one in an abstract."""
+"""The weight of a word in a title; in an abstract it is 1."""
 
 TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
+
+_MALFORMED: Final = (
+    "fts5: syntax error",
+    "fts5: parser stack overflow",
+    "fts5 expression tree is too large",
+    "no such column: ",
+    "unterminated string",
+    "unknown special query",
+    "fts5: column",
+)
+"""How SQLite's messages about a malformed expression begin. Its error code is the same for a missing table."""
 
 _SCHEMA: Final = f"""
 CREATE VIEW IF NOT EXISTS documents AS
@@ -38,26 +49,24 @@ CREATE VIRTUAL TABLE IF NOT EXISTS title_words USING fts5(
 )
 """
 
-_READING: Final = "The full-text index"
-
 
 def create(connection: sqlite3.Connection) -> None:
-    """Create the view and the index, where they are not there yet."""
+    """Create the view and the index, unless they exist."""
     for statement in _SCHEMA.split(";\n"):
         if statement.strip():
             connection.execute(statement)
 
 
 def create_titles(connection: sqlite3.Connection) -> None:
-    """Create the index of the titles alone, where it is not there yet."""
+    """Create the index of the titles, unless it exists."""
     connection.execute(_TITLES_SCHEMA)
 
 
 def index_range(connection: sqlite3.Connection, first_id: int, last_id: int) -> int:
-    """Index the papers with ids from ``first_id`` to ``last_id``, both included; how many they are.
+    """Index the papers with ids from ``first_id`` to ``last_id``, both included, and return their number.
 
-    FTS5 takes a paper twice without complaint and then counts it twice: run this in one transaction with
-    the record of how far the work has come.
+    FTS5 does not detect that a paper is indexed twice, and then counts it twice: commit this in one transaction with
+    the job's checkpoint.
     """
     cursor = connection.execute(
         """
@@ -75,7 +84,7 @@ def index_range(connection: sqlite3.Connection, first_id: int, last_id: int) -> 
 
 
 def optimize(connection: sqlite3.Connection) -> None:
-    """Merge each index into one segment: smallest and fastest to read."""
+    """Merge each index into a single segment, the smallest and fastest form."""
     connection.execute("INSERT INTO fulltext(fulltext) VALUES ('optimize')")
     connection.execute("INSERT INTO title_words(title_words) VALUES ('optimize')")
 
@@ -83,18 +92,15 @@ def optimize(connection: sqlite3.Connection) -> None:
 def check(connection: sqlite3.Connection) -> None:
     """Compare the indexes with the papers' texts, word for word.
 
-    FTS5 runs its integrity check as an INSERT, though it changes nothing: the connection must be one that
-    may write.
+    FTS5's integrity check is an INSERT that changes nothing, so the connection must be writable.
 
     Raises:
-        LibraryCorrupt: the index and the texts differ, or the index is damaged.
-        LibraryError: the connection may not write.
+        LibraryCorrupt: the indexes and the texts differ, or an index is damaged.
+        LibraryError: the connection is read-only.
     """
     try:
         connection.execute("INSERT INTO fulltext(fulltext, rank) VALUES ('integrity-check', 1)")
         connection.execute("INSERT INTO title_words(title_words, rank) VALUES ('integrity-check', 1)")
-    except sqlite3.ProgrammingError:
-        raise
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY:
             raise LibraryError(
@@ -102,8 +108,7 @@ def check(connection: sqlite3.Connection) -> None:
                 "open the catalogue for writing."
             ) from error
         raise LibraryCorrupt(
-            f"The full-text index does not hold what the titles and abstracts say ({error}): "
-            "ingest the library again."
+            f"The full-text index differs from the titles and abstracts ({error}): ingest the library again."
         ) from error
 
 
@@ -115,14 +120,12 @@ def search(
     *,
     title_weight: float = TITLE_WEIGHT,
 ) -> list[ScoredId]:
-    """The ``limit`` best papers that match, best first, ties by id. A word in a title counts ``title_weight``, one in
-    an abstract 1.
+    """Return the ``limit`` best matching papers, best first, ties by id.
 
-    Scores are BM25 (FTS5's, k1 = 1.2, b = 0.75) with its sign turned: above zero, larger is better.
+    Scores are those of FTS5's BM25 (k1 = 1.2, b = 0.75) with the sign reversed: positive, larger is better.
 
     Raises:
-        InvalidRequest: FTS5 does not understand the expression.
-        LibraryCorrupt: the index cannot be read.
+        InvalidRequest: the expression is malformed.
     """
     source, params = _matches(filters)
     rows = _read(
@@ -138,7 +141,7 @@ def search(
 
 
 def count(connection: sqlite3.Connection, expression: str, filters: ResolvedFilters = NO_FILTERS) -> int:
-    """How many papers match. Raises as :func:`search`."""
+    """Count the matching papers. Raises as :func:`search`."""
     source, params = _matches(filters)
     return int(_read(connection, f"SELECT count(*) {source}", expression, params)[0][0])
 
@@ -146,16 +149,16 @@ def count(connection: sqlite3.Connection, expression: str, filters: ResolvedFilt
 def matching_ids(
     connection: sqlite3.Connection, expression: str, limit: int, filters: ResolvedFilters = NO_FILTERS
 ) -> set[int]:
-    """The ids of the papers that match, or of the ``limit`` with the lowest ids. Raises as :func:`search`."""
+    """Return the ids of the matching papers, the ``limit`` lowest at most. Raises as :func:`search`."""
     source, params = _matches(filters)
     sql = f"SELECT fulltext.rowid {source} ORDER BY fulltext.rowid LIMIT ?"
     return {row[0] for row in _read(connection, sql, expression, [*params, limit])}
 
 
 def holding(connection: sqlite3.Connection, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
-    """Which of the papers match, for each expression. Raises as :func:`search`."""
+    """Return the ids among ``ids`` that match, for each expression. Raises as :func:`search`."""
     found: list[set[int]] = []
-    # The ids outside: FTS5 leaps to each in its posting lists.
+    # The ids in the outer loop: FTS5 seeks each in its posting lists.
     sql = """
         SELECT fulltext.rowid, 0 FROM json_each(?2) AS wanted
         CROSS JOIN fulltext ON fulltext.rowid = wanted.value WHERE fulltext MATCH ?1
@@ -166,11 +169,11 @@ def holding(connection: sqlite3.Connection, expressions: Sequence[str], ids: Seq
 
 
 def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
-    """FROM and WHERE of everything that matches the first parameter and passes the filters."""
+    """Return FROM and WHERE for the papers that match the first parameter and pass the filters."""
     if filters.is_empty:
         return "FROM fulltext WHERE fulltext MATCH ?", []
     condition, params = filter_sql(filters, "p")
-    # CROSS JOIN keeps the full text outside: the other way round, FTS5 runs the query again for every paper.
+    # CROSS JOIN keeps the full text in the outer loop; in the inner one FTS5 would run the query for every paper.
     source = "FROM fulltext CROSS JOIN papers AS p ON p.id = fulltext.rowid WHERE fulltext MATCH ?"
     return f"{source} AND {condition}", params
 
@@ -178,26 +181,12 @@ def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
 def _read(
     connection: sqlite3.Connection, sql: str, expression: str, params: list[int | str]
 ) -> list[tuple[int, float]]:
-    with reading(_READING):
-        try:
-            return connection.execute(sql, [expression, *params]).fetchall()
-        except sqlite3.OperationalError as error:
-            if _is_about_expression(str(error)):
-                raise InvalidRequest(
-                    f"The full-text query {expression[:200]!r} is malformed ({error}): "
-                    "put quotation marks around phrases and operators between words."
-                ) from error
-            raise
-
-
-def _is_about_expression(message: str) -> bool:
-    """Whether FTS5 complains of the query. SQLite has one code for this and for a missing table."""
-    return (
-        message.startswith(
-            ("fts5: syntax error", "fts5: parser stack overflow", "fts5 expression tree is too large")
-        )
-        or message.startswith(
-            ("no such column: ", "unterminated string", "unknown special query", "fts5: column")
-        )
-        or "expected integer" in message
-    )
+    try:
+        return connection.execute(sql, [expression, *params]).fetchall()
+    except sqlite3.OperationalError as error:
+        if str(error).startswith(_MALFORMED) or "expected integer" in str(error):
+            raise InvalidRequest(
+                f"The full-text query {expression[:200]!r} is malformed ({error}): "
+                "put quotation marks around phrases and operators between words."
+            ) from error
+        raise

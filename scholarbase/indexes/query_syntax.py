@@ -1,11 +1,11 @@
-"""What people type, as FTS5 expressions: free text as an OR of its words, query syntax as what it says.
+"""Users' queries as FTS5 expressions: free text as an OR of its words, query syntax as written.
 
 Query syntax is ``"a phrase"``, ``AND``, ``OR`` and ``NOT`` in upper case between words, ``prefix*``, ``title:``
 and ``abstract:`` before a word, a phrase or parentheses, and parentheses around operators. Words side by side
-must all match; they bind closer than ``AND`` and ``NOT``, which bind closer than ``OR``. Everything else is free
-text. ``docs/search-syntax.md`` tells it to users.
+must all match; they bind more tightly than ``AND`` and ``NOT``, which bind more tightly than ``OR``. Everything else
+is free text. ``docs/search-syntax.md`` documents it for users.
 
-Every word goes to FTS5 inside quotation marks, so that nothing of a text is taken for FTS5's own language
+Every word is in quotation marks in the expression, so that no text is read as FTS5's own syntax
 (https://sqlite.org/fts5.html#full_text_query_syntax).
 """
 
@@ -21,7 +21,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.stop_words import STOP_WORDS
 
 MAX_DEPTH: Final = 10
-"""Parentheses within parentheses. FTS5's own parser overflows a little above thirty."""
+"""Nested parentheses. FTS5's own parser overflows a little above thirty."""
 
 _COLUMN: Final = re.compile(r"(?:title|abstract):")
 _FOREIGN_FIELD: Final = re.compile(
@@ -29,15 +29,15 @@ _FOREIGN_FIELD: Final = re.compile(
 )
 _OPERATORS: Final = ("AND", "OR", "NOT")
 _PIECE: Final = re.compile(
-    r'(?P<phrase>"[^"]*(?P<close>"\*?)?)|(?P<open>\()|(?P<shut>\))|(?P<bare>[^\s"()]+)'
+    r'(?P<phrase>"[^"]*(?P<close>"\*?)?)|(?P<open>\()|(?P<closing>\))|(?P<bare>[^\s"()]+)'
 )
 _PREFIX: Final = re.compile(r"\w{2,}\*(?=$|[\s,;.?!)])")
 
 MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
 """What every text in query syntax contains one of; most questions have none, and need no parser."""
 
-# What Porter's algorithm takes off a word. A prefix that ends inside one of these is no prefix of the stem:
-# "computatio" against "comput".
+# Suffixes that Porter's algorithm removes. A prefix that ends inside one is not a prefix of the stem: "computatio" and
+# "comput".
 _SUFFIXES: Final = (
     "ies ing ings ed eed ational ation ations ator izer ization izations ize izes ized izing ism isms alism "
     "alize alization iveness ivity iviti fulness fully ousness ously ally ality aliti ability ably ability bility "
@@ -45,70 +45,68 @@ _SUFFIXES: Final = (
     "ment ments ness ance ances ence ences ency ancy able ible ant ent ently ely ly ous ive ity ities er ers ful y"
 )
 _CHANGED_END: Final = re.compile(r"[aeiouyà-öø-ÿ].*(?:y|ing|ed)$|ys$")
-"""Ends that Porter changes, where a vowel stands before them: not in *sky* and *bring*."""
+"""Endings that Porter's algorithm changes after a vowel: not those of *sky* and *bring*."""
 _COMPLETIONS: Final = tuple(dict.fromkeys(_SUFFIXES.split()))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in order: runs of letters and digits of any script, with their combining marks.
+    """Return the words of a text: runs of letters and digits of any script, with their combining marks.
 
-    Underscores, hyphens and apostrophes stand between words, as they do for FTS5.
+    Underscores, hyphens and apostrophes separate words, as they do in FTS5.
     """
-    spaced = "".join(char if _is_of_word(char) else " " for char in text)
+    spaced = "".join(char if _is_word_character(char) else " " for char in text)
     return [word for word in spaced.split() if any(map(str.isalnum, word))]
 
 
 def free_text(text: str) -> str | None:
-    """An expression for papers with any of the text's words, but for stop words; None for a text without words.
+    """Return an expression for papers with any of the text's words; None for a text without words.
 
-    A text of nothing but stop words keeps them: *the who* is a question too.
+    Stop words are left out, unless there are no other words: *the who* is a query too.
     """
-    each = list(dict.fromkeys(word.casefold() for word in words(text)))
-    kept = [word for word in each if word not in STOP_WORDS] or each
+    distinct = list(dict.fromkeys(word.casefold() for word in words(text)))
+    kept = [word for word in distinct if word not in STOP_WORDS] or distinct
     return " OR ".join(f'"{word}"' for word in kept) or None
 
 
 def any_phrase(phrases: Iterable[str]) -> str:
-    """An expression for papers with any of the phrases: its words side by side, in their order."""
+    """Return an expression for papers with any of the phrases: its words side by side, in their order."""
     return " OR ".join(_phrase(words(phrase)) for phrase in phrases)
 
 
 class Term(NamedTuple):
-    """A word that a query asks for, in lower case, and the expression for papers that hold it."""
+    """A word of a query, in lower case, and the expression for papers with it."""
 
     word: str
     expression: str
 
 
 def terms(text: str, *, syntax: bool) -> list[Term]:
-    """The words that a text asks for, each once, in its order: those of :func:`free_text`, or with ``syntax`` those of
-    :func:`compile`, which what stands after NOT is none of. A prefix is a word without its star."""
+    """Return the words that a query searches for, each once, in the query's order.
+
+    They are the words of :func:`free_text`, or with ``syntax`` those of :func:`compile` without the words after NOT. A
+    prefix is a word without its star.
+    """
     if syntax:
         parser = _Parser(text)
         parser.parse()
-        asked = parser.asked
+        each = parser.terms
     else:
-        each = [word.lower() for word in words(text)]
-        asked = [Term(word, _phrase([word])) for word in each if word not in STOP_WORDS] or [
-            Term(word, _phrase([word])) for word in each
-        ]
-    found: dict[str, Term] = {}
-    for term in asked:
-        known = found.get(term.word)
-        # The same word may be asked for in a title and in an abstract.
-        either = known is not None and known.expression != term.expression
-        found[term.word] = (
-            Term(term.word, f"({known.expression} OR {term.expression})") if known and either else term
-        )
-    return list(found.values())
+        every = [Term(word.lower(), _phrase([word.lower()])) for word in words(text)]
+        each = [term for term in every if term.word not in STOP_WORDS] or every
+    distinct: dict[str, Term] = {}
+    for term in each:
+        known = distinct.setdefault(term.word, term)
+        if known.expression != term.expression:  # the same word in the title and in the abstract
+            distinct[term.word] = Term(term.word, f"({known.expression} OR {term.expression})")
+    return list(distinct.values())
 
 
 def is_syntax(text: str) -> bool:
-    """Whether a text uses query syntax, so that it must be compiled rather than taken as free text.
+    """Whether a text uses query syntax, so that it must be compiled instead of searched as free text.
 
-    Operators in a text that is wholly upper case are its words, unless single words and operators take turns
-    (``LSTM OR GRU``). Parentheses alone, a lone quotation mark and a star after a symbol (``C*-algebra``,
-    ``A* search``, ``RRT*``) are none.
+    Operators in a text that is all upper case are ordinary words, unless single words and operators alternate
+    (``LSTM OR GRU``). Parentheses without operators, a single quotation mark and a star after a symbol
+    (``C*-algebra``, ``A* search``, ``RRT*``) are not syntax.
     """
     tokens = list(_tokens(text))
     for token in tokens:
@@ -120,26 +118,26 @@ def is_syntax(text: str) -> bool:
 
 
 def compile(text: str) -> str:
-    """The FTS5 expression of a text in query syntax.
+    """Return the FTS5 expression of a text in query syntax.
 
     Raises:
-        InvalidRequest: the syntax is malformed; the sentence names the place, counting characters from 1.
+        InvalidRequest: the syntax is malformed; the message names the position, counted in characters from 1.
     """
     return _Parser(text).parse()
 
 
 class _Token(NamedTuple):
-    kind: Literal["phrase", "bare", "operator", "column", "open", "shut", "end"]
+    kind: Literal["phrase", "bare", "operator", "column", "open", "close", "end"]
     text: str
     position: int
     closed: bool = True
     prefix: bool = False
     touches: bool = False
-    """Nothing stands between this token and the next."""
+    """There is no space between this token and the next."""
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    # Typographic quotation marks mean what straight ones do; the replacement keeps every position.
+    # Typographic quotation marks are read as straight ones; the replacement keeps every position.
     text = text.translate({0x201C: '"', 0x201D: '"', 0x201E: '"', 0x201F: '"'})
     for piece in _PIECE.finditer(text):
         touches = piece.end() < len(text) and not text[piece.end()].isspace()
@@ -151,13 +149,13 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token("phrase", inner, position, bool(close), prefix, touches)
         elif piece["open"]:
             yield _Token("open", "(", position)
-        elif piece["shut"]:
-            yield _Token("shut", ")", position)
+        elif piece["closing"]:
+            yield _Token("close", ")", position)
         else:
-            yield from _bare(piece["bare"], position, touches)
+            yield from _bare_tokens(piece["bare"], position, touches)
 
 
-def _bare(text: str, position: int, touches: bool) -> Iterator[_Token]:
+def _bare_tokens(text: str, position: int, touches: bool) -> Iterator[_Token]:
     if text in _OPERATORS:
         yield _Token("operator", text, position)
         return
@@ -172,19 +170,19 @@ def _bare(text: str, position: int, touches: bool) -> Iterator[_Token]:
 
 
 def _is_marked(token: _Token, text: str) -> bool:
-    """Whether a bare token is syntax by itself: a prefix, a column, or a field of another search engine."""
+    """Whether a bare token alone is syntax: a prefix, a word in a column, or a field of another search engine."""
     if text[: token.position - 1].endswith(("title:", "abstract:")):
         return bool(words(token.text))
     if _FOREIGN_FIELD.match(token.text) or (token.text == "NEAR" and token.touches):
         return True
-    # A star is a wildcard after letters that are not all capitals; after capitals it is part of a name: RRT*.
+    # A star is a wildcard after letters that are not all capitals; after capitals it belongs to the name: RRT*.
     return any(
         char.isalpha() and not char.isupper() for match in _PREFIX.finditer(token.text) for char in match[0]
     )
 
 
 def _has_operators(tokens: list[_Token]) -> bool:
-    """Whether an operator stands between operands (NOT may also come first), or a column before parentheses."""
+    """Whether there is an operator between operands (or NOT before one), or a column before parentheses."""
     operands = [t for t in tokens if t.kind in ("phrase", "bare") and words(t.text)]
     for token, after in pairwise(tokens):
         if token.kind == "column" and token.touches and after.kind == "open":
@@ -206,7 +204,7 @@ def _has_operators(tokens: list[_Token]) -> bool:
 
 
 class _Parser:
-    """Recursive descent over the tokens, each method giving the expression of what it has read."""
+    """A recursive-descent parser; each method returns the expression of the tokens that it reads."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -214,12 +212,12 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._column: str | None = None
-        self.asked: list[Term] = []
-        """The words read so far, but for those that are excluded."""
+        self.terms: list[Term] = []
+        """The words read so far, without those after NOT."""
 
     def parse(self) -> str:
         expression = self._either()
-        if self._next.kind == "shut":
+        if self._next.kind == "close":
             raise self._malformed("A closing parenthesis without an opening one", self._next)
         return expression
 
@@ -235,7 +233,7 @@ class _Parser:
     def _malformed(self, what: str, token: _Token) -> InvalidRequest:
         return InvalidRequest(
             f"{what} at character {token.position} of the query {self._text[:200]!r}: "
-            "mend it, or leave out quotation marks and operators to search for the words alone."
+            "correct it, or leave out quotation marks and operators to search for the words alone."
         )
 
     def _either(self) -> str:
@@ -248,7 +246,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
     def _all(self) -> str:
-        """Operands joined by AND and NOT. What is excluded comes last: the same papers, and valid FTS5."""
+        """Operands joined by AND and NOT. The excluded ones are moved to the end, where FTS5 accepts them."""
         if self._next.kind == "operator" and self._next.text == "NOT":
             raise self._malformed("NOT without something before it to exclude from", self._next)
         required = [self._side_by_side()]
@@ -260,31 +258,31 @@ class _Parser:
             if operator.text == "AND":
                 required.append(self._side_by_side())
             else:
-                before = len(self.asked)
+                before = len(self.terms)
                 excluded.append(self._side_by_side())
-                del self.asked[before:]
+                del self.terms[before:]
         expression = required[0] if len(required) == 1 else f"({' AND '.join(required)})"
         return f"({expression} NOT ({' OR '.join(excluded)}))" if excluded else expression
 
     def _side_by_side(self) -> str:
-        """Operands with no operator between. Stop words among them go, as they do in free text."""
+        """Operands without operators between them. Stop words are left out, as in free text."""
         first = self._next
         operands: list[str] = []
         dropped: list[list[str]] = []
-        while self._next.kind not in ("operator", "shut", "end"):
+        while self._next.kind not in ("operator", "close", "end"):
             token = self._take()
             if token.kind == "bare" and _is_stop(token.text) and not _PREFIX.search(token.text):
                 dropped.append(words(token.text))
             elif (operand := self._operand(token)) is not None:
                 operands.append(operand)
-        operands = operands or [self._asked(found) for found in dropped]
+        operands = operands or [self._searched(found) for found in dropped]
         if not operands:
-            what = {"end": "Nothing to search for", "shut": "Nothing before the closing parenthesis"}
-            raise self._malformed(what.get(first.kind, "No word, where one is needed,"), first)
+            what = {"end": "Nothing to search for", "close": "Nothing before the closing parenthesis"}
+            raise self._malformed(what.get(first.kind, "A word is missing"), first)
         return operands[0] if len(operands) == 1 else f"({' AND '.join(operands)})"
 
     def _operand(self, token: _Token) -> str | None:
-        """The expression of one operand; None for bare punctuation."""
+        """The expression of an operand; None for bare punctuation."""
         if token.kind == "open":
             return self._parentheses(token)
         if token.kind == "column":
@@ -294,48 +292,48 @@ class _Parser:
                 raise self._malformed("A quotation mark that is never closed", token)
             if not words(token.text):
                 raise self._malformed("A phrase without a letter or digit", token)
-            return self._asked(words(token.text), prefix=token.prefix)
+            return self._searched(words(token.text), prefix=token.prefix)
         self._check_bare(token)
         found = words(token.text)
         if not found:
             return None
-        return self._asked(found, prefix=bool(_PREFIX.search(token.text)))
+        return self._searched(found, prefix=bool(_PREFIX.search(token.text)))
 
-    def _asked(self, found: list[str], *, prefix: bool = False) -> str:
-        """The expression of words side by side, which are noted one by one."""
+    def _searched(self, found: list[str], *, prefix: bool = False) -> str:
+        """The expression of words side by side; each is added to ``terms``."""
         column = f"{self._column} : " if self._column else ""
         for place, word in enumerate(found, 1):
             alone = _prefix([word]) if prefix and place == len(found) else _phrase([word])
-            self.asked.append(Term(word.lower(), f"{column}({alone})" if column else alone))
+            self.terms.append(Term(word.lower(), f"{column}({alone})" if column else alone))
         return _prefix(found) if prefix else _phrase(found)
 
     def _check_bare(self, token: _Token) -> None:
         if field := _FOREIGN_FIELD.match(token.text):
             raise self._malformed(
-                f"{field[0]!r} is no field of the query (title: and abstract: are, and dates, categories, venues "
-                "and citation counts are filters beside the query),",
+                f"{field[0]!r} is not a field of the query (the fields are title: and abstract:; dates, categories, "
+                "venues and citation counts are filters),",
                 token,
             )
         if token.text == "NEAR" and token.touches:
             raise self._malformed("NEAR, which is not supported (use a phrase, or AND),", token)
         if re.search(r"\w{2,}\*\w", token.text):
-            raise self._malformed("A star inside a word, where only its end can be left open,", token)
+            raise self._malformed("A star inside a word, which may only be at its end,", token)
 
     def _parentheses(self, opening: _Token) -> str:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._malformed(f"More than {MAX_DEPTH} parentheses within each other", opening)
+            raise self._malformed(f"More than {MAX_DEPTH} nested parentheses", opening)
         expression = self._either()
-        if self._next.kind != "shut":
+        if self._next.kind != "close":
             raise self._malformed("A parenthesis that is never closed", opening)
         self._take()
         self._depth -= 1
         return expression
 
     def _in_column(self, column: _Token) -> str | None:
-        # "title: subtitle" is ordinary text; "title: (...)" and 'title: "..."' can only be meant.
+        # "title: subtitle" is ordinary text; "title: (...)" and 'title: "..."' are not.
         if not column.touches and self._next.kind not in ("phrase", "open"):
-            return self._asked([column.text])
+            return self._searched([column.text])
         if self._column is not None:
             raise self._malformed(f"{column.text}: inside {self._column}:", column)
         self._column = column.text
@@ -356,26 +354,32 @@ def _phrase(of: list[str]) -> str:
 
 
 def _prefix(of: list[str]) -> str:
-    """Words of which the last is only begun. The index holds stems, which may end before the prefix does, so
-    that the words a suffix would make of it are asked for too."""
-    begun = of[-1].casefold()
+    """Return an expression for words of which the last is a prefix.
+
+    The index contains stems, which may end before the prefix does, so that the words that a suffix would make of the
+    prefix are searched for as well.
+    """
+    prefix = of[-1].casefold()
     open_ended = of
     completions = [
-        begun + suffix[size:]
+        prefix + suffix[size:]
         for suffix in _COMPLETIONS
         for size in range(1, len(suffix))
-        if len(begun) - size >= 2 and begun.endswith(suffix[:size])
+        if len(prefix) - size >= 2 and prefix.endswith(suffix[:size])
     ]
-    if begun[-1] == begun[-2:-1]:
-        completions.append(f"{begun}ing")  # hopp, of hopping, whose stem is hop
-    if _CHANGED_END.search(begun):
-        # Porter would take off or change the end, and seek "poli" for "poly", which policies have too. "ness"
-        # it takes off after that step, so that the prefix itself is left; the whole word is asked for apart.
-        open_ended = [*of[:-1], f"{begun}ness"]
-        completions.append(begun)
-    asked = [f"{_phrase(open_ended)} *", *(_phrase([*of[:-1], word]) for word in dict.fromkeys(completions))]
-    return asked[0] if len(asked) == 1 else f"({' OR '.join(asked)})"
+    if prefix[-1] == prefix[-2:-1]:
+        completions.append(f"{prefix}ing")  # hopp, of hopping, whose stem is hop
+    if _CHANGED_END.search(prefix):
+        # Porter's algorithm would change the ending and find "poli" for "poly", which "policies" has too. It removes
+        # "ness" after that step, so that the prefix remains as it is; the whole word is searched for separately.
+        open_ended = [*of[:-1], f"{prefix}ness"]
+        completions.append(prefix)
+    expressions = [
+        f"{_phrase(open_ended)} *",
+        *(_phrase([*of[:-1], word]) for word in dict.fromkeys(completions)),
+    ]
+    return expressions[0] if len(expressions) == 1 else f"({' OR '.join(expressions)})"
 
 
-def _is_of_word(char: str) -> bool:
+def _is_word_character(char: str) -> bool:
     return char.isalnum() or unicodedata.category(char)[0] == "M"

@@ -1,13 +1,14 @@
-"""The tables of ``catalog.sqlite``, as migrations, so that a newer ScholarBase can open an older library.
+"""The schema of ``catalog.sqlite``, as migrations, so that newer versions can open older libraries.
 
 =============  =======================================================================================
-papers         one row a paper; ``id`` is the integer that edges, full text and vectors refer to
-abstracts      beside the papers, so that walking citations does not read them
-aliases        every other name of a paper: DOI, ACL, PMID, MAG, sha, ... (arXiv and corpus id are columns)
-authors        what the S2AG ``authors`` dataset adds to an author id
-venues         publication venues with their other names
-edges          who cites whom
-meta           facts that must travel with the file: the snapshot id
+papers         one row per paper; ``id`` is the integer that edges, full text and vectors refer to
+abstracts      a table of its own, so that reading citations does not read them
+aliases        all other ids of a paper: DOI, ACL, PMID, MAG, sha, ... (arXiv and corpus id are columns)
+authors        details of authors from the S2AG ``authors`` dataset
+venues         publication venues
+venue_names    all names of the venues
+edges          citations
+meta           facts about the file itself: the snapshot id
 =============  =======================================================================================
 """
 
@@ -20,10 +21,11 @@ from typing import Final
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
+from scholarbase.databases import open_for_writing
 from scholarbase.indexes import fulltext
 
 COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
-"""Whose rows the manifest counts, and verifying a library counts again."""
+"""The tables whose row counts are in the manifest."""
 
 migrations = Migrations("scholarbase-catalog")
 
@@ -33,11 +35,11 @@ PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -262144;
 PRAGMA temp_store = MEMORY;
 """
-"""While building: a write-ahead log survives a kill at any instant, and 256 MB of cache keep the indexes'
-upper pages in memory however large the library grows (https://sqlite.org/wal.html)."""
+"""With a write-ahead log a build can be killed at any time (https://sqlite.org/wal.html). 256 MB of cache hold the
+upper pages of the indexes of any library."""
 
-SECONDS_FOR_OTHERS: Final = 3600.0
-"""How long a connection waits for another's transaction: merging the full text of a large library takes minutes."""
+BUILD_BUSY_SECONDS: Final = 3600.0
+"""How long a connection waits for another one's transaction: merging a large full-text index takes minutes."""
 
 
 @migrations()
@@ -127,13 +129,19 @@ def m003_title_words(db: Database) -> None:
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:
-    """Open, or begin, a catalogue that is being built, with its schema brought up to date.
+    """Open or create a catalogue that is being built, and migrate it to the current schema.
 
-    Several connections may write, in turn: each waits for the other's transaction.
+    Several connections may write it: each waits for the others' transactions.
     """
-    connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, timeout=SECONDS_FOR_OTHERS
-    )
+    connection = open_for_writing(path, busy_seconds=BUILD_BUSY_SECONDS)
     connection.executescript(BUILD_PRAGMAS)
     migrations.apply(Database(connection))
     return connection
+
+
+def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
+    """Count the rows of each of ``COUNTED_TABLES``."""
+    return {
+        table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        for table in COUNTED_TABLES
+    }

@@ -1,13 +1,13 @@
-"""Words that say nothing in a question for papers.
+"""Stop words: words that do not tell one query for papers from another.
 
-Two kinds: English function words, and what people and agents write around a topic when they ask for
-literature ("could you list some studies which show ..."). Both sparse engines drop them: FTS5 from free-text
-queries, BM25 vectors from queries and documents. Phrases and titles keep every word.
+They are English function words and the words around the topic of a request for literature ("could you list some
+studies which show ..."). FTS5 ignores them in free-text queries, BM25 vectors in queries and documents. Phrases and
+titles keep every word.
 
-A word belongs here when nearly every question could hold it whatever its topic. Words that name a kind of
-content stay out, however frequent: *survey*, *review*, *method*, *model*, *benchmark*, *search*, *few* and
-*one* (few-shot, one-class). So do single letters, which are often symbols (*p*-value, vitamin *D*), but for
-*a* and *i*, and *s* and *t*, which are what is left of ``'s`` and ``n't``.
+A word is a stop word if it may occur in nearly every query, whatever its topic. Words for a kind of content are not,
+however frequent: *survey*, *review*, *method*, *model*, *benchmark*, *search*, *few* and *one* (few-shot, one-class).
+Neither are single letters, which are often symbols (*p*-value, vitamin *D*), except for *a* and *i*, and *s* and *t*,
+which remain of ``'s`` and ``n't``.
 """
 
 from __future__ import annotations
@@ -59,4 +59,4 @@ use uses used using
 """
 
 STOP_WORDS: Final[frozenset[str]] = frozenset((_FUNCTION_WORDS + _QUERY_WORDS).split())
-"""Lower-case words, as they stand in text (not stemmed)."""
+"""In lower case, not stemmed."""

@@ -1,7 +1,7 @@
-"""Titles: the paper that a title names, exactly or nearly.
+"""Matching titles, exactly and approximately.
 
-Exact is by the normalised form, whose hash the catalogue keeps and indexes. Nearly is by the rarest words: a
-handful of typing errors spoils a handful of words, and those that are left find the paper.
+Exact matches have the same normalised form, whose hash the catalogue stores and indexes. Approximate matches share the
+title's rarest words: a few typing errors change a few words, and the others find the paper.
 """
 
 from __future__ import annotations
@@ -17,35 +17,29 @@ from typing import Final, NamedTuple
 from rapidfuzz.distance import Indel
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.filter_sql import filter_sql, reading
+from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models import MIN_TITLE_SCORE
 
-MIN_SCORE: Final = MIN_TITLE_SCORE
-"""Three typing errors leave a title of usual length above 0.87, a lost word above 0.72; of 200 arXiv papers six
-had another paper's title above this."""
-
 _CANDIDATES: Final = 100
-_TELLING: Final = 2000
-"""Titles that the rare words may match together: ranking them takes a few milliseconds."""
-_COUNTED: Final = 5000
-"""Where counting the titles of a word, or of several together, stops."""
-_LOOKED_UP: Final = 60
+_MAX_MATCHES: Final = 2000
+"""Titles that the rare words together may match: ranking them takes a few milliseconds."""
+_MAX_COUNT: Final = 5000
+"""Where counting the titles of a word, or of a combination of words, stops."""
+_MAX_WORDS: Final = 60
 """Words of a title that are counted; the longest titles have about forty."""
-_COMBINED: Final = 4
-"""Words of a title that are combined when they are too common to stand alone."""
-
-_READING: Final = "The titles"
+_MAX_COMBINED: Final = 4
+"""Words of a title that are combined when each alone is too common."""
 
 _TAG: Final = re.compile(
     r"</?(?:i|b|u|em|strong|sub|sup|sc|scp|tt|span|italic|bold|mml:\w+|inline-formula|tex-math)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
 _COMMAND: Final = re.compile(r"\\([A-Za-z]+)\*?")
-_UNSPOKEN: Final = """
+_IGNORED: Final = """
 H c v u k r b d t G
 it bf rm sf tt sc em cal bm bar hat tilde vec dot ddot overline underline left right big Big displaystyle
 text textit textbf textrm textsf texttt textsc textup textsuperscript textsubscript emph mbox hbox
@@ -54,32 +48,35 @@ to rightarrow leftarrow leftrightarrow longrightarrow Rightarrow mapsto times cd
 simeq approx equiv propto le ge leq geq lesssim gtrsim ll gg neq ne in subset infty partial nabla circ
 quad qquad prime dagger ast star otimes oplus wedge vee langle rangle lbrace rbrace
 """
-_SILENT: Final = frozenset(_UNSPOKEN.split())
-"""LaTeX commands that stand for no letter: accents, styles, operators and arrows."""
+_IGNORED_COMMANDS: Final = frozenset(_IGNORED.split())
+"""LaTeX commands that are not letters: accents, styles, operators and arrows."""
 _GREEK: Final = {
-    "lambda": "lamda",  # as Unicode spells it
+    "lambda": "lamda",  # the spelling of Unicode
     "Lambda": "lamda",
     "varepsilon": "epsilon",
     "vartheta": "theta",
     "varphi": "phi",
 }
 _UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
-"""Letters that Unicode does not decompose, and LaTeX writes as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
+"""Letters that Unicode does not decompose. LaTeX writes them as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
 _MARKUP: Final = re.compile(r"[&<\\]")
-"""What begins an entity, a tag or a command."""
+"""The first character of an entity, a tag or a command."""
 _ASCII_DROPPED: Final = {code: None for code in range(128) if not chr(code).isalnum()}
 _KEPT_MARKS: Final = frozenset({0, 7, 8, 9})
-"""Combining classes of marks that make another letter: vowel signs, nukta, kana voicing, virama. Accents, Hebrew
-points and Arabic vowels have others (https://www.unicode.org/reports/tr44/#Canonical_Combining_Class_Values)."""
+"""Combining classes of marks that change the letter: vowel signs, nukta, kana voicing, virama. Accents, Hebrew points
+and Arabic vowels have other classes (https://www.unicode.org/reports/tr44/#Canonical_Combining_Class_Values)."""
 
 
 def normalize_title(text: str) -> str:
-    """A title as it is compared: lower-case letters and digits of any script, without accents, punctuation,
-    spaces, and the markup of LaTeX and HTML. ``$\\alpha$`` is the letter α."""
-    if text.isascii() and not _MARKUP.search(text):  # most titles, and ten times as fast
+    """Return a title in the form in which titles are compared.
+
+    It keeps the lower-case letters and digits of any script, without accents, punctuation, spaces and the markup of
+    LaTeX and HTML. ``$\\alpha$`` becomes the letter α.
+    """
+    if text.isascii() and not _MARKUP.search(text):  # most titles, ten times as fast
         return text.lower().translate(_ASCII_DROPPED)
-    text = _COMMAND.sub(_plain, _TAG.sub("", html.unescape(text)))
-    # Folding case can undo a decomposition (U+0345), so it stands between two.
+    text = _COMMAND.sub(_command_text, _TAG.sub("", html.unescape(text)))
+    # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(filter(_is_kept, folded)).translate(_UNDIVIDED)
 
@@ -90,10 +87,10 @@ def _is_kept(char: str) -> bool:
     return unicodedata.category(char)[0] == "M" and unicodedata.combining(char) in _KEPT_MARKS
 
 
-def _plain(command: re.Match[str]) -> str:
-    """What a LaTeX command stands for: nothing, a Greek letter, or the letters of its name."""
+def _command_text(command: re.Match[str]) -> str:
+    """Return the text of a LaTeX command: nothing, a Greek letter, or its name."""
     name = command[1]
-    if name in _SILENT:
+    if name in _IGNORED_COMMANDS:
         return ""
     if name in ("aa", "AA"):
         return "å"
@@ -105,9 +102,9 @@ def _plain(command: re.Match[str]) -> str:
 
 
 def title_hash(text: str) -> int:
-    """A number from 0 to 2**63 - 1 that titles with one normalised form share, in every process and release.
+    """Hash a title's normalised form to a number from 0 to 2**63 - 1, the same in every process and release.
 
-    The first 63 bits of the form's BLAKE2b in UTF-8 (https://www.rfc-editor.org/rfc/rfc7693).
+    It is the first 63 bits of the BLAKE2b hash of the form in UTF-8 (https://www.rfc-editor.org/rfc/rfc7693).
     """
     digest = blake2b(normalize_title(text).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
@@ -117,17 +114,17 @@ def match(
     connection: sqlite3.Connection,
     title: str,
     limit: int,
-    min_score: float = MIN_SCORE,
+    min_score: float = MIN_TITLE_SCORE,
     filters: ResolvedFilters = NO_FILTERS,
 ) -> list[ScoredId]:
-    """The papers with this title (score 1.0), then those whose titles are most like it, ties by id.
+    """Return the papers with this title (score 1.0), then those with the most similar titles, ties by id.
 
-    Like papers are looked for among those that share a word with the title; a score is :func:`similarity`.
-    A title without letters and digits names no paper.
+    Similar titles share a word with this one, and are scored by :func:`similarity`. A title without letters and digits
+    matches nothing. At the default ``min_score`` three typing errors in a title of usual length (above 0.87) or a
+    missing word (above 0.72) still match; so did another paper's title for six of 200 arXiv papers.
 
     Raises:
         InvalidRequest: ``min_score`` is not within 0..1.
-        LibraryCorrupt: the catalogue cannot be read.
     """
     if not 0.0 <= min_score <= 1.0:
         raise InvalidRequest(f"min_score is {min_score!r}: it must be a number from 0 to 1.")
@@ -135,63 +132,64 @@ def match(
     if not normalized:
         return []
     condition, params = filter_sql(filters, "p")
-    with reading(_READING):
-        same_hash = connection.execute(
-            f"SELECT p.id, p.title FROM papers AS p WHERE p.title_hash = ? AND {condition} ORDER BY p.id",
-            [title_hash(title), *params],
-        ).fetchall()
-        # Two titles may share a hash, however rarely.
-        found = [
-            ScoredId(paper_id, 1.0) for paper_id, stored in same_hash if normalize_title(stored) == normalized
-        ]
-        if len(found) >= limit or min_score == 1.0:
-            return found[:limit]
-        candidates = _candidates(connection, title, condition, params)
-    exact = {hit.id for hit in found}
-    like = [
-        ScoredId(paper_id, similarity(normalized, normalize_title(stored)))
-        for paper_id, stored in candidates
-        if paper_id not in exact
+    same_hash = connection.execute(
+        f"SELECT p.id, p.title FROM papers AS p WHERE p.title_hash = ? AND {condition} ORDER BY p.id",
+        [title_hash(title), *params],
+    ).fetchall()
+    # Different titles may have the same hash, however rarely.
+    exact = [
+        ScoredId(paper_id, 1.0) for paper_id, stored in same_hash if normalize_title(stored) == normalized
     ]
-    like.sort(key=lambda hit: (-hit.score, hit.id))
-    return [*found, *(hit for hit in like if hit.score >= min_score)][:limit]
+    if len(exact) >= limit or min_score == 1.0:
+        return exact[:limit]
+    exact_ids = {hit.id for hit in exact}
+    similar = [
+        ScoredId(paper_id, similarity(normalized, normalize_title(stored)))
+        for paper_id, stored in _candidates(connection, title, condition, params)
+        if paper_id not in exact_ids
+    ]
+    similar.sort(key=lambda hit: (-hit.score, hit.id))
+    return [*exact, *(hit for hit in similar if hit.score >= min_score)][:limit]
 
 
 def similarity(a: str, b: str) -> float:
-    """How alike two normalised titles are, 0..1: 1 - d / (len(a) + len(b)), with d the letters that must be
-    inserted or deleted to make one of the other (the normalised indel similarity). 1.0 only for the same."""
+    """Return the similarity of two normalised titles, 0..1; 1.0 only if they are equal.
+
+    It is the normalised indel similarity, 1 - d / (len(a) + len(b)), where d is the number of insertions and
+    deletions that make one title of the other.
+    """
     return Indel.normalized_similarity(a, b)
 
 
 class _Expression(NamedTuple):
-    """An FTS5 expression for like titles. ``telling``: it matches no more than ``_TELLING``."""
+    """An FTS5 expression for similar titles. ``selective``: it matches ``_MAX_MATCHES`` titles at most."""
 
     text: str
-    telling: bool
+    selective: bool
 
 
 def _candidates(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
 ) -> list[tuple[int, str]]:
-    """The papers whose titles share the most telling words with this one.
+    """Return the papers whose titles share the most rare words with this one.
 
-    If no words tell it from others, any ``_TELLING`` of the titles that share them are taken: the one that is
-    meant may be missed, unless it is the same.
+    If no words are rare, alone or together, these are any ``_MAX_MATCHES`` of the titles that share them. They may
+    lack the right paper, unless its title is the same.
     """
     expression = _rare_words(connection, title, condition, params)
     if expression is None:
         return []
     if params:
-        # Telling or not, they are counted among the papers that pass. Those are not ranked: how rare a word is among
-        # all papers, by which BM25 would, says nothing of its rank among these.
+        # The expression's matches were counted among the papers that pass. They are not ranked: BM25 would weigh words
+        # by their frequency among all papers, which says nothing about these.
         return connection.execute(
             f"""
             SELECT p.id, p.title FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
             WHERE title_words MATCH ? AND {condition} LIMIT ?
             """,
-            [expression.text, *params, _TELLING],
+            [expression.text, *params, _MAX_MATCHES],
         ).fetchall()
-    if expression.telling:  # the papers' rows are read for the best alone
+    if expression.selective:  # only the best papers' rows are read
         return connection.execute(
             """
             SELECT p.id, p.title FROM (
@@ -206,35 +204,35 @@ def _candidates(
         FROM (SELECT rowid FROM title_words WHERE title_words MATCH ? LIMIT ?) AS some
         CROSS JOIN papers AS p ON p.id = some.rowid
         """,
-        [expression.text, _TELLING],
+        [expression.text, _MAX_MATCHES],
     ).fetchall()
 
 
 def _rare_words(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
 ) -> _Expression | None:
-    """The titles that share with this one a rare word, or common ones that are rare together, among the papers that
-    meet the condition.
+    """Return an expression for the titles that share rare words with this one, or common words that are rare together.
 
-    All alternatives together match no more than ``_TELLING`` papers, so that ranking them takes milliseconds.
-    Where there is no such alternative, it is the one that is rarest.
+    Frequencies are counted among the papers that meet the condition. The alternatives together match
+    ``_MAX_MATCHES`` papers at most, so that ranking them takes milliseconds. If every alternative matches more, the
+    expression is the rarest of them.
     """
-    each = list(dict.fromkeys(word.casefold() for word in words(title)))[:_LOOKED_UP]
-    known = _counted(connection, [f'"{word}"' for word in each], condition, params)
+    distinct = list(dict.fromkeys(word.casefold() for word in words(title)))[:_MAX_WORDS]
+    known = _counted(connection, [f'"{word}"' for word in distinct], condition, params)
     if not known:
-        # Every word is misspelt, or unknown in this form: words that begin alike may do.
+        # Every word is misspelt or unknown in this form: search for words with the same beginning.
         prefixes = [f'"{word[: (len(word) + 1) // 2]}" *' for word in words(title) if len(word) >= 6]
-        known = _counted(connection, prefixes[:_COMBINED], condition, params)
+        known = _counted(connection, prefixes[:_MAX_COMBINED], condition, params)
     if not known:
         return None
     alternatives: list[str] = []
     matched = 0
-    while known and (matched + known[0][0] <= _TELLING):
+    while known and (matched + known[0][0] <= _MAX_MATCHES):
         papers, term = known.pop(0)
         matched += papers
         alternatives.append(term)
-    telling = [term for _, term in known if term.strip('"') not in STOP_WORDS]
-    common = (telling or [term for _, term in known])[:_COMBINED]
+    not_stop_words = [term for _, term in known if term.strip('"') not in STOP_WORDS]
+    common = (not_stop_words or [term for _, term in known])[:_MAX_COMBINED]
     rarest = common[0] if common else ""
     for size in range(2, len(common) + 1):
         joined = [" AND ".join(some) for some in combinations(common, size)]
@@ -244,7 +242,7 @@ def _rare_words(
         rarest = together[0][1]
         fitting = 0
         for papers, terms in together:
-            if matched + papers > _TELLING:
+            if matched + papers > _MAX_MATCHES:
                 break
             matched += papers
             alternatives.append(f"({terms})")
@@ -252,14 +250,14 @@ def _rare_words(
         if fitting == len(together):
             break
     if alternatives:
-        return _Expression(" OR ".join(alternatives), telling=True)
-    return _Expression(rarest, telling=False)
+        return _Expression(" OR ".join(alternatives), selective=True)
+    return _Expression(rarest, selective=False)
 
 
 def _counted(
     connection: sqlite3.Connection, expressions: list[str], condition: str, params: list[int | str]
 ) -> list[tuple[int, str]]:
-    """The expressions that some title matches, the rarest first, each with how many do."""
+    """Return the expressions that match any title, each with its number of titles, the rarest first."""
     counted = [
         (_frequency(connection, text, condition, params), place, text)
         for place, text in enumerate(expressions)
@@ -270,10 +268,10 @@ def _counted(
 def _frequency(
     connection: sqlite3.Connection, expression: str, condition: str, params: list[int | str]
 ) -> int:
-    """How many titles match, with words as FTS5 stems them; counting stops where it is common."""
+    """Count the titles that match, up to ``_MAX_COUNT``."""
     join = f"CROSS JOIN papers AS p ON p.id = title_words.rowid AND {condition}" if params else ""
     row = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM title_words {join} WHERE title_words MATCH ? LIMIT ?)",
-        (*params, expression, _COUNTED),
+        (*params, expression, _MAX_COUNT),
     ).fetchone()
     return int(row[0])

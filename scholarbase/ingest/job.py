@@ -28,12 +28,14 @@ from typing import Any, Final
 
 import orjson
 
+from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, SourceError, TooManyRejects
 from scholarbase.indexes import fulltext
+from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.schema import COUNTED_TABLES, open_for_building
+from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.contents import write_contents
@@ -193,7 +195,7 @@ class _Job:
         """The plan of the unfinished job in the folder, None without one."""
         if not self._folder.catalog.exists():
             return None
-        with closing(sqlite3.connect(self._folder.catalog)) as db:
+        with closing(open_for_reading(self._folder.catalog)) as db:
             try:
                 row = db.execute("SELECT value FROM ingest_state WHERE key = 'plan'").fetchone()
             except sqlite3.OperationalError:  # killed before the table was created
@@ -360,8 +362,7 @@ class _Job:
 
     def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
         counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))
-        for table in COUNTED_TABLES:
-            counts[table] = self._count(table)
+        counts |= count_rows(self._db)
         counts["citations_repeated"] = counts.get("citations_used", 0) - counts["edges"]
         counts["points"] = index.count(NO_FILTERS)
         counts["dense_vectors"] = index.count(NO_FILTERS, vector=DENSE) if config.dimensions else 0
@@ -373,9 +374,8 @@ class _Job:
             return False
         if not self._folder.catalog.exists():
             return True
-        with closing(sqlite3.connect(self._folder.catalog)) as db:
-            row = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
-        return row is not None and row[0] == snapshot_id(self._folder.pending_manifest.read_bytes())
+        with closing(open_for_reading(self._folder.catalog)) as db:
+            return read_meta(db, "snapshot") == snapshot_id(self._folder.pending_manifest.read_bytes())
 
     def _publish(self) -> Manifest:
         if self._folder.catalog.exists():
@@ -398,7 +398,7 @@ class _Job:
 
 def _finish_catalog(path: Path) -> None:
     """Turn the WAL off and compact the file."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+    with closing(open_for_writing(path, create=False)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         free, pages = (
             db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count")

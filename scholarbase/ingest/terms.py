@@ -26,6 +26,7 @@ from typing import IO, BinaryIO, Final
 import numpy as np
 import orjson
 
+from scholarbase.databases import open_for_reading
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import EngineVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
@@ -52,7 +53,7 @@ def bm25_vectors(
         VectorIndexError: the subprocess ended early.
     """
     if papers < SUBPROCESS_PAPERS or not sys.executable or len(os.sched_getaffinity(0)) == 1:
-        with closing(sqlite3.connect(catalog)) as db:
+        with closing(open_for_reading(catalog)) as db:
             yield (pair for batch in _batches(db, after, parameters) for pair in batch)
         return
     command = [
@@ -141,7 +142,7 @@ def _send(catalog: str, after: int, parameters: Bm25Parameters, pipe: BinaryIO) 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with closing(sqlite3.connect(catalog)) as db:
+        with closing(open_for_reading(Path(catalog))) as db:
             for papers in _batches(db, after, parameters):
                 frames.put(_frame(papers))
         frames.put(_HEADER.pack(0, 0))

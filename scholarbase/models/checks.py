@@ -11,6 +11,7 @@ from typing import Final
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.models.limits import (
+    CITATION_SORTS,
     MAX_IDS,
     MAX_LIMIT,
     MAX_PHRASE_LENGTH,
@@ -114,10 +115,12 @@ def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationS
     """The order of citations: by default the most cited first, or with ``as_of`` the newest first.
 
     Raises:
-        InvalidRequest: ``sort`` is a citation count at a point in time.
+        InvalidRequest: ``sort`` is unknown, or a citation count at a point in time.
     """
     if sort is None:
         return "-citation_count" if as_of is None else "-date"
+    if sort not in CITATION_SORTS:
+        raise InvalidRequest(f"Unknown sort {sort!r}: it is one of {', '.join(CITATION_SORTS)}.")
     if as_of is not None and sort.endswith("citation_count"):
         raise InvalidRequest(
             f"sort {sort!r} cannot be combined with as_of {as_of!r}: citation counts are those of the snapshot, which "

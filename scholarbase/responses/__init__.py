@@ -1,1 +1,1 @@
-"""Responses for language models: cut to a number of tokens, and as readable text."""
+"""Responses for language models: cut to a number of tokens, and formatted as text."""

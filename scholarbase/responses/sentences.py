@@ -1,4 +1,4 @@
-"""Where a sentence ends: abstracts are cut there and nowhere else."""
+"""Sentence boundaries, where abstracts are cut."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LETTERS: Final = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Where sentences end in ``text``, but for the last one: an index behind each full stop and what closes with it.
+    """Yield the index after each sentence but the last, closing quotes and brackets included.
 
-    Rather too few than too many: none behind an abbreviation or a single letter (``e.g.``, ``et al.``, ``Fig. 3``,
-    ``J. Doe``), and none before a lower-case letter. Ideographic full stops need no space behind them.
+    Ambiguous places are skipped: after an abbreviation or a single letter (``e.g.``, ``et al.``, ``Fig. 3``,
+    ``J. Doe``), and before a lower-case letter. Ideographic full stops need no following space.
     """
     for match in _END.finditer(text):
         if match[1] is not None and match[1].islower():
@@ -31,7 +31,6 @@ def sentence_ends(text: str) -> Iterator[int]:
 
 
 def _abbreviated(text: str, end: int) -> bool:
-    """Whether the word before ``end`` is one that a full stop belongs to."""
     words = text[max(0, end - 24) : end].rsplit(None, 1)
     word = words[-1].lstrip("([{\"'“‘$~") if words else ""
     return word.lower() in _ABBREVIATIONS or _LETTERS.fullmatch(word) is not None

@@ -1,9 +1,9 @@
-"""Answers as plain text, for whoever reads rather than parses: the same content as the JSON, in fewer tokens.
+"""Responses as plain text: the content of the JSON in fewer tokens.
 
-Works on the plain JSON of an answer (what ``to_dict`` gives, or what :func:`responses.sizing.fit` made of it). A
-text is a head, a block for each result, and a tail that says how to go on, with an empty line between them. Whatever
-comes from a paper stands behind its number or an indent, its white space collapsed: no title and no abstract can begin
-a line of its own.
+Works on the JSON of a response (``to_dict()``, or the result of
+:func:`scholarbase.responses.sizing.fit_response`). A text is a head, a block for each result and a tail with the next
+step, separated by empty lines. Every line of a paper starts with its number or an indent and has its white space
+collapsed, so that no title or abstract can imitate another part of the response.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 GAP: Final = "\n\n"
-"""What stands between the head, the blocks and the tail."""
 INDENT: Final = "   "
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
-def as_text(answer: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> str:
-    """The answer as text. Its results are numbered from ``offset`` + 1, those of a batch of searches each from its own.
+def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> str:
+    """Format a response as text, its results numbered from ``offset`` + 1.
 
-    What the answer does not hold is not shown: only the id of a paper is certain.
+    A batch of searches may have one offset for each search. Fields that the response lacks are left out; only a
+    paper's id is required.
     """
-    if "results" not in answer:
-        return GAP.join(filter(None, (head(answer, 1), block(answer), tail(answer))))
-    results = answer["results"]
-    parts = [head(answer, len(results))]
-    if is_search_batch(answer):
+    if "results" not in response:
+        return GAP.join(filter(None, (head(response, 1), block(response), tail(response))))
+    results = response["results"]
+    parts = [head(response, len(results))]
+    if is_search_batch(response):
         starts = [offset] * len(results) if isinstance(offset, int) else offset
         parts += [
             f"{search_heading(place)}{as_text(one, offset=start)}"
@@ -40,73 +40,73 @@ def as_text(answer: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> st
                 parts += title_blocks(item, place)
             else:
                 parts.append(block(item, offset + place))
-    return GAP.join(filter(None, (*parts, tail(answer))))
+    return GAP.join(filter(None, (*parts, tail(response))))
 
 
-def is_search_batch(answer: Mapping[str, Any]) -> bool:
-    """Whether the results are themselves answers."""
-    first = next(iter(answer["results"]), None)
+def is_search_batch(response: Mapping[str, Any]) -> bool:
+    """Whether the results are themselves responses."""
+    first = next(iter(response["results"]), None)
     return isinstance(first, Mapping) and "results" in first
 
 
-def is_id_batch(answer: Mapping[str, Any]) -> bool:
-    """Whether the results are papers, or null in the place of one that is not there."""
-    results = answer["results"]
+def is_id_batch(response: Mapping[str, Any]) -> bool:
+    """Whether the results are papers, or null for missing ones."""
+    results = response["results"]
     return bool(results) and all(item is None or "id" in item for item in results)
 
 
-def is_title_batch(answer: Mapping[str, Any]) -> bool:
+def is_title_batch(response: Mapping[str, Any]) -> bool:
     """Whether the results are lists of matches, one for each title."""
-    return bool(answer["results"]) and isinstance(answer["results"][0], list)
+    return bool(response["results"]) and isinstance(response["results"][0], list)
 
 
-def head(answer: Mapping[str, Any], shown: int) -> str:
-    """The first line: what this is, how much of it there is, and of which snapshot; a line for each leg that failed.
+def head(response: Mapping[str, Any], shown: int) -> str:
+    """The first line, with the kind and number of results and the snapshot, and a line for each failed leg.
 
-    ``shown`` is how many results stand below, or how many titles or ids or searches are answered.
+    ``shown`` is the number of results, titles, ids or searches in the response.
     """
-    snapshot = f", snapshot {plain(answer['snapshot'])}" if answer.get("snapshot") else ""
-    total = answer.get("total")
-    if "results" not in answer:
+    snapshot = f", snapshot {plain(response['snapshot'])}" if response.get("snapshot") else ""
+    total = response.get("total")
+    if "results" not in response:
         what = "1 paper"
-    elif is_search_batch(answer):
+    elif is_search_batch(response):
         what = _count(shown, "search", "searches")
-    elif is_title_batch(answer):
+    elif is_title_batch(response):
         what = _count(shown, "title")
-    elif is_id_batch(answer):
+    elif is_id_batch(response):
         what = _count(shown, "id")
     elif total is not None and (total or shown):
-        least = "at least " if answer.get("total_relation") == "gte" else ""
+        least = "at least " if response.get("total_relation") == "gte" else ""
         what = f"{shown:,} of {least}{_count(total, 'paper')}"
-    elif shown or answer.get("left_out"):
+    elif shown or response.get("left_out"):
         what = _count(shown, "paper")
     else:
         what = ""
-    legs = ", ".join(plain(answer[key]) for key in ("mode", "engine") if answer.get(key))
+    legs = ", ".join(plain(response[key]) for key in ("mode", "engine") if response.get(key))
     lines = [what + (f" ({legs})" if legs else "") + snapshot if what else "Nothing matched."]
     lines += [
         f"Without the leg {plain(failed['leg'])}: {plain(failed['detail'])}"
-        for failed in answer.get("failed_legs", ())
+        for failed in response.get("failed_legs", ())
     ]
     return "\n".join(lines)
 
 
-def tail(answer: Mapping[str, Any]) -> str:
-    """The last lines: what was left out, where the next page begins, what is left of a budget; perhaps nothing."""
+def tail(response: Mapping[str, Any]) -> str:
+    """The last lines: what was left out, the next offset and the remaining budget; may be empty."""
     lines = []
-    left_out = answer.get("left_out") or {}
+    left_out = response.get("left_out") or {}
     if left_out.get("how"):
         lines.append(plain(left_out["how"]))
-    if answer.get("next_offset") is not None and not left_out.get("papers"):
-        lines.append(f"There are more: ask again with offset {answer['next_offset']}.")
-    if answer.get("budget"):
-        budget = (f"{plain(name)} {_number(left)}" for name, left in answer["budget"].items())
+    if response.get("next_offset") is not None and not left_out.get("papers"):
+        lines.append(f"There are more: ask again with offset {response['next_offset']}.")
+    if response.get("budget"):
+        budget = (f"{plain(name)} {_number(left)}" for name, left in response["budget"].items())
         lines.append(f"Left of the budget: {', '.join(budget)}.")
     return "\n".join(lines)
 
 
 def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
-    """A result, or a paper: its number and title, then a line for each thing that is known of it, indented."""
+    """A result or a paper: number and title, then an indented line for each of its other fields."""
     number = "" if rank is None else f"{rank}. "
     if item is None:
         return f"{number}not in this library"
@@ -121,8 +121,8 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
         lines.append(f"{INDENT}{names}")
     if paper.get("url"):
         lines.append(f"{INDENT}{plain(paper['url'])}")
-    if "paper" in item and (why := "; ".join(_why(item))):
-        lines.append(f"{INDENT}{why}")
+    if "paper" in item and (relevance := "; ".join(_relevance(item))):
+        lines.append(f"{INDENT}{relevance}")
     if paper.get("tldr"):
         lines.append(f"{INDENT}In short: {plain(paper['tldr'])}")
     text = "\n".join(lines)
@@ -134,18 +134,16 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
 
 
 def abstract_line(abstract: str) -> str:
-    """What an abstract adds to a block."""
     text = plain(abstract)
     return f"\n{INDENT}{text}" if text else ""
 
 
 def context_line(context: str) -> str:
-    """What the text around a citation adds to a block."""
     return f"\n{INDENT}Context: {plain(context)}"
 
 
 def title_blocks(matches: Sequence[Mapping[str, Any]], place: int) -> list[str]:
-    """The matches of one title of a batch, the first with the heading."""
+    """The blocks of the matches of one title, the first with the heading."""
     if not matches:
         return [f"{title_heading(place)} nothing matched."]
     blocks = [block(match, rank) for rank, match in enumerate(matches, 1)]
@@ -161,7 +159,7 @@ def search_heading(place: int) -> str:
 
 
 def compact_authors(authors: Sequence[Mapping[str, Any]] | str | None) -> str:
-    """``first, second`` of up to two authors, ``first, second, ... (n)`` of n; what is compact already stays."""
+    """Authors as a line: ``first, second``, or ``first, second, ... (n)`` for n > 2. A line is returned unchanged."""
     if isinstance(authors, str):
         return authors
     names = [str(author["name"]) for author in (authors or ())[:2]]
@@ -170,7 +168,7 @@ def compact_authors(authors: Sequence[Mapping[str, Any]] | str | None) -> str:
 
 
 def plain(value: Any) -> str:
-    """A field on one line: runs of white space become one space, other control characters go."""
+    """A field on one line: white space and control characters collapsed to single spaces."""
     if value is None:
         return ""
     text = " ".join(str(value).split())
@@ -193,7 +191,6 @@ def _about(paper: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _other_ids(paper: Mapping[str, Any]) -> Iterator[str]:
-    """Ids that are not the paper's own."""
     known = {f"{scheme}:{value}": None for scheme, value in (paper.get("external_ids") or {}).items()}
     if paper.get("corpus_id") is not None:
         known[f"CorpusId:{paper['corpus_id']}"] = None
@@ -201,15 +198,15 @@ def _other_ids(paper: Mapping[str, Any]) -> Iterator[str]:
     yield from map(plain, known)
 
 
-def _why(item: Mapping[str, Any]) -> Iterator[str]:
-    """Why a result is here: scores and legs of a search, seeds and hops of an expansion, the kind of a citation."""
+def _relevance(item: Mapping[str, Any]) -> Iterator[str]:
+    """Scores and legs of a search, seeds and hops of an expansion, the kind of a citation."""
     if item.get("score") is not None:
         yield f"score {_number(item['score'])}"
     for leg in item.get("explain") or ():
-        said = [f"{name} {_number(leg[name])}" for name in ("rank", "score", "share") if name in leg]
+        facts = [f"{name} {_number(leg[name])}" for name in ("rank", "score", "share") if name in leg]
         if leg.get("terms"):
-            said.append(f"terms {_terms(leg['terms'])}")
-        yield f"{plain(leg['leg'])}: {', '.join(said)}"
+            facts.append(f"terms {_terms(leg['terms'])}")
+        yield f"{plain(leg['leg'])}: {', '.join(facts)}"
     if item.get("seeds") is not None:
         yield f"reached by {_count(item['seeds'], 'seed')}"
     if item.get("hops") is not None:
@@ -221,7 +218,7 @@ def _why(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _terms(terms: Any) -> str:
-    """Terms with what each gave: a mapping, a list of texts, or a list of objects."""
+    """Terms with their scores: a mapping, a list of texts, or a list of objects."""
     if isinstance(terms, Mapping):
         return ", ".join(f"{plain(term)} {_number(value)}" for term, value in terms.items())
     shown = (term.values() if isinstance(term, Mapping) else [term] for term in terms)

@@ -511,7 +511,8 @@ class Library:
         whole = offset == 0 and len(edges) < limit
         total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
         next_offset = _next(offset, len(edges), total)
-        return CitationsResponse(self.snapshot_id, total, next_offset, tuple(edges), request.fields)
+        results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
+        return CitationsResponse(self.snapshot_id, total, next_offset, results, request.fields)
 
     def _few(self, number: int, direction: Direction) -> int | None:
         """How many edges a paper has, None if they are many."""

@@ -1,4 +1,4 @@
-"""Whether a library holds what its manifest says: what ``scholarbase verify`` runs."""
+"""Checks that a library is what its manifest says; ``scholarbase verify`` runs them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 
+from scholarbase.databases import open_for_writing
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.schema import COUNTED_TABLES
+from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
@@ -21,18 +22,18 @@ from scholarbase.manifest import Manifest, read_manifest
 
 
 def verify(library: str | Path) -> Iterator[str]:
-    """Check a library part by part; a line for each check that it passed.
+    """Check a library part by part, and yield a line for each check that it passes.
 
-    The library is not changed. Takes as long as reading it whole.
+    The library is not changed. The checks read all of it.
 
     Raises:
-        VerificationFailed: a check found a difference; the sentence says which.
-        LibraryNotFound: no library there.
+        VerificationFailed: a check found a difference.
+        LibraryNotFound: there is no library at this path.
     """
     path = Path(library)
     manifest, snapshot = read_manifest(path)
     try:
-        with _connection(path / catalog.FILE_NAME) as db:
+        with closing(catalog.open_finished(path / catalog.FILE_NAME)) as db:
             yield _check_hash(db, snapshot)
             yield _check_database(db)
             yield _check_counts(db, manifest)
@@ -42,27 +43,19 @@ def verify(library: str | Path) -> Iterator[str]:
             check_contents(path / "vectors", snapshot, hashes=True)
             yield "vectors: every file holds what it held"
             yield from _check_vectors(path, db, manifest)
-    except (LibraryError, VectorIndexError) as error:
-        if isinstance(error, VectorIndexError | LibraryCorrupt):
-            raise VerificationFailed(str(error)) from error
-        raise
+    except (LibraryCorrupt, VectorIndexError) as error:
+        raise VerificationFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise VerificationFailed(
             f"{path / catalog.FILE_NAME} cannot be read: {error}. Ingest again."
         ) from error
 
 
-def _connection(path: Path) -> closing[sqlite3.Connection]:
-    if not path.is_file():
-        raise LibraryCorrupt(f"{path} is missing from the library: ingest it again, or restore the copy.")
-    return closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True))
-
-
 def _check_hash(db: sqlite3.Connection, snapshot: str) -> str:
-    row = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
-    if row is None or row[0] != snapshot:
+    built_as = catalog.read_meta(db, "snapshot")
+    if built_as != snapshot:
         raise VerificationFailed(
-            f"The manifest hashes to {snapshot}, and the catalogue was built as {row and row[0]}: the manifest was "
+            f"The manifest hashes to {snapshot}, and the catalogue was built as {built_as}: the manifest was "
             "changed, or is another library's."
         )
     return f"manifest: its hash is the snapshot id {snapshot}"
@@ -76,22 +69,22 @@ def _check_database(db: sqlite3.Connection) -> str:
 
 
 def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
-    for table in COUNTED_TABLES:
-        held = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        if held != manifest.counts[table]:
+    counts = count_rows(db)
+    for table, rows in counts.items():
+        if rows != manifest.counts[table]:
             raise VerificationFailed(
-                f"The catalogue holds {held:,} rows of {table}, and the manifest says {manifest.counts[table]:,}."
+                f"The catalogue has {rows:,} rows of {table}, and the manifest says {manifest.counts[table]:,}."
             )
     lost = db.execute(
         "SELECT count(*) FROM abstracts WHERE paper_id NOT IN (SELECT id FROM papers)"
     ).fetchone()[0]
     if lost:
-        raise VerificationFailed(f"{lost:,} abstracts belong to no paper.")
-    return "counts: " + ", ".join(f"{manifest.counts[table]:,} {table}" for table in COUNTED_TABLES)
+        raise VerificationFailed(f"{lost:,} abstracts have no paper.")
+    return "counts: " + ", ".join(f"{rows:,} {table}" for table, rows in counts.items())
 
 
 def _check_fulltext(path: Path) -> str:
-    """FTS5 checks itself by an INSERT, though it changes nothing: on a copy, so that the library stays as it is."""
+    """Check the full-text index in a copy: FTS5's integrity check needs a writable database."""
     with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
         copy = Path(folder) / path.name
         try:
@@ -101,7 +94,7 @@ def _check_fulltext(path: Path) -> str:
                 f"Verifying the full text needs a copy of {path} in {folder}: {error.strerror}. "
                 "Set TMPDIR to a folder with room for it."
             ) from error
-        with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+        with closing(open_for_writing(copy, create=False)) as db:
             db.execute("PRAGMA journal_mode = OFF")
             fulltext.check(db)
     return "full text: every word of every title and abstract is indexed"
@@ -121,10 +114,10 @@ def _check_vectors(path: Path, db: sqlite3.Connection, manifest: Manifest) -> It
                 raise VerificationFailed(f"The {one} {number} has no {other}: vectors and catalogue differ.")
         yield f"vectors: a point for each of {manifest.counts['points']:,} papers"
         if manifest.vectors["dimensions"]:
-            held = index.count(NO_FILTERS, vector=DENSE)
-            if held != manifest.counts["dense_vectors"]:
-                said = manifest.counts["dense_vectors"]
+            vectors = index.count(NO_FILTERS, vector=DENSE)
+            expected = manifest.counts["dense_vectors"]
+            if vectors != expected:
                 raise VerificationFailed(
-                    f"The index holds {held:,} dense vectors, and the manifest says {said:,}."
+                    f"The index has {vectors:,} dense vectors, and the manifest says {expected:,}."
                 )
-            yield f"dense vectors: {held:,}"
+            yield f"dense vectors: {vectors:,}"

@@ -1,8 +1,7 @@
-"""What the calls of a session have come to: what it has been given, what its budgets leave, and its trajectory."""
+"""The progress of a session: the papers its calls returned, its budgets, and its trajectory."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,61 +16,62 @@ from scholarbase.sessions.session import CallRecord, Session, now
 from scholarbase.trajectories.figures import LOOKING
 
 _DEPTH: Final = 100
-"""How deep arguments are kept; orjson writes 254 levels."""
+"""Levels of arguments that are recorded; orjson writes 254."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a session stands before a call: what its budgets leave, and what it has been given.
+class BudgetState:
+    """A session before a call: what its budgets leave, and the papers that it has returned.
 
-    ``left`` has the limits that there are; ``candidates`` and ``seen`` are the ids of the papers that search and
-    expansion calls, and all calls, have given, where they were asked for. ``again``: the call is kept already, and this
-    is how things stood before it. ``taken``: how many calls were taken from the budgets.
+    ``remaining`` has an item for each limit of the session. ``candidates`` are the ids of the papers that search and
+    expansion calls returned, where they are limited, and ``seen`` those of all calls, where requested.
+    ``already_recorded``: the call was recorded before, and this is the state before it. ``reserved``: how many calls
+    were counted in the budgets for it.
     """
 
-    left: dict[str, int] = field(default_factory=dict)
+    remaining: dict[str, int] = field(default_factory=dict)
     candidates: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
-    again: bool = False
-    taken: int = 0
+    already_recorded: bool = False
+    reserved: int = 0
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the calls of a session have come to, as far as this process has read them."""
+    """The sums over a session's calls, as far as this process has read them."""
 
     opened: str = ""
-    """When the session opened: another one of the same name, opened later, is not this one."""
+    """When the session opened: one of the same name that opened later is another session."""
     last: int = 0
     tokens: int = 0
     first: dict[str, int] = field(default_factory=dict)
-    """Id to the first call that gave it."""
+    """Id to the number of the first call that returned it."""
     candidates: set[str] = field(default_factory=set)
 
-    def take(self, number: int, stored: bytes) -> None:
-        """The next call."""
+    def add(self, number: int, stored: bytes) -> None:
+        """Add the next call."""
         line: dict[str, Any] = orjson.loads(stored)
         self.last = number
         self.tokens += line.get("tokens", 0)
         if line["kind"] == "answer":
-            return  # the agent's own words, which nothing gave it
+            return  # written by the agent, not returned to it
         for paper_id in line["ids"]:
             self.first.setdefault(paper_id, number)
         if line["kind"] in LOOKING:
             self.candidates.update(line["ids"])
 
 
-def check_budgets(session: Session, left: dict[str, int], kind: CallKind, count: int) -> None:
-    """Raises BudgetExhausted: something that the calls take has nothing left."""
+def check_budgets(session: Session, remaining: dict[str, int], kind: CallKind, count: int) -> None:
+    """Raises BudgetExhausted: the budgets do not leave enough for ``count`` calls of this kind."""
     wanted = {"calls": count, "tokens": count}
     if kind in LOOKING:
         wanted["candidates"] = count
     if kind == "expand":
         wanted["expansions"] = count
     for name, needed in wanted.items():
-        if name in left and left[name] < needed:
+        if name in remaining and remaining[name] < needed:
             limit = session.limits.to_dict()[name]
-            rest = max(left[name], 0)
+            rest = max(remaining[name], 0)
             raise BudgetExhausted(
                 f"The session {session.id!r} may have {limit} {name}, and {rest} are left: "
                 + (
@@ -82,19 +82,9 @@ def check_budgets(session: Session, left: dict[str, int], kind: CallKind, count:
             )
 
 
-_REFUSAL: Final = re.compile(
-    r"The session '[^']+' may have \d+ (calls|expansions|candidates|tokens), and \d+ are left: ", re.ASCII
-)
-
-
-def is_refusal(error: str | None) -> bool:
-    """Whether a recorded call's error is that a budget of its session refused it."""
-    return error is not None and _REFUSAL.match(error) is not None
-
-
 def stored_line(session: Session, call: CallRecord) -> bytes:
-    """A call as it is stored: its line of the trajectory but for what the calls before it say, which is told when the
-    trajectory is read (:class:`Telling`): its number, and parent and round where the caller did not know them."""
+    """A call's line of the trajectory as it is stored. :class:`TrajectoryReader` adds what depends on earlier calls:
+    the number, and parent and round where the caller named none."""
     line: dict[str, Any] = {
         "query_id": session.query_id,
         "tool": call.tool,
@@ -111,40 +101,43 @@ def stored_line(session: Session, call: CallRecord) -> bytes:
         "session": session.id,
         "query": session.query,
         "error": call.error,
+        "error_type": call.error_type,
     }
     return dumps({key: value for key, value in line.items() if value is not None})
 
 
-class Telling:
-    """A session's trajectory as it is told, line after line from the first."""
+class TrajectoryReader:
+    """Makes the lines of a session's trajectory of those that are stored, from the first on."""
 
     def __init__(self) -> None:
         self._round = 0
-        self._given: dict[str, int] = {}
+        self._last_returned: dict[str, int] = {}
 
     def line(self, number: int, stored: bytes) -> bytes:
         """The line of the next call."""
         row: dict[str, Any] = orjson.loads(stored)
         parent = row.pop("parent", None)
         if (parent is None or parent >= number) and row["kind"] != "search":
-            # An expansion or a look-up follows from the call that last gave one of the papers that it names.
-            parent = max((self._given.get(i, 0) for i in _named(row["arguments"])), default=0) or None
+            # An expansion or a look-up follows from the call that last returned one of the papers that it names.
+            parent = max((self._last_returned.get(i, 0) for i in _named(row["arguments"])), default=0) or None
         self._round = max(row.pop("round", self._round + 1), self._round)
-        if row["kind"] != "answer":  # the agent's own words, which nothing gave it
-            self._given.update(dict.fromkeys(row["ids"], number))
-        told = {"parent": parent} if parent is not None and parent < number else {}
+        if row["kind"] != "answer":  # written by the agent, not returned to it
+            self._last_returned.update(dict.fromkeys(row["ids"], number))
+        parents = {"parent": parent} if parent is not None and parent < number else {}
         first = {"query_id": row.pop("query_id"), "call": number}
-        last = {key: row.pop(key) for key in ("snapshot", "session", "query", "error") if key in row}
-        return orjson.dumps({**first, **row, **told, "round": self._round, **last})
+        last = {key: row.pop(key) for key in _LAST_KEYS if key in row}
+        return orjson.dumps({**first, **row, **parents, "round": self._round, **last})
+
+
+_LAST_KEYS: Final = ("snapshot", "session", "query", "error", "error_type")
 
 
 def dumps(line: dict[str, Any]) -> bytes:
-    """A line as JSON, whatever a call that was refused may have been told."""
+    """A line as JSON, whatever the arguments of an invalid call are."""
     try:
         return orjson.dumps(line)
     except TypeError:
-        # A call that was refused may hold anything: half a surrogate pair, a number beyond 64 bits, a hundred lists
-        # in each other.
+        # They may be anything: half a surrogate pair, a number beyond 64 bits, a hundred nested lists.
         return orjson.dumps(_plain(line))
 
 
@@ -171,7 +164,7 @@ def _text(value: str) -> str:
 
 
 def _named(arguments: Any) -> list[str]:
-    """The papers that a call's arguments name, by the canonical forms of their ids."""
+    """The canonical ids of the papers that a call's arguments name."""
     named: list[str] = []
     for key in ("paper_id", "ids", "seeds"):
         value = arguments.get(key)

@@ -1,4 +1,4 @@
-"""A call of a session on its way: what its budgets leave, what the session changes of it, and what is kept of it."""
+"""Recording a call: counting it in the budgets, applying the session to it, and writing what it returned."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from scholarbase.models import MAX_IDS
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
-from scholarbase.sessions.progress import Standing
+from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now
 from scholarbase.sessions.store import SessionStore
 from scholarbase.trajectories.calls import TOOLS
 from scholarbase.trajectories.figures import LOOKING
 
 WRITE_SECONDS: Final = 0.25
-"""How long an answer waits for its call to be written. One that is not written by then still will be."""
+"""How long a response waits for its call to be written. A call that takes longer is written later."""
 BUDGET_SECONDS: Final = 30.0
-"""How long a call waits to hear what its budgets leave: without that it must not go on."""
+"""How long a call waits for the state of its budgets, without which it must not run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """An answer as a trajectory has it: ids, best first, the tool's scores where it has such, and estimated tokens."""
+class ReturnedPapers:
+    """What a response returned: ids, best first, the tool's scores where it has some, and estimated tokens."""
 
     ids: tuple[str, ...]
     scores: tuple[float, ...] | None
     tokens: int
 
 
-def given(content: Mapping[str, Any], tokens: int) -> Given:
-    """The papers of any answer, from its JSON, and what it takes."""
+def returned_papers(content: Mapping[str, Any], tokens: int) -> ReturnedPapers:
+    """The papers of a response, from its JSON."""
     ids: list[str] = []
     scores: list[float] = []
     _gather(content, ids, scores)
-    return Given(tuple(ids), tuple(scores) if ids and len(scores) == len(ids) else None, tokens)
+    return ReturnedPapers(tuple(ids), tuple(scores) if ids and len(scores) == len(ids) else None, tokens)
 
 
 def _gather(content: Mapping[str, Any], ids: list[str], scores: list[float]) -> None:
@@ -62,10 +62,10 @@ def _gather(content: Mapping[str, Any], ids: list[str], scores: list[float]) -> 
 
 @dataclass(slots=True)
 class Recording:
-    """One call of a session, or ``count`` of one request: ``begin`` it, ``apply`` what the session says, and then
-    ``finish`` or ``fail``.
+    """Records one call of a session, or the ``count`` calls of one request.
 
-    Futures are the store's: wait for one as long as the constants above say.
+    First ``reserve``, where ``needs_budget`` says so, and set ``budget`` to the result; then run the call with
+    ``changes``; then ``record`` or ``record_failure``. Futures are the store's.
     """
 
     store: SessionStore
@@ -76,8 +76,8 @@ class Recording:
     round: int | None = None
     count: int = 1
     key: str | None = None
-    standing: Standing | None = None
-    asked: bool = False
+    budget: BudgetState | None = None
+    has_request: bool = False
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
 
@@ -85,24 +85,26 @@ class Recording:
     def kind(self) -> CallKind:
         return TOOLS[self.tool]
 
-    def asks(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
-        """Say what is asked for, before ``begin``: the same key with another request is another call."""
-        if self.asked:
+    def set_request(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
+        """Set the number of calls, and make the key that of this request: another request with it is another call.
+
+        The first request counts; later ones change nothing.
+        """
+        if self.has_request:
             return
-        self.asked = True
+        self.has_request = True
         self.count = len(calls)
         if self.key is not None:
-            asked = repr((self.tool, request)).encode("utf-8", "backslashreplace")
-            self.key = f"{self.key}:{hashlib.sha256(asked).hexdigest()[:32]}"
+            text = repr((self.tool, request)).encode("utf-8", "backslashreplace")
+            self.key = f"{self.key}:{hashlib.sha256(text).hexdigest()[:32]}"
 
-    def needs_standing(self, exclude_seen: bool) -> bool:
-        """Whether the call must hear of the session's past before it is made."""
+    def needs_budget(self, exclude_seen: bool) -> bool:
+        """Whether the call depends on earlier calls of its session."""
         return exclude_seen or self.parent is not None or bool(self.session.limits)
 
-    def begin(self, exclude_seen: bool) -> Future[Standing]:
-        """Ask for the call's place in the budgets. The future raises BudgetExhausted; set ``standing`` to what it
-        gives."""
-        return self.store.begin(
+    def reserve(self, exclude_seen: bool) -> Future[BudgetState]:
+        """Count the call in the budgets; the future raises BudgetExhausted."""
+        return self.store.reserve(
             self.session,
             self.kind,
             count=self.count,
@@ -111,101 +113,103 @@ class Recording:
             parent=self.parent,
         )
 
-    def seen_besides(self, papers: Iterable[str]) -> None:
-        """Papers that an earlier call of the same request has given."""
-        assert self.standing is not None
-        self.standing = replace(self.standing, seen=self.standing.seen.union(papers))
+    def add_seen(self, papers: Iterable[str]) -> None:
+        """Add papers that an earlier call of the same request returned."""
+        assert self.budget is not None
+        self.budget = replace(self.budget, seen=self.budget.seen.union(papers))
 
     def changes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that the session changes: its ``as_of``, and ``exclude_ids`` for ``exclude_seen``.
 
         Raises:
-            InvalidRequest: the call asks for a later ``as_of`` than its session has.
+            InvalidRequest: the call's ``as_of`` is later than its session's.
         """
         changed: dict[str, Any] = {}
-        own, asked = self.session.as_of, arguments.get("as_of")
-        if own is not None and asked is None:
+        own, requested = self.session.as_of, arguments.get("as_of")
+        if own is not None and requested is None:
             changed["as_of"] = own
-        elif own is not None and _last_day(asked) > _last_day(own):
+        elif own is not None and _last_day(requested) > _last_day(own):
             raise InvalidRequest(
-                f"as_of {asked!r} is later than {own!r}, the as_of of the session {self.session.id!r}: give that or "
-                "an earlier one, or leave it out."
+                f"as_of {requested!r} is later than {own!r}, the as_of of the session {self.session.id!r}: give that "
+                "or an earlier one, or leave it out."
             )
         if arguments.get("exclude_seen"):
-            assert self.standing is not None
+            assert self.budget is not None
             # The call's own first, in their order.
-            ids = [*(arguments.get("exclude_ids") or ()), *sorted(self.standing.seen)]
+            ids = [*(arguments.get("exclude_ids") or ()), *sorted(self.budget.seen)]
             if len(ids) > MAX_IDS:
                 raise InvalidRequest(
-                    f"The session {self.session.id!r} has been given {len(self.standing.seen)} papers, and {MAX_IDS} "
-                    "is the most that exclude_seen leaves out: open another session, or page by offset."
+                    f"The session {self.session.id!r} has seen {len(self.budget.seen)} papers, and exclude_seen "
+                    f"excludes at most {MAX_IDS}: open another session, or page by offset."
                 )
             changed |= {"exclude_ids": ids, "exclude_seen": False}
         return changed
 
-    def left(self, answers: Sequence[Given]) -> dict[str, int]:
-        """What the budgets leave after these answers; empty for a session without limits."""
-        assert self.standing is not None
-        left = dict(self.standing.left)
-        if "candidates" in left and self.kind in LOOKING:
-            new = {i for answer in answers for i in answer.ids} - self.standing.candidates
-            left["candidates"] -= len(new)
-        if "tokens" in left:
-            left["tokens"] -= sum(answer.tokens for answer in answers)
-        return {name: max(rest, 0) for name, rest in left.items()}
+    def remaining(self, returned: Sequence[ReturnedPapers]) -> dict[str, int]:
+        """What the budgets leave after these responses; empty for a session without limits."""
+        assert self.budget is not None
+        remaining = dict(self.budget.remaining)
+        if "candidates" in remaining and self.kind in LOOKING:
+            new = {i for papers in returned for i in papers.ids} - self.budget.candidates
+            remaining["candidates"] -= len(new)
+        if "tokens" in remaining:
+            remaining["tokens"] -= sum(papers.tokens for papers in returned)
+        return {name: max(rest, 0) for name, rest in remaining.items()}
 
-    def finish(self, calls: Sequence[tuple[Mapping[str, Any], Given]]) -> list[Future[int]]:
-        """Keep what was asked and given, call by call; the time of several is shared evenly."""
-        seconds = (clock.perf_counter() - self.began) / len(calls)
+    def record(self, calls: Sequence[tuple[Mapping[str, Any], ReturnedPapers]]) -> list[Future[int]]:
+        """Record each call with its arguments and papers; the time is divided evenly among them."""
+        seconds = round((clock.perf_counter() - self.began) / len(calls), 6)
         return [
-            self.store.record(self.session, self._record(arguments, answer, seconds, place))
-            for place, (arguments, answer) in enumerate(calls)
+            self.store.record(
+                self.session,
+                CallRecord(
+                    tool=self.tool,
+                    kind=self.kind,
+                    arguments=self._arguments(arguments),
+                    ids=returned.ids,
+                    scores=returned.scores,
+                    time=self.time,
+                    seconds=seconds,
+                    tokens=returned.tokens,
+                    parent=self.parent,
+                    round=self.round,
+                    snapshot=self.snapshot,
+                    key=self._key(place),
+                    reserved=1 if self.budget is not None and self.budget.reserved else 0,
+                ),
+            )
+            for place, (arguments, returned) in enumerate(calls)
         ]
 
-    def fail(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
-        """Keep a call that failed, with its sentence."""
-        sentence = (str(error) if isinstance(error, ScholarBaseError) else "") or "The server met an error."
-        # It has no key: the same call sent again may be answered, and what it then gives is kept.
+    def record_failure(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
+        """Record a call that failed, with its error message. A client's key is left out: a retry may succeed, and is
+        then recorded."""
+        known = error if isinstance(error, ScholarBaseError) else ScholarBaseError()
+        message = str(known) or "The server met an error."
         record = CallRecord(
             tool=self.tool,
             kind=self.kind,
-            arguments=self._kept(arguments),
+            arguments=self._arguments(arguments),
             ids=(),
             time=self.time,
             seconds=round(clock.perf_counter() - self.began, 6),
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
-            tokens=estimate_tokens(sentence),
-            error=sentence,
+            tokens=estimate_tokens(message),
+            error=message,
+            error_type=known.slug,
             counted=not isinstance(error, BudgetExhausted),
-            taken=self.standing.taken if self.standing is not None else 0,
+            reserved=self.budget.reserved if self.budget is not None else 0,
         )
         return self.store.record(self.session, record)
 
-    def _kept(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments as they are kept: what is null was not given, and the session's ``as_of`` is said of each call."""
-        kept = {name: value for name, value in arguments.items() if value is not None}
+    def _arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments as they are recorded: without those that are null, and with the session's ``as_of``."""
+        recorded = {name: value for name, value in arguments.items() if value is not None}
         if self.session.as_of is not None:
-            kept.setdefault("as_of", self.session.as_of)
-        return kept
-
-    def _record(self, arguments: Mapping[str, Any], answer: Given, seconds: float, place: int) -> CallRecord:
-        return CallRecord(
-            tool=self.tool,
-            kind=self.kind,
-            arguments=self._kept(arguments),
-            ids=answer.ids,
-            scores=answer.scores,
-            time=self.time,
-            seconds=round(seconds, 6),
-            tokens=answer.tokens,
-            parent=self.parent,
-            round=self.round,
-            snapshot=self.snapshot,
-            key=self._key(place),
-            taken=1 if self.standing is not None and self.standing.taken else 0,
-        )
+            recorded.setdefault("as_of", self.session.as_of)
+        return recorded
 
     def _key(self, place: int) -> str | None:
         return self.key and f"{self.key}:{place}"

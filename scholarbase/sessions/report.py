@@ -1,6 +1,6 @@
-"""What a session cost and, where the answers to its question are given, what it found: after each call, and in all.
+"""The cost of a session and, where the answers to its question are known, its recall: after each call, and in all.
 
-The figures are those of :mod:`scholarbase.evaluation.efficiency`, which ScholarQuest (arXiv:2606.20235) reports.
+The figures are those of :mod:`scholarbase.trajectories.figures`, which ScholarQuest (arXiv:2606.20235) reports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SessionReport:
     """``figures`` as for a query of an evaluation; ``recall_after`` has the recall over all answers after each call,
-    None where no answers were given; ``answers_absent`` are answers that the library does not hold."""
+    None without answers; ``answers_absent`` are answers that the library lacks."""
 
     session: Session
     figures: QueryEfficiency
@@ -68,12 +68,12 @@ def _call(row: Mapping[str, Any]) -> Call:
 
 
 def held_answers(library: Library, answers: Sequence[str], as_of: str | None = None) -> dict[str, str | None]:
-    """Each answer by its canonical form, and the library's id of it, None where it holds none, or none as of then.
+    """Each answer's canonical id, and the library's id of it, None where the library lacks it, or had it later.
 
     Raises:
-        InvalidRequest: one of them has no form of an id.
+        InvalidRequest: an answer is not a valid id.
     """
-    forms = [str(parse(given)) for given in check_ids(answers, "answers") or ()]
+    forms = [str(parse(answer)) for answer in check_ids(answers, "answers") or ()]
     try:
         found = library.papers(forms, fields=("id",), as_of=as_of) if forms else []
     except NothingLeft:
@@ -88,14 +88,14 @@ def report(
     """The report of a session's calls.
 
     Args:
-        answers: each answer as it was given, to the library's id for it, None where it holds none. An answer that the
-            library lacks counts as one that was not found.
+        answers: each answer's canonical id, to the library's id of it, None where the library lacks it. Such an answer
+            counts as one that was not found.
     """
-    relevant = frozenset(held or given for given, held in (answers or {}).items())
+    relevant = frozenset(held or answer for answer, held in (answers or {}).items())
     return SessionReport(
         session=session,
         figures=figures(session.query_id, calls, relevant),
         recall_after=None if not relevant else tuple(recall_after_each(calls, relevant)),
         answers=tuple(sorted(relevant)),
-        answers_absent=tuple(given for given, held in (answers or {}).items() if held is None),
+        answers_absent=tuple(answer for answer, held in (answers or {}).items() if held is None),
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -25,15 +25,17 @@ class SessionFacts:
         return {**self.session.to_dict(), "calls": self.calls, "used": self.used, "lost": self.lost}
 
 
-def ask_for(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:
-    """Count calls, and the expansions among them, in a session's budgets."""
-    connection.execute(
-        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ? WHERE id = ?",
-        (calls, expansions, session_id),
-    )
+# -- sessions -------------------------------------------------------------------------------------------
+
+_COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
 
 
-def insert(connection: sqlite3.Connection, session: Session) -> None:
+def _session_of(row: Sequence[Any]) -> Session:
+    limits = Limits.from_dict(orjson.loads(row[4]))
+    return Session(row[0], row[1], row[2], row[3], limits, row[5], row[6])
+
+
+def insert_session(connection: sqlite3.Connection, session: Session) -> None:
     connection.execute(
         "INSERT INTO sessions (id, query_id, query, as_of, limits, owner, opened, used) VALUES (?,?,?,?,?,?,?,?)",
         (
@@ -49,11 +51,62 @@ def insert(connection: sqlite3.Connection, session: Session) -> None:
     )
 
 
-def append(connection: sqlite3.Connection, session: Session, line: bytes, key: str | None) -> int | None:
-    """Store a call; its number. None where the session is not the one that was opened then by this owner.
+def read_session(connection: sqlite3.Connection, session_id: str) -> Session | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else _session_of(row)
+
+
+def ensure_session(connection: sqlite3.Connection, session: Session) -> Session:
+    """The session of this name, inserted again where it was deleted."""
+    current = read_session(connection, session.id)
+    if current is None:
+        # Its calls are numbered from 1 again, so this is another session to every process that knew it.
+        current = replace(session, opened=now())
+        insert_session(connection, current)
+    return current
+
+
+def session_facts(connection: sqlite3.Connection, rest: str, *params: str) -> list[SessionFacts]:
+    """Sessions with their numbers of calls; ``rest`` is the statement's end, from WHERE on."""
+    counted = "(SELECT count(*) FROM calls WHERE session = sessions.id)"
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}, {counted}, used, lost FROM sessions {rest}", params
+    ).fetchall()
+    return [SessionFacts(_session_of(row), row[7], row[8], row[9]) for row in rows]
+
+
+def set_used(connection: sqlite3.Connection, session_id: str) -> None:
+    connection.execute("UPDATE sessions SET used = ? WHERE id = ?", (now(), session_id))
+
+
+def add_lost(connection: sqlite3.Connection, session: Session, calls: int) -> None:
+    """Count calls that were dropped while the file could not be written."""
+    ensure_session(connection, session)
+    connection.execute("UPDATE sessions SET lost = lost + ? WHERE id = ?", (calls, session.id))
+
+
+def delete_sessions(connection: sqlite3.Connection, session_ids: Sequence[str]) -> int:
+    """Delete sessions with their calls; how many there were."""
+    params = [(session_id,) for session_id in session_ids]
+    connection.executemany("DELETE FROM calls WHERE session = ?", params)
+    return connection.executemany("DELETE FROM sessions WHERE id = ?", params).rowcount
+
+
+def delete_unused(connection: sqlite3.Connection, before: str) -> list[str]:
+    """Delete sessions last used before a time; their ids."""
+    old = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE used < ?", (before,))]
+    delete_sessions(connection, old)
+    return old
+
+
+# -- calls ----------------------------------------------------------------------------------------------
+
+
+def append_call(connection: sqlite3.Connection, session: Session, line: bytes, key: str | None) -> int | None:
+    """Insert a call; its number. None: no session of this name was opened at this time by this owner.
 
     Raises:
-        sqlite3.IntegrityError: a call with this key is kept already.
+        sqlite3.IntegrityError: a call with this key is recorded already.
     """
     found = connection.execute(
         """
@@ -67,8 +120,8 @@ def append(connection: sqlite3.Connection, session: Session, line: bytes, key: s
     return int(found[0][0]) if found else None
 
 
-def kept(connection: sqlite3.Connection, session_id: str, key: str | None) -> int | None:
-    """The number of the call that came with this key, if one did."""
+def number_of_key(connection: sqlite3.Connection, session_id: str, key: str | None) -> int | None:
+    """The number of the call recorded with this key."""
     if key is None:
         return None
     row = connection.execute(
@@ -77,22 +130,27 @@ def kept(connection: sqlite3.Connection, session_id: str, key: str | None) -> in
     return None if row is None else int(row[0])
 
 
-_COLUMNS: Final = "id, query_id, query, as_of, limits, owner, opened"
+def calls_after(
+    connection: sqlite3.Connection, session_id: str, number: int, limit: int = -1
+) -> Iterable[tuple[int, bytes]]:
+    """Numbers and lines of the calls after one, in their order."""
+    return connection.execute(
+        "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
+        (session_id, number, limit),
+    )
 
 
-def _session_of(row: Sequence[Any]) -> Session:
-    limits = Limits.from_dict(orjson.loads(row[4]))
-    return Session(row[0], row[1], row[2], row[3], limits, row[5], row[6])
+def count_calls(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:
+    """Count calls, and the expansions among them, in a session's budgets."""
+    connection.execute(
+        "UPDATE sessions SET calls_asked = calls_asked + ?, expansions_asked = expansions_asked + ? WHERE id = ?",
+        (calls, expansions, session_id),
+    )
 
 
-def read_session(connection: sqlite3.Connection, session_id: str) -> Session | None:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return None if row is None else _session_of(row)
-
-
-def facts(connection: sqlite3.Connection, rest: str, *params: str) -> list[SessionFacts]:
-    counted = "(SELECT count(*) FROM calls WHERE session = sessions.id)"
-    rows = connection.execute(
-        f"SELECT {_COLUMNS}, {counted}, used, lost FROM sessions {rest}", params
-    ).fetchall()
-    return [SessionFacts(_session_of(row), row[7], row[8], row[9]) for row in rows]
+def counted_calls(connection: sqlite3.Connection, session_id: str) -> tuple[int, int]:
+    """The calls and expansions counted in a session's budgets."""
+    [calls, expansions] = connection.execute(
+        "SELECT calls_asked, expansions_asked FROM sessions WHERE id = ?", (session_id,)
+    ).fetchone()
+    return calls, expansions

@@ -1,9 +1,9 @@
-"""The tables of ``sessions.sqlite``, as migrations, so that a newer ScholarBase goes on with an older file.
+"""The tables of ``sessions.sqlite``, as migrations, so that a newer ScholarBase can use an older file.
 
-========  ==========================================================================================
-sessions  what is fixed when one opens, when it was last used, and what its budgets have been asked for
-calls     one row a call: its number within the session, its line of the trajectory, its client's key
-========  ==========================================================================================
+========  ======================================================================================
+sessions  what is fixed when one opens, when it was last used, and the calls that budgets counted
+calls     one row a call: its number within the session, its line of the trajectory, the client's key
+========  ======================================================================================
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ def m001_sessions(db: Database) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the file up to date."""
+    """Create the tables, or migrate them to the newest version."""
     migrations.apply(Database(connection))

@@ -1,4 +1,4 @@
-"""What a session is, and what it keeps of a call: plain data."""
+"""Sessions, their limits and their recorded calls: plain data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from scholarbase.models.runs import CallKind
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)
 _DIGITS: Final = 16
 MAX_TEXT: Final = 10_000
-"""Characters of a query, or of the name of one, that a session is told."""
-
-
+"""Characters of a session's ``query`` and ``query_id``."""
 MAX_WHOLE: Final = 2**53 - 1
 """The largest number that every JSON reader reads."""
 
@@ -29,14 +27,14 @@ def check_session_id(value: object) -> str:
     if not isinstance(value, str) or not _ID.fullmatch(value) or value in (".", ".."):
         shown = repr(value)
         raise InvalidRequest(
-            f"{shown if len(shown) <= 140 else shown[:140] + '...'} is no name of a session: give 1 to 128 ASCII "
-            "letters, digits, '.', '-', '_' and '~'."
+            f"{shown if len(shown) <= 140 else shown[:140] + '...'} is not a valid session name: use 1 to 128 "
+            "ASCII letters, digits, '.', '-', '_' and '~'."
         )
     return value
 
 
 def check_number(value: object, name: str) -> int | None:
-    """A number of a call or a round, as a header or an argument gives it; None where there is none.
+    """A number of a call or a round, from a header or an argument; None where it is missing.
 
     Raises:
         InvalidRequest: it is not a whole number of 1 or more.
@@ -54,9 +52,8 @@ def check_number(value: object, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a session may ask: calls, expansions among them, candidates (different papers that search and expansion
-    calls gave), and tokens of answers (an estimate: :func:`responses.sizing.estimate_tokens`). None: as much as it
-    likes.
+    """The most that a session may use: calls, expansions among them, candidates (different papers that search and
+    expansion calls returned), and tokens of responses (by :func:`responses.sizing.estimate_tokens`). None: no limit.
 
     Raises:
         InvalidRequest: a limit is not a whole number of 1 or more.
@@ -78,17 +75,17 @@ class Limits:
                 )
 
     def __bool__(self) -> bool:
-        # Asked several times of each call: asdict would take a tenth of a look-up.
+        # Evaluated several times for each call: asdict would take a tenth of a look-up.
         every = (self.calls, self.expansions, self.candidates, self.tokens)
         return any(value is not None for value in every)
 
     def to_dict(self) -> dict[str, int]:
-        """The limits that there are."""
+        """The limits that are set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Limits:
-        """Raises InvalidRequest: a limit of another name, or a value that cannot be right."""
+        """Raises InvalidRequest: an unknown limit, or an invalid value."""
         known = tuple(f.name for f in fields(cls))
         for name in data:
             if name not in known:
@@ -100,11 +97,11 @@ class Limits:
 class Session:
     """What is fixed when a session opens.
 
-    ``query_id`` and ``query`` say which question of a query set it is for; ``as_of`` is the day after which no paper
-    exists for it; ``owner`` is the id of the API key that opened it, empty where no keys are in force.
+    ``query_id`` and ``query`` are the question of a query set that it is for; ``as_of`` is the day after which no paper
+    exists for it; ``owner`` is the id of the API key that opened it, empty on a server without keys.
 
     Raises:
-        InvalidRequest: a value that cannot be right.
+        InvalidRequest: a value is invalid.
     """
 
     id: str
@@ -130,7 +127,7 @@ class Session:
         object.__setattr__(self, "opened", self.opened or now())
 
     def to_dict(self) -> dict[str, Any]:
-        """What a client is told of a session."""
+        """The session as clients see it."""
         return {
             "session": self.id,
             "query_id": self.query_id,
@@ -143,11 +140,11 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A call as it is kept; the trajectory's form (docs/trajectories.md) without what the session adds.
+    """A call to record: a line of the trajectory (docs/trajectories.md) without what the session adds.
 
-    ``ids`` are those that the caller got, best first. ``key`` is what a client sends a call with, so that the same call
-    sent twice is kept once. ``counted``: it takes a place in the budgets of calls, and of expansions where it is one;
-    ``taken`` says how many places were taken for it beforehand.
+    ``ids`` are those that were returned, best first. ``key`` is the client's: a call sent twice with it is recorded
+    once. ``counted``: the budgets of calls and expansions count it; ``reserved`` says how many calls they counted for
+    it before it ran. ``error_type`` is the ``slug`` of the error.
     """
 
     tool: str
@@ -162,11 +159,12 @@ class CallRecord:
     round: int | None = None
     snapshot: str | None = None
     error: str | None = None
+    error_type: str | None = None
     key: str | None = None
     counted: bool = True
-    taken: int = 0
+    reserved: int = 0
 
 
 def now() -> str:
-    """The time as RFC 3339 has it, in UTC, with milliseconds."""
+    """The time in RFC 3339 form, in UTC, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,486 +1,317 @@
-"""The one thread of a process that writes the file of sessions.
+"""The thread of a process that writes the file of sessions.
 
-Whoever has something to write hands it over and gets a future. What a disk refuses waits on, in its order, as far as it
-is to last.
+Operations are put into a queue and return futures. The thread runs all that wait in one transaction. While the file
+cannot be written, recorded calls wait in memory in their order, and every other operation fails.
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import queue
 import sqlite3
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
-from urllib.parse import quote
+from typing import Any, Final, TypeVar
 
+from scholarbase.databases import open_for_writing
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
+from scholarbase.sessions import rows
+from scholarbase.sessions.registry import Registry
 from scholarbase.sessions.session import Session
 
 log = logging.getLogger("scholarbase.sessions")
 
 WAITING_CALLS: Final = 100_000
-"""Calls that wait for a disk that refuses. Beyond that the oldest are given up, and their session says how many."""
+"""Calls that wait in memory while the file cannot be written. Beyond that the oldest are dropped and counted."""
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 5.0
-"""How long a store that is closed goes on trying to write what waits."""
-SWEEP_SECONDS: Final = 3600.0
-SLOW_SECONDS: Final = 0.02
-"""What a call takes that is written here and now at most, or the thread writes those of the next while."""
-SLOW_PAUSE_SECONDS: Final = 60.0
-LOOK_SECONDS: Final = 0.1
-"""How long a file that someone deletes may go on being written."""
-CHECKPOINT_CALLS: Final = 1000
-"""What is written here and now goes from SQLite's log to its file after so many calls."""
-TOGETHER: Final = 256
+"""How long a closed store keeps trying to write the calls that wait."""
+DELETE_SECONDS: Final = 3600.0
+"""How often unused sessions are deleted."""
+GROUP: Final = 256
 """Operations in one transaction, at most."""
 CONNECT_ATTEMPTS: Final = 10
-BUSY_SECONDS: Final = 30.0
-_OWN_FAULT: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
-"""What is wrong with one operation; SQLite's other errors are the disk's."""
+_OPERATION_ERRORS: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+"""Errors of one operation; SQLite's other errors are those of the file."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Operation:
-    """Something to do inside a transaction. ``lasting``: to be tried again when the disk refuses. ``alone``: it sees to
-    its transaction itself, which mostly is one statement.
-
-    The future of one that lasts cannot be cancelled; of another it can until its turn comes, and it is then not done.
-    """
+    """Something to run in a transaction. ``session``: of a call to record, which is retried and cannot be cancelled."""
 
     run: Callable[[sqlite3.Connection], Any]
-    session: Session | str
-    lasting: bool = False
-    alone: bool = False
+    session: Session | None = None
     future: Future[Any] = field(default_factory=Future)
 
-    def __post_init__(self) -> None:
-        if self.lasting:
-            self.future.set_running_or_notify_cancel()
-
-    @property
-    def session_id(self) -> str:
-        return self.session if isinstance(self.session, str) else self.session.id
-
-    def is_wanted(self) -> bool:
-        """Whether someone still waits for it, who can from now on not cease to."""
+    def start(self) -> bool:
+        """False where it was cancelled; from now on it cannot be."""
         if self.future.cancelled():
             return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
-    def refuse(self, error: Exception) -> None:
-        if self.is_wanted():
+    def fail(self, error: Exception) -> None:
+        if self.start():
             self.future.set_exception(error)
 
 
-def heard(future: Future[T], seconds: float) -> T:
-    """What the store gives within so many seconds, or its error.
+def wait_for(future: Future[T], seconds: float) -> T:
+    """The result of a store's future.
 
     Raises:
-        StorageError: it does not come. What was asked for is then not done, unless its turn has come already.
+        StorageError: it takes longer. The operation is cancelled, unless it is running already.
     """
     try:
         return future.result(seconds)
     except FutureTimeoutError:
         future.cancel()
-        raise too_slow(seconds) from None
+        raise write_timeout(seconds) from None
 
 
-def too_slow(seconds: float) -> StorageError:
-    """The error of a store that has not answered within so many seconds."""
+def write_timeout(seconds: float) -> StorageError:
     return StorageError(
         f"The file of sessions could not be written within {seconds:g} seconds: try again later."
     )
 
 
-class Writer:
-    """The thread, and what it is handed. What is written is up to who inherits it.
-
-    Args:
-        path: the file.
-        sweeping: whether ``_sweep`` is to be called once in a while.
-    """
-
-    def __init__(self, path: Path, *, sweeping: bool) -> None:
-        self.path: Final = path
-        self._sweeping = sweeping
-        self._lock = threading.Lock()
-        self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
-        self._backlog: deque[_Operation] = deque()
-        self._lost: dict[str, tuple[Session, int]] = {}
-        self._connection: sqlite3.Connection | None = None
-        self._inode: tuple[int, int] | None = None
-        self._looked = 0.0
-        self._refusal: Exception | None = None
-        self._retry_at = 0.0
-        self._swept: float | None = None
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self._waiting = 0
-        """Operations that last and are not done."""
-        self._ready = False
-        """Whether the file is there with its tables, as the thread sees it."""
-        self._here = threading.Lock()
-        self._direct: sqlite3.Connection | None = None
-        self._slow_until = 0.0
-        self._after: list[Callable[[], None]] = []
-        """What the operations of a transaction want done once it is committed."""
-        self._since_checkpoint = 0
-
-    # -- for who inherits it ----------------------------------------------------------------------------
-
-    def _forget_progress(self, session_id: str | None) -> None:
-        """What is remembered of a session, of all where None, may not be what the file says."""
-        raise NotImplementedError
-
-    def _file_was_replaced(self) -> None:
-        """What is remembered is of another file."""
-        raise NotImplementedError
-
-    def _count_lost(self, connection: sqlite3.Connection, session: Session, lost: int) -> None:
-        """So many calls of the session were given up."""
-        raise NotImplementedError
-
-    def _sweep(self, connection: sqlite3.Connection) -> None:
-        """Delete what is old."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Write what waits, and let go of the file. A second call does nothing."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            thread = self._thread
-            self._queue.put(None)
-        if thread is not None:
-            thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    # -- the writing thread -----------------------------------------------------------------------------
-
-    def _ask(
-        self,
-        run: Callable[[sqlite3.Connection], T],
-        session: Session | str,
-        *,
-        lasting: bool = False,
-        alone: bool = False,
-    ) -> Future[T]:
-        operation = _Operation(run, session, lasting, alone)
-        with self._lock:
-            if self._closed:
-                raise InvalidRequest(f"The sessions in {self.path.parent} are closed: open them again.")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._write, name="sessions", daemon=True)
-                self._thread.start()
-            if lasting:
-                self._waiting += 1
-                operation.future.add_done_callback(self._waits_no_more)
-            self._queue.put(operation)
-        return operation.future
-
-    def _waits_no_more(self, future: Future[Any]) -> None:
-        with self._lock:
-            self._waiting -= 1
-
-    def _at_once(self, run: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Do something short here and now, by the thread that asks for it; None where that would mean waiting:
-        something waits already, another thread or process writes, or the disk refuses. The thread then sees to it.
-
-        It is one statement and goes to the system's memory; synchronising that with the disk is left to the thread.
-        Handing it over and hearing of it would take the two threads five times as long.
-        """
-        began = time.monotonic()
-        if (
-            self._waiting
-            or not self._ready
-            or began < self._slow_until
-            or not self._here.acquire(blocking=False)
-        ):
-            return None
-        try:
-            if not self._is_same_file():
-                return None
-            if self._direct is None:
-                self._direct = _connect_directly(self.path)
-            done = run(self._direct)
-            if time.monotonic() - began > SLOW_SECONDS:
-                # Memory does not take so long: the disk does, and keeps whoever answers from answering others.
-                self._slow_until = began + SLOW_PAUSE_SECONDS
-            self._since_checkpoint += 1
-        except (sqlite3.Error, OSError):
-            self._close_direct()
-            return None
-        finally:
-            self._here.release()
-        if self._since_checkpoint >= CHECKPOINT_CALLS:
-            self._since_checkpoint = 0
-            with suppress(InvalidRequest):  # closed meanwhile, which makes a checkpoint too
-                self._ask(_checkpoint, "", alone=True)
-        return done
-
-    def _close_direct(self) -> None:
-        if self._direct is not None:
-            with suppress(sqlite3.Error):
-                self._direct.close()
-            self._direct = None
-
-    def _write(self) -> None:
-        open_ = True
-        while open_:
-            operations, open_ = self._next()
-            if self._refusal is not None and open_ and time.monotonic() < self._retry_at:
-                self._put_off(operations, self._refusal)
-            else:
-                self._backlog.extend(operations)
-                self._try_all()
-        until = time.monotonic() + CLOSE_SECONDS
-        while self._backlog and time.monotonic() < until:
-            time.sleep(RETRY_SECONDS / 5)
-            self._try_all()
-        if self._backlog:
-            log.error("%d calls of sessions could not be written, and are lost.", len(self._backlog))
-        for operation in self._backlog:
-            operation.refuse(storage(self.path, self._refusal))
-        self._disconnect()
-
-    def _next(self) -> tuple[list[_Operation], bool]:
-        """What waits, once something does or it is time to do something else; whether more may come."""
-        timeout = SWEEP_SECONDS if self._sweeping else None
-        if self._backlog:
-            timeout = max(self._retry_at - time.monotonic(), 0.0)
-        try:
-            first = self._queue.get(timeout=timeout)
-        except queue.Empty:
-            return [], True
-        operations: list[_Operation] = []
-        while first is not None:
-            operations.append(first)
-            if len(operations) == TOGETHER:
-                return operations, True
-            try:
-                first = self._queue.get_nowait()
-            except queue.Empty:
-                return operations, True
-        return operations, False
-
-    def _try_all(self) -> None:
-        """Do what waits, in its order. What the disk refuses waits on, or hears of it. No error ends the thread."""
-        try:
-            while self._backlog:
-                connection = self._connected()
-                if self._backlog[0].alone and not self._lost:
-                    self._alone(connection, self._backlog[0])
-                else:
-                    first = islice(self._backlog, TOGETHER)
-                    self._together(connection, list(takewhile(lambda operation: not operation.alone, first)))
-            self._refusal = None
-            self._sweep_in_time()
-        except Exception as error:
-            expected = isinstance(error, sqlite3.Error | OSError)
-            log.error("Sessions cannot be written: %s", storage(self.path, error), exc_info=not expected)
-            self._disconnect()
-            self._refusal = error
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            operations = list(self._backlog)
-            self._backlog.clear()
-            self._put_off(operations, error)
-
-    def _alone(self, connection: sqlite3.Connection, operation: _Operation) -> None:
-        """The first that waits, in a transaction of its own. Raises as ``_together``.
-
-        Each statement gives Python's lock away and waits for it again, against a loop that answers: a call that is
-        recorded in one statement costs a server a fraction of what one in six does, whether or not they are shared.
-        """
-        result, problem = None, None
-        if operation.is_wanted():
-            result, problem = self._tried(operation, connection)
-        self._backlog.popleft()
-        self._settle(operation, result, problem)
-
-    def _settle(self, operation: _Operation, result: Any, problem: Exception | None) -> None:
-        if operation.future.cancelled():
-            return
-        if problem is None:
-            operation.future.set_result(result)
-        else:
-            operation.future.set_exception(problem)
-
-    def _together(self, connection: sqlite3.Connection, operations: Sequence[_Operation]) -> None:
-        """These, the first that wait, in one transaction.
-
-        Raises:
-            sqlite3.Error, OSError: the disk refuses, and none of them is done.
-        """
-        done: list[tuple[_Operation, Any, Exception | None]] = []
-        try:
-            with _turn(self.path):
-                connection.execute("BEGIN IMMEDIATE")
-                for operation in operations:
-                    if operation.is_wanted():
-                        done.append((operation, *self._tried(operation, connection)))
-                for session, lost in self._lost.values():
-                    self._count_lost(connection, session, lost)
-                connection.execute("COMMIT")
-        except BaseException:
-            self._after.clear()
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            for operation in operations:
-                self._forget_progress(operation.session_id)
-            raise
-        self._lost.clear()
-        for after in self._after:
-            after()
-        self._after.clear()
-        for _ in operations:
-            self._backlog.popleft()
-        for operation, result, problem in done:
-            self._settle(operation, result, problem)
-
-    def _tried(self, operation: _Operation, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
-        """What an operation gives, or the error that is its answer. The disk's errors go on."""
-        try:
-            return operation.run(connection), None
-        except _OWN_FAULT as error:
-            self._forget_progress(operation.session_id)
-            log.error("An operation on the session %s failed: %s", operation.session_id, error)
-            return None, storage(self.path, error)
-        except (sqlite3.Error, OSError):
-            raise
-        except ScholarBaseError as error:
-            return None, error
-        except Exception as error:
-            self._forget_progress(operation.session_id)
-            return None, error
-
-    def _put_off(self, operations: Sequence[_Operation], error: Exception) -> None:
-        for operation in operations:
-            if operation.lasting:
-                self._backlog.append(operation)
-            else:
-                operation.refuse(storage(self.path, error))
-        while len(self._backlog) > WAITING_CALLS:
-            given_up = self._backlog.popleft()
-            session = given_up.session
-            assert isinstance(session, Session)
-            _, lost = self._lost.get(session.id, (session, 0))
-            self._lost[session.id] = session, lost + 1
-            given_up.refuse(storage(self.path, error))
-
-    def _connected(self) -> sqlite3.Connection:
-        """The connection. A file that was deleted or replaced takes no call with it: it is made, or opened, again."""
-        if self._connection is not None and not self._is_same_file():
-            log.error("%s is not the file that it was: it is opened again.", self.path)
-            self._file_was_replaced()
-            self._disconnect()
-        if self._connection is None:
-            self._connection = _connect(self.path)
-            self._inode, self._looked = _inode(self.path), time.monotonic()
-            self._ready = True
-        return self._connection
-
-    def _is_same_file(self) -> bool:
-        """Whether the path still leads to the file that is open; looked at once in a while."""
-        looked = time.monotonic()
-        if looked - self._looked < LOOK_SECONDS:
-            return True
-        same = self._inode == _inode(self.path)
-        if same:
-            self._looked = looked
-        return same
-
-    def _disconnect(self) -> None:
-        self._ready = False
-        with self._here:
-            self._close_direct()
-        self._forget_progress(None)
-        if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.close()
-        self._connection = None
-
-    def _sweep_in_time(self) -> None:
-        if not self._sweeping or self._connection is None:
-            return
-        if self._swept is None or time.monotonic() - self._swept >= SWEEP_SECONDS:
-            self._swept = time.monotonic()
-            with _turn(self.path):
-                self._sweep(self._connection)
-
-
-def _checkpoint(connection: sqlite3.Connection) -> None:
-    """https://sqlite.org/wal.html#ckpt"""
-    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-
-def storage(path: Path, error: Exception | None) -> StorageError:
-    """What a disk's error is to a caller."""
+def storage_error(path: Path, error: Exception | None) -> StorageError:
     return StorageError(
         f"{path} cannot be read or written ({error}): make room, or name another folder by SCHOLARBASE_SESSIONS."
     )
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+class Writer:
+    """A queue of operations, and the thread that runs them. The thread starts with the first operation.
+
+    Args:
+        path: the file.
+        registry: what this process remembers of the file; changed as operations commit.
+        keep_days: sessions that were not used for so many days are deleted, every hour; None deletes none.
+    """
+
+    def __init__(self, path: Path, registry: Registry, *, keep_days: float | None) -> None:
+        self._path = path
+        self._registry = registry
+        self._keep_days = keep_days
+        self._delete_at = 0.0
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        # The following are used by the thread alone.
+        self._waiting: deque[_Operation] = deque()
+        self._dropped: Counter[Session] = Counter()
+        self._error: Exception | None = None
+        """Why the last transaction failed."""
+        self._retry_at = 0.0
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the open file."""
+
+    def submit(self, run: Callable[[sqlite3.Connection], T], *, recorded: Session | None = None) -> Future[T]:
+        """Run an operation in a transaction.
+
+        Args:
+            recorded: the session of a call to record. The operation is then retried while the file cannot be written,
+                and cannot be cancelled.
+
+        Raises:
+            InvalidRequest: the writer is closed.
+        """
+        operation = _Operation(run, recorded)
+        if recorded is not None:
+            operation.start()
+        with self._lock:
+            if self._closed:
+                raise InvalidRequest(f"The sessions in {self._path.parent} are closed: open them again.")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="sessions", daemon=True)
+                self._thread.start()
+            self._queue.put(operation)
+        return operation.future
+
+    def close(self) -> None:
+        """Write the calls that wait, and end the thread. A second call does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    # -- the thread -------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while self._receive():
+            if not self._must_wait():
+                self._write()
+            self._drop_oldest()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        self._write()
+        while self._waiting and time.monotonic() < deadline:
+            time.sleep(RETRY_SECONDS / 5)
+            self._write()
+        if self._waiting:
+            log.error("%d calls of sessions could not be written, and are lost.", len(self._waiting))
+        for operation in self._waiting:
+            operation.fail(storage_error(self._path, self._error))
+        self._disconnect()
+
+    def _must_wait(self) -> bool:
+        """Whether the last transaction failed, and it is not yet time to retry."""
+        return self._error is not None and time.monotonic() < self._retry_at
+
+    def _receive(self) -> bool:
+        """Wait for operations, or until it is time to retry or to delete unused sessions. False: closed."""
+        timeout = None if self._keep_days is None else max(self._delete_at - time.monotonic(), 0.0)
+        if self._waiting:
+            timeout = max(self._retry_at - time.monotonic(), 0.0)
+        try:
+            operation = self._queue.get(timeout=timeout)
+            while operation is not None:
+                if operation.session is None and self._must_wait():
+                    operation.fail(storage_error(self._path, self._error))
+                else:
+                    self._waiting.append(operation)
+                operation = self._queue.get_nowait()
+        except queue.Empty:
+            return True
+        return False
+
+    def _write(self) -> None:
+        """Run what waits, in its order. Where the file cannot be written, calls go on waiting, and the rest fails."""
+        if self._keep_days is not None and time.monotonic() >= self._delete_at:
+            self._delete_at = time.monotonic() + DELETE_SECONDS
+            self._waiting.append(_Operation(self._delete_unused))
+        try:
+            while self._waiting:
+                self._write_group(self._connected(), list(islice(self._waiting, GROUP)))
+            self._error = None
+        except Exception as error:
+            expected = isinstance(error, sqlite3.Error | OSError)
+            log.error(
+                "Sessions cannot be written: %s", storage_error(self._path, error), exc_info=not expected
+            )
+            self._disconnect()
+            self._error, self._retry_at = error, time.monotonic() + RETRY_SECONDS
+            for operation in self._waiting:
+                if operation.session is None:
+                    operation.fail(storage_error(self._path, error))
+            self._waiting = deque(operation for operation in self._waiting if operation.session is not None)
+
+    def _write_group(self, connection: sqlite3.Connection, operations: list[_Operation]) -> None:
+        """Run the first operations that wait in one transaction.
+
+        Raises:
+            sqlite3.Error, OSError: the file cannot be written; the transaction is rolled back.
+        """
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            started = [operation for operation in operations if operation.start()]
+            results = [self._result(operation, connection) for operation in started]
+            for session, calls in self._dropped.items():
+                rows.add_lost(connection, session, calls)
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        self._dropped.clear()
+        self._registry.committed()
+        for _ in operations:
+            self._waiting.popleft()
+        for operation, (result, error) in zip(started, results, strict=True):
+            if error is None:
+                operation.future.set_result(result)
+            else:
+                operation.future.set_exception(error)
+
+    def _result(self, operation: _Operation, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
+        """An operation's result, or the error that its future raises. Errors of the file are raised here."""
+        try:
+            return operation.run(connection), None
+        except ScholarBaseError as error:
+            return None, error
+        except Exception as error:
+            self._registry.forget_progress()
+            if not isinstance(error, sqlite3.Error | OSError):
+                return None, error
+            if not isinstance(error, _OPERATION_ERRORS):
+                raise
+            log.error("An operation on sessions failed: %s", error)
+            return None, storage_error(self._path, error)
+
+    def _drop_oldest(self) -> None:
+        while len(self._waiting) > WAITING_CALLS:
+            operation = self._waiting.popleft()
+            assert operation.session is not None
+            self._dropped[operation.session] += 1
+            operation.fail(storage_error(self._path, self._error))
+
+    def _delete_unused(self, connection: sqlite3.Connection) -> None:
+        assert self._keep_days is not None
+        try:
+            before = datetime.now(UTC) - timedelta(days=self._keep_days)
+        except OverflowError:  # before the year 1
+            return
+        deleted = rows.delete_unused(connection, before.isoformat(timespec="milliseconds"))
+        for session_id in deleted:
+            self._registry.forget(session_id)
+        if deleted:
+            log.info("Deleted %d sessions that were not used for %g days.", len(deleted), self._keep_days)
+
+    # -- the connection ---------------------------------------------------------------------------------
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection. Where the file was deleted or replaced, the one that is now at the path is opened."""
+        if self._connection is not None and self._file != _identity(self._path):
+            log.error("%s was deleted or replaced: it is opened again.", self._path)
+            self._registry.clear()
+            self._disconnect()
+        if self._connection is None:
+            self._connection = _connect(self._path)
+            self._file = _identity(self._path)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        self._registry.forget_progress()
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        about = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return about.st_dev, about.st_ino
-
-
-@contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """This process's turn to write. SQLite too lets in one after the other, but whoever finds the file locked sleeps,
-    up to a tenth of a second, and may find it locked again; here the kernel wakes the next as soon as one has done."""
-    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _connect_directly(path: Path) -> sqlite3.Connection:
-    """A connection to the file that is there, which waits for nobody and for no disk."""
-    where = f"file:{quote(str(path))}?mode=rw"  # one that is gone is not made here
-    connection = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False, timeout=0)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")
-    return connection
+    return status.st_dev, status.st_ino
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # What agents asked is for who serves them alone; SQLite gives the files beside it the rights of this one.
+    # Only the user may read what agents asked; SQLite gives the files beside this one the same mode.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    # Loads sqlite-utils, and pandas where that is installed: not for a server that records nothing.
+    # Imports sqlite-utils, and pandas where that is installed: not for a server that records nothing.
     from scholarbase.sessions.schema import migrate
 
     for attempt in range(CONNECT_ATTEMPTS):
-        connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
-        )
+        connection = open_for_writing(path)
         try:
-            # A process that is killed loses nothing that was written; the power's failure at most the last calls
+            # What is committed survives the process; a power failure may lose the last commits
             # (https://sqlite.org/pragma.html#pragma_synchronous).
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -488,7 +319,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             return connection
         except BaseException as error:
             connection.close()
-            # Of several processes that make the file at once, one does, and the others look again.
+            # Several processes may create the file at once: one succeeds, and the others try again.
             collided = isinstance(error, sqlite3.IntegrityError) or "locked" in str(error)
             if attempt == CONNECT_ATTEMPTS - 1 or not collided:
                 raise

@@ -2,10 +2,10 @@
 
     with Library.open("papers") as library:
         tools = Tools(library)
-        answer = tools.call("search_papers", {"q": "speculative decoding", "max_tokens": 2000})
+        response = tools.call("search_papers", {"q": "speculative decoding", "max_tokens": 2000})
 
-``definitions`` has the tools, ``answering`` makes an answer, ``calling`` is the Python form, ``replay`` runs a recorded
-session again, and ``conversations`` makes training data of one.
+``definitions`` has the tools, ``answering`` the responses, ``calling`` the Python interface, ``replay`` repeats
+recorded sessions, and ``conversations`` exports them as training data.
 """
 
 from scholarbase.tools.calling import Tools

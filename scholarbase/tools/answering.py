@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.requests import check_session
-from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit
+from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, compact_authors
 from scholarbase.search.library import Library
-from scholarbase.sessions.recording import Given, Recording, given
+from scholarbase.sessions.recording import Recording, ReturnedPapers, returned_papers
 
 BUDGET_TOKENS: Final = 75
 """What the ``budget`` of an answer takes at most, kept free where an answer is cut to a size."""
@@ -31,7 +31,7 @@ class Answer:
     content: dict[str, Any]
     body: bytes
     is_text: bool
-    given: Sequence[Given]
+    given: Sequence[ReturnedPapers]
     left: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ def make_answer(
 
     Args:
         run: gives the JSON of a request's answer.
-        recording: the call as its session knows it, with its standing.
+        recording: the call as its session knows it, with its budget.
         compact: give authors in one line also where no size is asked for.
 
     Raises:
@@ -107,20 +107,22 @@ def make_answer(
                 raise
             which = "each answer" if len(searches) > 1 else "the answer"
             raise InvalidRequest(f"Of max_tokens {size} {which} has {room}: {error}") from error
-        if recording is not None and recording.standing is not None:
-            recording.seen_besides(i for part in done for i in given(part, 0).ids)
+        if recording is not None and recording.budget is not None:
+            recording.add_seen(i for part in done for i in returned_papers(part, 0).ids)
         cut += done
     content = {**content, "results": cut} if searches else cut[0]
     offset = offsets if searches else offsets[0]
     body = _written(content, is_text, offset)
     if len(cut) == 1:
-        papers = [given(cut[0], estimate_tokens(body))]
+        papers = [returned_papers(cut[0], estimate_tokens(body))]
     else:
         pairs = zip(cut, offsets, strict=True)
-        papers = [given(part, estimate_tokens(_written(part, is_text, place))) for part, place in pairs]
+        papers = [
+            returned_papers(part, estimate_tokens(_written(part, is_text, place))) for part, place in pairs
+        ]
     left: dict[str, int] = {}
     if recording is not None and limited:
-        left = recording.left(papers)
+        left = recording.remaining(papers)
         content = {**content, "budget": left}
         body = _written(content, is_text, offset)
     return Answer(content, body, is_text, papers, left)
@@ -169,7 +171,7 @@ def _cut(
         # What is given here is left out of the next answer, whose first results stand where these did.
         content = {**content, "next_offset": offset}
     if size is not None:
-        return fit(content, size, offset=offset, text=is_text, again=again)
+        return fit_response(content, size, offset=offset, text=is_text, same_offset=again)
     return _compact(content) if compact else content
 
 

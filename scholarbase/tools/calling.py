@@ -1,4 +1,4 @@
-"""The tools for agents written in Python, on a library here or on a server."""
+"""The tools for agents written in Python, on a library or on a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sessions.writer import heard
+from scholarbase.sessions.writer import wait_for
 from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
 
@@ -26,8 +26,8 @@ class Tools:
 
     Args:
         source: an open library, or a client.
-        session: what the calls are recorded as. On a server its name is all that is needed; on a library, a
-            :class:`Session`, or the name of one in ``store``.
+        session: the session in which calls are recorded. On a server, its name; on a library, a :class:`Session` to
+            open, or the name of one in ``store``.
         store: where the calls on a library are recorded.
 
     Raises:
@@ -48,13 +48,13 @@ class Tools:
         if not isinstance(source, Library):
             if store is not None or isinstance(session, Session):
                 raise InvalidRequest(
-                    "A server keeps its own sessions: open one there (client.open_session), and give its name."
+                    "A server records its own sessions: open one there (client.open_session), and give its name."
                 )
         elif session is not None:
             if store is None:
                 raise InvalidRequest("Calls on a library are recorded in a store: give one, or no session.")
             opened = store.open(session) if isinstance(session, Session) else store.find(session, "")
-            self._session = heard(opened, BUDGET_SECONDS)
+            self._session = wait_for(opened, BUDGET_SECONDS)
 
     def schemas(self, form: SchemaForm = "openai") -> list[dict[str, Any]]:
         """The tools as function schemas."""
@@ -68,22 +68,22 @@ class Tools:
         parent: int | None = None,
         round: int | None = None,
     ) -> dict[str, Any] | str:
-        """Call a tool; what it gives is JSON, or a text where ``format`` is ``text``.
+        """Call a tool; the result is JSON, or a text where ``format`` is ``text``.
 
         Args:
-            parent: the number of the call that this one follows from; told from its arguments where not given.
+            parent: the number of the call that this one follows from; by default found from its arguments.
             round: the agent's turn, for calls that are made side by side.
 
         Raises:
-            ToolNotFound: there is no such tool.
-            InvalidRequest: an argument cannot be right.
-            BudgetExhausted: the session has nothing left.
-            PaperNotFound, and whatever else the library or the client raises.
+            ToolNotFound: no tool has this name.
+            InvalidRequest: an argument is invalid.
+            BudgetExhausted: a budget of the session is used up.
+            PaperNotFound, and the other errors of the library or the client.
         """
         if not isinstance(self._source, Library):
             return self._source.call_tool(name, arguments, session=self.session, parent=parent, round=round)
         recording = self._recording(self._source, name, parent, round)
-        answer = answered(self._source, name, arguments, recording)
+        answer = call_recorded(self._source, name, arguments, recording)
         return answer.body.decode() if answer.is_text else answer.content
 
     def _recording(
@@ -93,9 +93,7 @@ class Tools:
         parent, round_ = check_number(parent, "parent"), check_number(round_, "round")
         if self._session is None or self._store is None:
             if parent is not None or round_ is not None:
-                raise InvalidRequest(
-                    "A parent or a round is told of a call without a session: give one to Tools."
-                )
+                raise InvalidRequest("A parent or a round needs a session: give one to Tools.")
             return None
         return Recording(
             self._store,
@@ -107,7 +105,7 @@ class Tools:
         )
 
 
-def answered(
+def call_recorded(
     library: Library,
     name: str,
     arguments: Mapping[str, Any],
@@ -115,32 +113,36 @@ def answered(
     *,
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Answer:
-    """Call a tool on a library and record it, waiting for both; ``form`` makes of the answer's JSON that of another
-    form, before it is cut to a size. Raises as ``Tools.call``."""
+    """Call a tool on a library and record it, waiting for both. ``form`` changes the response's JSON before it is cut
+    to a size. Raises as ``Tools.call``."""
     tool = tool_named(name)
     try:
         request = tool.parse(arguments)
         seen = bool(getattr(request, "exclude_seen", False))
-        if recording is not None and recording.needs_standing(seen):
-            recording.standing = heard(recording.begin(seen), BUDGET_SECONDS)
+        if recording is not None and recording.needs_budget(seen):
+            recording.budget = wait_for(recording.reserve(seen), BUDGET_SECONDS)
         answer = make_answer(
-            library, request, lambda asked: form(tool.run(library, asked).to_dict()), recording, compact=True
+            library,
+            request,
+            lambda changed: form(tool.run(library, changed).to_dict()),
+            recording,
+            compact=True,
         )
     except Exception as error:
         if recording is not None:
-            wait_written([recording.fail(_object(arguments), error)])
+            wait_written([recording.record_failure(_object(arguments), error)])
         raise
     if recording is not None:
-        wait_written(recording.finish([(arguments, answer.given[0])]))
+        wait_written(recording.record([(arguments, answer.given[0])]))
     return answer
 
 
 def wait_written(calls: Sequence[Future[int]]) -> list[int]:
-    """The numbers of calls that are being recorded; none where the disk is slower than an answer may wait."""
+    """The numbers of calls that are being written; none where that takes longer than a response may wait."""
     try:
         return [call.result(WRITE_SECONDS) for call in calls]
     except FutureTimeoutError:
-        log.warning("A call is not yet recorded: it goes on without waiting.")
+        log.warning("A call is not yet recorded: its result is returned without waiting.")
     except Exception as error:
         log.error("A call cannot be recorded: %s", error, exc_info=not isinstance(error, ScholarBaseError))
     return []

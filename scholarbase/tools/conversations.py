@@ -1,12 +1,14 @@
-"""Recorded sessions as conversations for training, in the ShareGPT form with tools that LLaMA-Factory documents
-(https://llamafactory.readthedocs.io/en/latest/getting_started/data_preparation.html): ``human`` asks, ``function_call``
-calls a tool, ``observation`` is what it gave, ``gpt`` answers.
+"""Recorded sessions as training conversations, in the ShareGPT format with tools.
 
-One sample a call: the question, up to ``window`` turns before it, and the call itself, which is the target. A call that
-failed is never a target, and stays in the history of those after it with what it was told, as AirQA's EXTRACTOR
-(arXiv:2509.16952) has it. ``weight`` is 1 for the target and 0 for what the agent said before.
+LLaMA-Factory documents the format
+(https://llamafactory.readthedocs.io/en/latest/getting_started/data_preparation.html): ``human`` is the question,
+``function_call`` a tool call, ``observation`` its response and ``gpt`` the final answer.
 
-What the tools gave is not kept in a session: the calls are run again, and give the same on the same snapshot.
+Each call makes one sample: the question, up to ``window`` turns before the call, and the call itself as the target. A
+failed call is never a target, but stays with its error in the history of later calls, as in AirQA's EXTRACTOR
+(arXiv:2509.16952). ``weight`` is 1 for the target and 0 for earlier messages of the agent.
+
+Sessions do not store responses: the calls are replayed, and the same snapshot returns the same.
 """
 
 from __future__ import annotations
@@ -30,62 +32,59 @@ WINDOW: Final = 5
 def conversations(
     library: Library, session: Session, lines: Iterable[bytes], *, window: int = WINDOW
 ) -> Iterator[dict[str, Any]]:
-    """The samples of a session, in the order of its calls.
+    """Yield the samples of a session, in the order of its calls.
 
     Raises:
-        InvalidRequest: the session was not told its question, or ``window`` is no whole number of 1 or more.
-        ReplayDiffers: a call gives something else on this library than was recorded.
+        InvalidRequest: the session has no query, or ``window`` is not a whole number of 1 or more.
+        ReplayDiffers: a call returns other papers on this library than were recorded.
     """
     if isinstance(window, bool) or not isinstance(window, int) or window < 1:
         raise InvalidRequest(f"window is {window!r}: it must be a whole number of turns, 1 or more.")
     if session.query is None:
         raise InvalidRequest(
-            f"The session {session.id!r} was not told its question, which a conversation begins with: open "
-            "sessions with a query."
+            f"The session {session.id!r} has no query, which a conversation begins with: open sessions with a query."
         )
     tools = orjson.dumps(schemas("openai")).decode()
-    asked = {"from": "human", "value": session.query}
+    question = {"from": "human", "value": session.query}
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)
     for one in replay(library, session, lines):
         _check(session, one)
-        said = _said(session, one)
+        message = _agent_message(session, one)
         if one.recorded.get("error") is None:
             earlier = [
-                {**message, "weight": 0} if "weight" in message else message
-                for turn in history
-                for message in turn
+                {**past, "weight": 0} if "weight" in past else past for turn in history for past in turn
             ]
             yield {
                 "id": f"{session.id}:{one.recorded['call']}",
-                "conversations": [asked, *earlier, said],
+                "conversations": [question, *earlier, message],
                 "tools": tools,
             }
         if one.recorded["kind"] != "answer":
-            history.append([said, {"from": "observation", "value": _observed(one)}])
+            history.append([message, {"from": "observation", "value": _observation(one)}])
 
 
 def _check(session: Session, one: Replayed) -> None:
     found = differences([one])
     if found:
         raise ReplayDiffers(
-            f"The session {session.id!r} gives something else on this library: {found[0]}. Name the library that it "
-            f"was recorded on (snapshot {one.recorded.get('snapshot')})."
+            f"The session {session.id!r} differs on this library: {found[0]}. Use the library that it was recorded on "
+            f"(snapshot {one.recorded.get('snapshot')})."
         )
 
 
-def _said(session: Session, one: Replayed) -> dict[str, Any]:
+def _agent_message(session: Session, one: Replayed) -> dict[str, Any]:
     row = one.recorded
     if row["kind"] == "answer":
         return {"from": "gpt", "value": "\n".join(row["ids"]), "weight": 1}
     arguments = dict(row.get("arguments", {}))
     if arguments.get("as_of") == session.as_of:
-        # The session's own day is said of every call, and no agent says it.
+        # The session adds its own date to every call; the agent did not send it.
         arguments.pop("as_of", None)
     call = {"name": row["tool"], "arguments": arguments}
     return {"from": "function_call", "value": orjson.dumps(call).decode(), "weight": 1}
 
 
-def _observed(one: Replayed) -> str:
+def _observation(one: Replayed) -> str:
     if one.content is None:
         return str(one.recorded.get("error") or one.now.get("error"))
     offset = one.recorded.get("arguments", {}).get("offset") or 0

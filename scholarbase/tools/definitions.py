@@ -1,7 +1,7 @@
-"""The six tools, each defined once: what a model is shown of it, and which native request it makes.
+"""The six tools: the schema that a model sees, and the native request of each.
 
-A tool accepts every argument of its native request. ``shown`` are those that a model sees, in few words, since a
-model reads the whole list with every question. Arguments that are set by whoever runs the agent, such as ``as_of`` and
+A tool accepts every argument of its native request. The schema has only ``shown``, with short descriptions, because a
+model reads the whole list with every question. Arguments that the operator of an agent sets, such as ``as_of`` and
 ``within``, are not shown.
 """
 
@@ -29,7 +29,7 @@ SchemaForm = Literal["openai", "anthropic", "mcp"]
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "citation_count"]
-"""The fields of papers in lists, by default."""
+"""The default fields of papers in lists."""
 _FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "citation_count"]
 _READ: Final = [
     *("id", "title", "abstract", "tldr", "authors", "year", "publication_date", "venue", "categories"),
@@ -37,7 +37,7 @@ _READ: Final = [
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
-_MAX_TOKENS: Final = "Caps the answer"
+_MAX_TOKENS: Final = "Caps the response"
 
 
 def never_short(library: Library, request: Any) -> bool:
@@ -48,8 +48,8 @@ def never_short(library: Library, request: Any) -> bool:
 class Tool:
     """A tool.
 
-    ``request`` is its native request, ``defaults`` replace those of the request, ``run`` runs it on a library, and
-    ``is_short`` says whether that takes so little that it needs no thread (see :class:`Library`).
+    ``request`` is its native request, ``defaults`` override those of the request, ``run`` runs it on a library, and
+    ``is_short`` whether that is fast enough for the event loop (see :class:`Library`).
     """
 
     name: str
@@ -60,7 +60,7 @@ class Tool:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     is_short: Callable[[Library, Any], bool] = never_short
     arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
-    """Each argument: the name of its field, its own name, and its default in this tool."""
+    """For each argument: field name, argument name, default in this tool."""
 
     def __post_init__(self) -> None:
         fields = [(name, f.alias or name, f.default) for name, f in self.request.model_fields.items()]
@@ -68,13 +68,13 @@ class Tool:
         object.__setattr__(self, "arguments", arguments)
 
     def parse(self, arguments: Mapping[str, Any]) -> Request:
-        """The request of a model's arguments; null is the same as leaving an argument out.
+        """Build the request of a model's arguments; null means omitted.
 
         Raises:
             InvalidRequest: an argument is unknown, missing or invalid.
         """
         if not isinstance(arguments, Mapping):
-            raise InvalidRequest(f"The arguments of {self.name} are not a JSON object: give one.")
+            raise InvalidRequest(f"The arguments of {self.name} are not a JSON object: send an object.")
         known = [key for _, key, _ in self.arguments]
         values = {name: value for name, value in arguments.items() if value is not None}
         for name in values:
@@ -83,14 +83,16 @@ class Tool:
         return self.request.parse({**self.defaults, **values}, kind="argument")
 
     def arguments_for(self, request: Request, **also: Any) -> dict[str, Any]:
-        """The arguments of this tool for a native request, whose defaults may differ; ``also`` are those that the
-        request has in another form. ``parse`` makes a request of them that returns the same papers."""
+        """The arguments of this tool that return the same papers as a native request.
+
+        ``also`` overrides arguments that the request has in another form.
+        """
         values = vars(request)
         arguments: dict[str, Any] = {}
         for name, key, default in self.arguments:
             value = also[key] if key in also else values.get(name)
             if key == "fields":
-                # They change no paper unless the response is limited in size.
+                # Fields change the papers only if the response is limited in size.
                 if values.get("max_tokens") is None:
                     continue
                 value = list(PAPER_FIELDS) if value is None else list(value)
@@ -114,7 +116,7 @@ class Tool:
 
 
 def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A property's type and choices alone."""
+    """The type and choices of a property, without its other keys."""
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
     kept = {key: value for key, value in options[0].items() if key in ("type", "enum", "items")}
     if "items" in kept:
@@ -144,7 +146,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "q": 'A question or words; "phrases", AND, OR, NOT, prefix* and title:word work too',
             "mode": "",
             "limit": "Default 10, at most 1000",
-            "offset": "The next_offset of before",
+            "offset": "The last next_offset",
             "from": "YYYY[-MM[-DD]]",
             "to": "",
             "category": "Such as cs.CL, or cs",
@@ -159,7 +161,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "match_titles",
         "Find papers by their titles, exact or with typing errors: for each title the best matches, score 1 if the "
-        "same, an empty list if there is none.",
+        "same, an empty list if nothing matches.",
         TitleBatchBody,
         Library.run_titles,
         {"titles": "", "limit": "Matches for each title; default 1", "max_tokens": ""},
@@ -167,7 +169,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "get_papers",
-        "Read papers: abstract, authors, date, venue, counts. null stands for one that is not in the library.",
+        "Read papers: abstract, authors, date, venue, counts. null is a paper that is not in the library.",
         PaperBatchBody,
         Library.run_papers,
         {"ids": _ID, "fields": "Such as title, abstract, external_ids", "max_tokens": ""},
@@ -219,11 +221,11 @@ _BY_NAME: Final = {tool.name: tool for tool in TOOLS}
 
 
 def tool_named(name: str) -> Tool:
-    """The tool of this name; raises ToolNotFound."""
+    """Return the tool of this name, or raise ToolNotFound."""
     try:
         return _BY_NAME[name]
     except KeyError:
-        raise ToolNotFound(f"There is no tool {name!r}: there are {', '.join(_BY_NAME)}.") from None
+        raise ToolNotFound(f"There is no tool {name!r}: the tools are {', '.join(_BY_NAME)}.") from None
 
 
 def schemas(form: SchemaForm) -> list[dict[str, Any]]:
@@ -235,7 +237,7 @@ def schemas(form: SchemaForm) -> list[dict[str, Any]]:
         InvalidRequest: another form.
     """
     if form not in SCHEMA_FORMS:
-        raise InvalidRequest(f"Unknown format {form!r}: it is one of {', '.join(SCHEMA_FORMS)}.")
+        raise InvalidRequest(f"Unknown format {form!r}: use one of {', '.join(SCHEMA_FORMS)}.")
     return [_in_form(tool, form) for tool in TOOLS]
 
 

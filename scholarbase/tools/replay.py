@@ -1,4 +1,4 @@
-"""A recorded session run again on a library, and where it differs: nowhere, on the snapshot that it was made on."""
+"""Replay a recorded session on a library, and compare: on the snapshot that it was recorded on, nothing differs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.errors import QueryFileError, ScholarBaseError
+from scholarbase.errors import BudgetExhausted, QueryFileError, ScholarBaseError
 from scholarbase.search.library import Library
-from scholarbase.sessions.progress import is_refusal
 from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
 from scholarbase.sessions.session import MAX_WHOLE, Limits, Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sessions.writer import heard
-from scholarbase.tools.calling import answered
+from scholarbase.sessions.writer import wait_for
+from scholarbase.tools.calling import call_recorded
 from scholarbase.trajectories.calls import KEYS, read_trajectory
 from scholarbase.trajectories.figures import LOOKING
 
@@ -27,7 +26,7 @@ SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A call run again: as it was recorded, as it came out now, and the answer's JSON, None where it failed."""
+    """A replayed call: its recorded result, its result now, and the response's JSON, None where it failed."""
 
     recorded: Mapping[str, Any]
     now: Mapping[str, Any]
@@ -36,7 +35,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a call comes out otherwise: ``what`` is ids, scores, error or snapshot."""
+    """A difference of a replayed call: ``what`` is ids, scores or error."""
 
     call: int
     tool: str
@@ -49,8 +48,8 @@ class Difference:
 
 
 def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
-    """A trajectory recorded elsewhere, as a file of JSON lines: its session as far as the file tells, the calls
-    that did not fail, and how many did. A file does not say which of them only a budget refused.
+    """Read a trajectory from a file of JSON lines: its session, without the limits, which a file does not have; the
+    calls that did not fail; and how many failed.
 
     Raises:
         QueryFileError: the file cannot be read, or has several sessions.
@@ -70,28 +69,27 @@ def read_recorded(path: Path) -> tuple[Session, list[bytes], int]:
 
 
 def replay(library: Library, session: Session, lines: Iterable[bytes]) -> Iterator[Replayed]:
-    """Run a session's calls again, in their order, in a session of its own with the same ``as_of``.
+    """Run a session's calls again, in their order, in a temporary session with the same ``as_of``.
 
-    What gave no papers is not run, and passed on as it is: the agent's own answers, and calls that failed, for a budget
-    or for what was wrong with them.
+    The agent's own answers and calls that failed are returned as they were recorded.
     """
     with (
         tempfile.TemporaryDirectory(prefix="scholarbase-replay-") as folder,
         SessionStore(Path(folder)) as store,
     ):
         unlimited = Limits(**dict.fromkeys(session.limits.to_dict(), MAX_WHOLE))
-        again = heard(store.open(replace(session, owner="", limits=unlimited)), BUDGET_SECONDS)
+        repeated = wait_for(store.open(replace(session, owner="", limits=unlimited)), BUDGET_SECONDS)
         budgets = _Budgets(session.limits)
         for line in lines:
             row: dict[str, Any] = orjson.loads(line)
             if row["kind"] == "answer" or row.get("error") is not None:
-                budgets.spend(row, refused=row["kind"] != "answer" and is_refusal(row.get("error")))
+                budgets.spend(row)
                 yield Replayed(row, row, None)
                 continue
             budgets.spend(row)
-            one = _run(library, again, store, row)
+            one = _run(library, repeated, store, row)
             if differences([one]) and (form := _FORMS.get(row["tool"])) is not None and _is_one(row):
-                other = _run(library, again, store, row, form)
+                other = _run(library, repeated, store, row, form)
                 one = one if differences([other]) else other
             if one.content is not None and "budget" in one.content:
                 one = replace(one, content={**one.content, "budget": budgets.left()})
@@ -105,10 +103,10 @@ def _run(
     row: dict[str, Any],
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Replayed:
-    # Parents and rounds are what an agent told, and change no answer.
+    # Parents and rounds change no response.
     recording = Recording(store, session, row["tool"], library.snapshot_id)
     try:
-        answer = answered(library, row["tool"], row.get("arguments", {}), recording, form=form)
+        answer = call_recorded(library, row["tool"], row.get("arguments", {}), recording, form=form)
     except ScholarBaseError as error:
         return Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
     [found] = answer.given
@@ -122,27 +120,27 @@ _FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "get_papers": lambda content: {"snapshot": content["snapshot"], **(content["results"][0] or {})},
     "match_titles": lambda content: {**content, "results": content["results"][0]},
 }
-"""The answers to a native call for one paper, or one title, from those of the tool: some bytes shorter, so that a size
-may hold another paper."""
+"""The responses of a native call for one paper, or one title, from those of the tool: some bytes shorter, so that
+``max_tokens`` may hold another paper."""
 
 
 def _is_one(row: Mapping[str, Any]) -> bool:
     arguments = row.get("arguments", {})
-    asked = arguments.get("ids") or arguments.get("titles")
-    return "max_tokens" in arguments and isinstance(asked, list) and len(asked) == 1
+    requested = arguments.get("ids") or arguments.get("titles")
+    return "max_tokens" in arguments and isinstance(requested, list) and len(requested) == 1
 
 
 class _Budgets:
-    """What a session's budgets leave after each of its calls, as they were recorded."""
+    """What a session's budgets left after each of its recorded calls."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits.to_dict()
         self._used = dict.fromkeys(("calls", "expansions", "tokens"), 0)
         self._candidates: set[str] = set()
 
-    def spend(self, row: Mapping[str, Any], *, refused: bool = False) -> None:
+    def spend(self, row: Mapping[str, Any]) -> None:
         self._used["tokens"] += row.get("tokens") or 0
-        if refused or row["kind"] == "answer":
+        if row["kind"] == "answer" or row.get("error_type") == BudgetExhausted.slug:
             return
         self._used["calls"] += 1
         self._used["expansions"] += row["kind"] == "expand"
@@ -155,8 +153,8 @@ class _Budgets:
 
 
 def differences(replayed: Iterable[Replayed]) -> list[Difference]:
-    """What came out otherwise. Of two failures the sentences are not compared, since a native call and a tool may say
-    the same in other words."""
+    """The calls whose results differ. Messages of two failures are not compared, since a native call and a tool may
+    word the same one differently."""
     found: list[Difference] = []
     for one in replayed:
         for what in COMPARED:

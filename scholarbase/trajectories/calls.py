@@ -65,6 +65,7 @@ class RawCall:
     session: str | None = None
     query: str | None = None
     error: str | None = None
+    error_type: str | None = None
 
 
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
@@ -194,6 +195,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "session": _TEXT,
     "query": _TEXT,
     "error": _TEXT,
+    "error_type": _TEXT,
 }
 
 
@@ -259,6 +261,7 @@ class TrajectoryWriter:
         round: int | None = None,
         query: str | None = None,
         error: str | None = None,
+        error_type: str | None = None,
     ) -> int:
         """Write one call, with the keys of the format as arguments. ``time`` defaults to now.
 
@@ -283,6 +286,7 @@ class TrajectoryWriter:
             "round": round,
             "query": query,
             "error": error,
+            "error_type": error_type,
             **self._common,
         }
         with self._lock:

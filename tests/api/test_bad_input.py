@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.conftest import serving
+from tests.sessions.agents import wait_recorded
 
 KNOWN: Final = {"X-ScholarBase-Session": "known"}
 SEARCH: Final = {"q": "string theory"}
@@ -48,14 +49,14 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "/v1/search",
         {"params": SEARCH, "headers": {"X-ScholarBase-Session": "two words"}},
         400,
-        "'two words' is no name of a session",
+        "'two words' is not a valid session name",
     ),
     "a session that is there": (
         "POST",
         "/v1/sessions",
         {"json": {"session": "known"}},
         409,
-        "go on with it by the header",
+        "continue it with the header",
     ),
     "a round that is none": (
         "GET",
@@ -69,7 +70,7 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         "/v1/tools/search_papers",
         {"json": SEARCH, "headers": {"X-ScholarBase-Parent": "1"}},
         400,
-        "A parent is told of a call without a session",
+        "A parent needs a session: name the session too",
     ),
     "malformed date": (
         "GET",
@@ -176,6 +177,7 @@ def test_bad_input(server: str, name: str) -> None:
 def test_a_refused_call_is_kept_with_its_sentence(server: str) -> None:
     headers = {"X-ScholarBase-Session": "mistaken"}
     refused = httpx.post(f"{server}/v1/tools/search_papers", json={"q": "x", "limti": 3}, headers=headers)
+    wait_recorded(server, "mistaken")
     kept = httpx.get(f"{server}/v1/sessions/mistaken")
     [row] = [httpx.Response(200, content=line).json() for line in kept.text.splitlines()]
     assert row["error"] == refused.json()["detail"]

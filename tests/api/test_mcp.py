@@ -20,6 +20,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from scholarbase.api.access.keys import create_key
 from scholarbase.tools.definitions import TOOLS
 from tests.conftest import run_cli, serving
+from tests.sessions.agents import wait_recorded
 
 STRINGS: Final = "arXiv:hep-th/9301068"
 QUESTION: Final = "How is two-dimensional QCD related to string theory?"
@@ -164,7 +165,7 @@ def test_a_tool_that_is_not_there_is_the_protocols_error(
 ) -> None:
     async def asked(client: Client) -> None:
         with pytest.raises(
-            MCPError, match="There is no tool 'find_papers': there are search_papers, match_titles"
+            MCPError, match="There is no tool 'find_papers': the tools are search_papers, match_titles"
         ):
             await call(client, "find_papers", {})
 
@@ -195,6 +196,7 @@ def test_calls_of_a_session_are_kept_with_what_it_allows(server: str) -> None:
     assert not references.is_error
     assert refused.is_error
     assert "The session 'told' may have 4 calls, and 0 are left" in refused.content[0].text
+    wait_recorded(server, "told")
     lines = [line for line in httpx.get(f"{server}/v1/sessions/told").text.splitlines() if line]
     kept = [httpx.Response(200, content=line).json() for line in lines]
     assert [row["call"] for row in kept] == [1, 2, 3, 4, 5]
@@ -227,7 +229,7 @@ def test_a_name_that_is_no_sessions_is_a_tools_error(server: str) -> None:
 
     answer = ask(server, asked)
     assert answer.is_error
-    assert "'two words' is no name of a session" in answer.content[0].text
+    assert "'two words' is not a valid session name" in answer.content[0].text
 
 
 def test_stdio_records_where_it_is_told_to(sample_library: Path, tmp_path: Path) -> None:
@@ -252,7 +254,7 @@ def test_stdio_records_where_it_is_told_to(sample_library: Path, tmp_path: Path)
     assert row["arguments"] == {"q": "strings", "limit": 3, "as_of": "1993-06"}
     replayed = run_cli("session", "replay", "mine", "--library", sample_library, "--sessions", tmp_path)
     assert replayed.returncode == 0
-    assert "none differs" in replayed.stdout
+    assert "No differences" in replayed.stdout
 
 
 def test_stdio_before_a_server(server: str) -> None:
@@ -261,6 +263,7 @@ def test_stdio_before_a_server(server: str) -> None:
 
     there = ask(stdio("--url", server, "--session", "from-afar"), asked)
     assert there.structured_content == ask(server, asked).structured_content
+    wait_recorded(server, "from-afar")
     assert len(httpx.get(f"{server}/v1/sessions/from-afar").text.splitlines()) == 1
 
 

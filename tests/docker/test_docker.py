@@ -1,6 +1,6 @@
-"""The Dockerfile and the compose file say what the package has: commands, settings, extras, files.
+"""The Dockerfile and the compose file match the package: commands, settings, extras and files.
 
-No container is started here. What can be run without one is: the health checks' own commands, against a server.
+No container is started. The commands of the health checks run against a server.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's instructions, in order, with lines that go on joined and comments left out."""
+    """The instructions of the Dockerfile, with continued lines joined and without comments."""
     lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
     joined = "\n".join(line for line in lines if not line.startswith("#")).replace("\\\n", " ")
     return [(name, rest.strip()) for name, _, rest in (li.partition(" ") for li in joined.splitlines() if li)]
 
 
 def last(name: str) -> str:
-    return [rest for given, rest in instructions() if given == name][-1]
+    return [rest for instruction, rest in instructions() if instruction == name][-1]
 
 
 def environment() -> dict[str, str]:
@@ -71,9 +71,9 @@ def test_the_image_runs_the_command_line_and_serves() -> None:
 
 
 def test_the_image_sets_settings_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {name: value for name, value in environment().items() if name.startswith(PREFIX)}
-    assert given.keys() <= SETTINGS
-    for name, value in given.items():
+    variables = {name: value for name, value in environment().items() if name.startswith(PREFIX)}
+    assert variables.keys() <= SETTINGS
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     settings = load_settings()
     assert (str(settings.library), settings.host, settings.port) == (
@@ -81,7 +81,7 @@ def test_the_image_sets_settings_that_exist(monkeypatch: pytest.MonkeyPatch) -> 
         "0.0.0.0",
         int(last("EXPOSE")),
     )
-    # At such an address without keys: who reaches it is decided where it is published.
+    # SCHOLARBASE_PUBLIC allows this address without keys.
     check_access(settings)
     assert json.loads(f'["{last("VOLUME")}"]') == [str(settings.library)]
 
@@ -110,7 +110,7 @@ def test_the_image_installs_extras_that_exist() -> None:
         assert run.stdout == wanted
 
 
-def test_the_images_python_is_one_that_the_package_takes() -> None:
+def test_the_image_has_a_python_that_the_package_supports() -> None:
     bases = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
     assert len(bases) == 1
     minor = re.fullmatch(r"python:3\.(\d+)-slim", bases.pop())
@@ -120,7 +120,7 @@ def test_the_images_python_is_one_that_the_package_takes() -> None:
     assert int(minor[1]) >= int(least[1])
 
 
-def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
     kept = {
         li[1:]
         for li in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
@@ -134,7 +134,7 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     }
     assert copied == kept
     assert all((ROOT / part).exists() for part in copied)
-    # What the build of the package reads besides its code.
+    # The build of the package reads these besides its code.
     assert {PROJECT["readme"], *PROJECT["license-files"], "pyproject.toml", "scholarbase"} <= copied
 
 
@@ -151,7 +151,7 @@ def health_check(port: int) -> int:
     return run.returncode
 
 
-def test_the_images_health_check_tells_a_server_from_none(server: str, closed_port: int) -> None:
+def test_the_health_check_of_the_image(server: str, closed_port: int) -> None:
     assert health_check(urlsplit(server).port or 0) == 0
     assert health_check(closed_port) != 0
 
@@ -168,10 +168,10 @@ def test_the_services_run_commands_that_exist(compose: dict[str, Any]) -> None:
 
 def test_the_services_have_settings_that_exist(compose: dict[str, Any]) -> None:
     for name in ("load", "api"):
-        given = compose["services"][name]["environment"]
-        assert given.keys() <= SETTINGS
-        assert given["SCHOLARBASE_QDRANT_URL"] == "http://qdrant:6333"
-    # Variables of compose itself are none of ScholarBase's, or the command line would refuse them when exported.
+        variables = compose["services"][name]["environment"]
+        assert variables.keys() <= SETTINGS
+        assert variables["SCHOLARBASE_QDRANT_URL"] == "http://qdrant:6333"
+    # Variables of compose have no SCHOLARBASE_ prefix, since the command line rejects unknown settings.
     assert not re.findall(r"\$\{(SCHOLARBASE_\w+)", (ROOT / "docker" / "compose.yaml").read_text())
 
 
@@ -182,12 +182,12 @@ def test_the_api_waits_for_the_vectors(compose: dict[str, Any]) -> None:
     assert services["load"].get("restart", "no") == "no"
 
 
-def test_only_the_api_is_published_and_only_here(compose: dict[str, Any]) -> None:
+def test_only_the_api_is_published_and_only_on_localhost(compose: dict[str, Any]) -> None:
     published = {name: service.get("ports", []) for name, service in compose["services"].items()}
     assert published == {"qdrant": [], "load": [], "api": ["127.0.0.1:${PORT:-8000}:8000"]}
 
 
-def test_the_library_is_read_only_and_what_is_written_lies_in_named_volumes(compose: dict[str, Any]) -> None:
+def test_the_library_is_read_only_and_other_volumes_are_named(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         for volume in service["volumes"]:
             if isinstance(volume, dict):
@@ -198,7 +198,7 @@ def test_the_library_is_read_only_and_what_is_written_lies_in_named_volumes(comp
     assert f"models:{environment()['HF_HOME']}" in compose["services"]["api"]["volumes"]
 
 
-def test_the_build_is_that_of_the_dockerfile(compose: dict[str, Any]) -> None:
+def test_compose_builds_the_dockerfile(compose: dict[str, Any]) -> None:
     build = compose["services"]["load"]["build"]
     context = (ROOT / "docker" / build["context"]).resolve()
     assert (context / build["dockerfile"]) == ROOT / "docker" / "Dockerfile"
@@ -207,7 +207,7 @@ def test_the_build_is_that_of_the_dockerfile(compose: dict[str, Any]) -> None:
     assert compose["services"]["load"]["image"] == compose["services"]["api"]["image"]
 
 
-def test_qdrant_is_pinned_to_a_version_that_the_client_speaks_to(compose: dict[str, Any]) -> None:
+def test_qdrant_is_pinned_to_a_version_that_the_client_supports(compose: dict[str, Any]) -> None:
     """Qdrant's rule: one major version, and minor versions at most one apart."""
     image = re.fullmatch(r"qdrant/qdrant:v(\d+)\.(\d+)\.\d+", compose["services"]["qdrant"]["image"])
     assert image is not None
@@ -217,10 +217,8 @@ def test_qdrant_is_pinned_to_a_version_that_the_client_speaks_to(compose: dict[s
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the check is a bash command")
-def test_qdrants_health_check_tells_a_server_from_none(
-    compose: dict[str, Any], server: str, closed_port: int
-) -> None:
-    """``GET /readyz`` answers 200 from a ScholarBase server as it does from Qdrant."""
+def test_the_health_check_of_qdrant(compose: dict[str, Any], server: str, closed_port: int) -> None:
+    """``GET /readyz`` returns 200 from a ScholarBase server as from Qdrant."""
     kind, *command = compose["services"]["qdrant"]["healthcheck"]["test"]
     assert kind == "CMD"
     script = command[-1].replace("$$", "$")

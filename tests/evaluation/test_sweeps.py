@@ -21,6 +21,7 @@ from scholarbase.errors import EvaluationError, InvalidRequest, LibraryNotFound,
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.grids import MAX_POINTS, Point, read_sweep
 from scholarbase.evaluation.sweeps import SweepResult, _LegSearch, _Rankings, run_sweep, split
+from scholarbase.identifiers import parse
 from scholarbase.models.runs import JudgedQuery
 from scholarbase.progress import SilentReporter
 from scholarbase.search.library import Library
@@ -155,13 +156,8 @@ def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
     for point in sweep.points:
         fused = _Rankings(part, query_ids, sweep.limit).of(point)
         for query in queries.queries:
-            with dense._catalog.connection() as connection:
-                expected = [
-                    connection.execute(
-                        "SELECT id FROM papers WHERE arxiv_id = ?", (name.removeprefix("arXiv:"),)
-                    ).fetchone()[0]
-                    for name in library_results(dense, point, query.text, 150)
-                ]
+            names = library_results(dense, point, query.text, 150)
+            expected = dense._catalog.resolve([parse(name) for name in names])
             assert list(fused[query.id]) == expected, (point.engine, query.id)
 
 

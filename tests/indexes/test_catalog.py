@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-import orjson
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, LibraryError
@@ -27,7 +26,7 @@ def catalog(sample_library: Path) -> Iterator[Catalog]:
     catalog.close()
 
 
-def test_every_name_of_a_paper_leads_to_it(catalog: Catalog) -> None:
+def test_every_id_of_a_paper_resolves(catalog: Catalog) -> None:
     rows = list(sample_rows("papers"))[::50]
     for row in rows:
         ids = row["externalids"]
@@ -40,7 +39,7 @@ def test_every_name_of_a_paper_leads_to_it(catalog: Catalog) -> None:
         assert (paper.corpus_id, paper.title) == (row["corpusid"], row["title"])
 
 
-def test_what_is_not_there_is_none_in_its_place(catalog: Catalog) -> None:
+def test_unknown_ids_are_none(catalog: Catalog) -> None:
     known, unknown = parse("arXiv:hep-th/9302103"), parse("arXiv:2912.00001")
     number = catalog.resolve([known])[0]
     assert number is not None
@@ -49,7 +48,7 @@ def test_what_is_not_there_is_none_in_its_place(catalog: Catalog) -> None:
     assert catalog.resolve([]) == []
 
 
-def test_thousands_of_names_at_once(catalog: Catalog, sample_library: Path) -> None:
+def test_thousands_of_ids_at_once(catalog: Catalog, sample_library: Path) -> None:
     with closing(sqlite3.connect(sample_library / FILE_NAME)) as db:
         rows = db.execute("SELECT id, arxiv_id FROM papers ORDER BY id DESC").fetchall()
     assert len(rows) == 2440
@@ -61,25 +60,18 @@ def test_thousands_of_names_at_once(catalog: Catalog, sample_library: Path) -> N
     assert [paper.id for paper in papers] == [f"arXiv:{name}" for _, name in rows]
 
 
-def test_papers_come_in_the_order_asked_for_and_twice_where_asked_twice(catalog: Catalog) -> None:
+def test_papers_are_returned_in_the_requested_order_with_repetitions(catalog: Catalog) -> None:
     papers = catalog.papers([7, 3, 7], PAPER_FIELDS)
     assert papers[0] == papers[2]
     assert papers[1] == catalog.papers([3], PAPER_FIELDS)[0]
     assert catalog.papers([], PAPER_FIELDS) == []
 
 
-@pytest.mark.parametrize("fields", [PAPER_FIELDS, ("id",), ("id", "title", "authors"), ("id", "categories")])
-def test_the_json_of_papers_is_theirs_to_the_byte(catalog: Catalog, fields: tuple[str, ...]) -> None:
-    ids = list(range(1, catalog.last_id() + 1))
-    papers = catalog.papers(ids, fields)
-    assert orjson.dumps(catalog.papers_json(ids, fields)) == orjson.dumps([p.to_dict(fields) for p in papers])
-
-
-def test_a_short_question_does_not_wait_for_a_long_one(sample_library: Path) -> None:
-    with closing(Catalog(sample_library / FILE_NAME, readers=1)) as alone, alone.connection() as taken:
+def test_short_statements_do_not_wait_for_long_ones(sample_library: Path) -> None:
+    with closing(Catalog(sample_library / FILE_NAME, readers=1)) as alone, alone._connection() as used:
         assert alone.meta("snapshot")
-        with alone.connection() as more:
-            assert more is not taken
+        with alone._connection() as more:
+            assert more is not used
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         more.execute("SELECT 1")
 
@@ -94,7 +86,7 @@ def test_venues_by_key(catalog: Catalog) -> None:
     assert catalog.venue_keys([]) == ()
 
 
-def test_a_venue_is_found_under_any_of_its_names(sample_library: Path, tmp_path: Path) -> None:
+def test_a_venue_is_found_by_any_of_its_names(sample_library: Path, tmp_path: Path) -> None:
     """Papers whose source calls the venue NIPS were not found by its full name."""
     full = "neural information processing systems"
     copy = shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME)
@@ -111,12 +103,12 @@ def test_a_venue_is_found_under_any_of_its_names(sample_library: Path, tmp_path:
     catalog.close()
 
 
-def test_a_paper_without_arxiv_id_goes_by_its_corpus_id() -> None:
+def test_a_paper_without_arxiv_id_has_its_corpus_id() -> None:
     assert canonical_id("1706.03762", 5) == "arXiv:1706.03762"
     assert canonical_id(None, 5) == "CorpusId:5"
 
 
-def test_more_threads_than_connections_are_all_served(catalog: Catalog) -> None:
+def test_more_threads_than_connections_can_read(catalog: Catalog) -> None:
     gate = threading.Barrier(8)
 
     def read(number: int) -> str:
@@ -128,8 +120,8 @@ def test_more_threads_than_connections_are_all_served(catalog: Catalog) -> None:
     assert found == [paper.id for paper in catalog.papers(list(range(1, 9)), ["id"])]
 
 
-def test_nothing_can_be_written(catalog: Catalog) -> None:
-    with pytest.raises(LibraryCorrupt, match="readonly"), catalog.connection() as connection:
+def test_connections_are_read_only(catalog: Catalog) -> None:
+    with pytest.raises(LibraryCorrupt, match="readonly"), catalog._connection() as connection:
         connection.execute("DELETE FROM papers")
 
 
@@ -143,11 +135,11 @@ def test_a_path_with_odd_characters_is_opened(sample_library: Path, tmp_path: Pa
     catalog.close()
 
 
-def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_catalogue_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(LibraryCorrupt, match="is missing"):
         Catalog(tmp_path / FILE_NAME)
     (tmp_path / FILE_NAME).write_bytes(b"no database" * 100)
-    with pytest.raises(LibraryCorrupt, match="is no catalogue"):
+    with pytest.raises(LibraryCorrupt, match="is not a catalogue"):
         Catalog(tmp_path / FILE_NAME)
     (tmp_path / FILE_NAME).unlink()
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
@@ -156,7 +148,7 @@ def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
         Catalog(tmp_path / FILE_NAME)
 
 
-def test_a_closed_catalogue_says_so(sample_library: Path) -> None:
+def test_a_closed_catalogue_is_an_error(sample_library: Path) -> None:
     catalog = Catalog(sample_library / FILE_NAME, readers=1)
     catalog.close()
     catalog.close()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt
 from scholarbase.indexes import citations
+from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Edge, EdgeRow, NeighbourRow
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
 
 # id: (citation_count, first_day, last_day)
@@ -44,7 +46,7 @@ def stored(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     return connection.execute("SELECT * FROM edges ORDER BY citing, cited").fetchall()
 
 
-def test_an_edge_told_twice_keeps_what_either_telling_knows(catalog: sqlite3.Connection) -> None:
+def test_rows_of_one_edge_are_merged(catalog: sqlite3.Connection) -> None:
     catalog.execute("DELETE FROM edges")
     rows = [
         EdgeRow(2, 1, None, None, ["background"]),
@@ -80,20 +82,20 @@ def test_self_citations_are_not_stored(catalog: sqlite3.Connection) -> None:
     ],
 )
 @pytest.mark.parametrize("at_most", [None, 10])
-def test_sorts_put_the_unknown_last_and_break_ties_by_id(
+def test_sorts_put_nulls_last_and_break_ties_by_id(
     catalog: sqlite3.Connection, sort: str, order: list[int], at_most: int | None
 ) -> None:
     page = citations.page(catalog, 1, "citations", 10, 0, sort, at_most=at_most)  # type: ignore[arg-type]
     assert [edge.paper_id for edge in page] == order
 
 
-def test_what_does_not_fit_on_a_page_is_cut_however_few_it_is(catalog: sqlite3.Connection) -> None:
+def test_a_page_is_cut_at_its_limit_however_few_edges_there_are(catalog: sqlite3.Connection) -> None:
     assert citations.few(catalog, 1, "citations") == 4
     assert [e.paper_id for e in citations.page(catalog, 1, "citations", 3, at_most=4)] == [2, 4, 5]
     assert [e.paper_id for e in citations.page(catalog, 1, "citations", 4, 3, at_most=4)] == [3]
 
 
-def test_a_hub_has_more_than_few(catalog: sqlite3.Connection) -> None:
+def test_few_is_none_for_a_hub(catalog: sqlite3.Connection) -> None:
     ids = range(1000, 1001 + citations.FEW)
     catalog.executemany("INSERT INTO papers(id, title) VALUES (?, 'A paper')", [(i,) for i in ids])
     citations.insert_edges(catalog, [EdgeRow(i, 6) for i in ids])
@@ -103,7 +105,7 @@ def test_a_hub_has_more_than_few(catalog: sqlite3.Connection) -> None:
 
 
 def test_fault_3_totals_count_the_edges_that_paging_returns(catalog: sqlite3.Connection) -> None:
-    """The papers' own citation_count says 90; four edges are here, and four are counted and paged."""
+    """The papers' own citation_count says 90; the library has four edges, and counts and pages four."""
     assert citations.count(catalog, 1, "citations") == 4
     pages = [citations.page(catalog, 1, "citations", 3, offset) for offset in (0, 3, 6)]
     assert [[edge.paper_id for edge in page] for page in pages] == [[2, 4, 5], [3], []]
@@ -126,7 +128,7 @@ def test_filters_hold_for_counts_and_pages_alike(catalog: sqlite3.Connection) ->
         assert citations.count(catalog, 1, "citations", filters) == len(passing)
 
 
-def test_a_page_carries_what_is_known_of_each_edge(catalog: sqlite3.Connection) -> None:
+def test_a_page_has_the_details_of_each_edge(catalog: sqlite3.Connection) -> None:
     citations.insert_edges(catalog, [EdgeRow(6, 2, True, ["we follow [2]", "see [2]"], ["methodology"])])
     assert citations.page(catalog, 6, "references", 10) == [
         Edge(2, True, ("we follow [2]", "see [2]"), ("methodology",)),
@@ -135,12 +137,12 @@ def test_a_page_carries_what_is_known_of_each_edge(catalog: sqlite3.Connection) 
 
 
 def test_expansion_counts_each_neighbour_once(catalog: sqlite3.Connection) -> None:
-    # 6 reaches 2 and 4; 5 reaches 1. Seeds that are named twice count once.
+    # 6 reaches 2 and 4; 5 reaches 1. Repeated seeds count once.
     assert citations.expand(catalog, [6, 5, 6], "references") == (
         3,
         [NeighbourRow(1, 1, 1), NeighbourRow(2, 1, 1), NeighbourRow(4, 1, 1)],
     )
-    # In two hops 6 reaches 1 as well, over 2 and 4.
+    # In two hops 6 also reaches 1, through 2 and 4.
     total, two = citations.expand(catalog, [6, 5], "references", 2)
     assert (total, two[0]) == (3, NeighbourRow(1, 2, 1))
     assert citations.expand(catalog, [2, 1], "both")[1] == [NeighbourRow(4, 2, 1), *ONE_SEED]
@@ -150,7 +152,7 @@ def test_expansion_counts_each_neighbour_once(catalog: sqlite3.Connection) -> No
 ONE_SEED = [NeighbourRow(5, 1, 1), NeighbourRow(6, 1, 1), NeighbourRow(3, 1, 1)]
 
 
-def test_expansion_filters_the_neighbours_and_not_the_way(catalog: sqlite3.Connection) -> None:
+def test_expansion_filters_the_neighbours_and_not_the_papers_between(catalog: sqlite3.Connection) -> None:
     only_1 = ResolvedFilters(min_citations=60)
     assert citations.expand(catalog, [6], "references", 2, only_1) == (1, [NeighbourRow(1, 1, 2)])
 
@@ -198,10 +200,10 @@ def test_expansion_agrees_with_a_breadth_first_walk(tmp_path: Path, direction: s
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 50_000])
-def test_an_expansion_taken_in_parts_is_the_same(
+def test_an_expansion_read_in_batches_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    """A dictionary of all neighbours took gigabytes. The order is that of the tuples that were sorted then."""
+    """A dictionary of all neighbours took gigabytes. The order is still that of its sorted tuples."""
     dice = random.Random(at_once)
     connection = open_for_building(tmp_path / "catalog.sqlite")
     counts = {i: dice.choice([None, 0, 1, 1, 5, 2**62]) for i in range(1, 401)}
@@ -210,7 +212,7 @@ def test_an_expansion_taken_in_parts_is_the_same(
     )
     edges = [EdgeRow(seed, dice.randrange(10, 401)) for seed in range(1, 6) for _ in range(150)]
     citations.insert_edges(connection, edges)
-    monkeypatch.setattr(citations, "_FETCH", at_once)
+    monkeypatch.setattr(citations, "_BATCH", at_once)
     reaching: dict[int, set[int]] = {}
     for edge in edges:
         reaching.setdefault(edge.cited, set()).add(edge.citing)
@@ -231,7 +233,7 @@ def test_an_expansion_taken_in_parts_is_the_same(
     connection.close()
 
 
-def test_an_expansion_without_bound_is_refused(
+def test_an_expansion_of_too_many_edges_is_rejected(
     catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(citations, "MAX_STEPS", 3)
@@ -241,7 +243,7 @@ def test_an_expansion_without_bound_is_refused(
         citations.expand(catalog, [2, 3], "both", 2)
 
 
-def test_what_cannot_be_right_is_refused(catalog: sqlite3.Connection) -> None:
+def test_invalid_arguments_are_rejected(catalog: sqlite3.Connection) -> None:
     with pytest.raises(InvalidRequest, match="hops is 3"):
         citations.expand(catalog, [1], "both", 3)
     with pytest.raises(InvalidRequest, match="Unknown sort 'year'"):
@@ -250,20 +252,23 @@ def test_what_cannot_be_right_is_refused(catalog: sqlite3.Connection) -> None:
         citations.page(catalog, 1, "both", 10)
 
 
-def test_check_finds_edges_that_lead_nowhere(catalog: sqlite3.Connection) -> None:
+def test_check_finds_edges_without_a_paper(catalog: sqlite3.Connection) -> None:
     citations.check(catalog)
     catalog.execute("INSERT INTO edges(citing, cited) VALUES (6, 77)")
     with pytest.raises(LibraryCorrupt, match="from paper 6 to paper 77"):
         citations.check(catalog)
 
 
-def test_a_missing_table_is_an_error_and_no_empty_list(catalog: sqlite3.Connection) -> None:
-    catalog.execute("DROP TABLE edges")
-    for ask in (
-        lambda: citations.count(catalog, 1, "citations"),
-        lambda: citations.page(catalog, 1, "citations", 10),
-        lambda: citations.expand(catalog, [1], "citations"),
-        lambda: citations.check(catalog),
-    ):
-        with pytest.raises(LibraryCorrupt, match="The citation edges cannot be read"):
-            ask()
+def test_a_missing_table_is_an_error_and_not_an_empty_list(
+    catalog: sqlite3.Connection, tmp_path: Path
+) -> None:
+    catalog.executescript("DROP TABLE edges; PRAGMA journal_mode = DELETE")
+    with closing(Catalog(tmp_path / "catalog.sqlite")) as opened:
+        for read in (
+            lambda: opened.count_edges(1, "citations", NO_FILTERS),
+            lambda: opened.few_edges(1, "citations"),
+            lambda: opened.edges(1, "citations", 10, 0, "date", NO_FILTERS, fields=["title"]),
+            lambda: opened.expand([1], "citations", 1, NO_FILTERS, 10, 0, as_of=None),
+        ):
+            with pytest.raises(LibraryCorrupt, match="cannot be read: no such table"):
+                read()

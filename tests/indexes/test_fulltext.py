@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
 from scholarbase.indexes import fulltext, query_syntax
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
 
 # title, abstract, categories, venue key, citations, first day, last day
@@ -69,7 +71,7 @@ def test_scores_are_bm25_with_the_title_counted_twice(reader: sqlite3.Connection
     """Robertson's formula with k1 = 1.2 and b = 0.75, as https://sqlite.org/fts5.html#the_bm25_function has it."""
     texts = {i: (p[0].split(), (p[1] or "").rstrip(".").split()) for i, p in PAPERS.items()}
     mean = sum(len(t) + len(a) for t, a in texts.values()) / len(texts)
-    holds = 2  # "network" stands in two papers
+    holds = 2  # "network" is in two papers
     idf = math.log((len(texts) - holds + 0.5) / (holds + 0.5))
     expected = {}
     for i in (2, 3):
@@ -93,7 +95,7 @@ def test_fault_8_letters_beyond_ascii_are_found_with_and_without_accents(reader:
         assert ids(reader, query_syntax.free_text(text) or "") == [4]
 
 
-def test_words_are_stemmed_and_columns_are_apart(reader: sqlite3.Connection) -> None:
+def test_words_are_stemmed_and_columns_are_separate(reader: sqlite3.Connection) -> None:
     assert ids(reader, '"transformers"') == [1]
     assert sorted(ids(reader, 'title : ("attention")')) == [1, 2, 5]
     assert sorted(ids(reader, 'abstract : ("attention")')) == [3, 5]
@@ -105,7 +107,7 @@ def test_words_are_stemmed_and_columns_are_apart(reader: sqlite3.Connection) -> 
         ({}, [1, 2, 3, 5]),
         ({"first_day": 20170701}, [2, 3]),
         ({"last_day": 20171231}, [1, 2, 5]),
-        # Of paper 3 only the year is known: it passes the year, and no part of it.
+        # Only the year of paper 3 is known: it passes filters for the whole year, not for a part of it.
         ({"first_day": 20180101, "last_day": 20181231}, [3]),
         ({"first_day": 20180101, "last_day": 20180601}, []),
         ({"categories": ("cs.CL",)}, [1, 3]),
@@ -121,7 +123,7 @@ def test_words_are_stemmed_and_columns_are_apart(reader: sqlite3.Connection) -> 
         ({"categories": ("cs",), "min_citations": 10, "exclude": frozenset({1})}, [2]),
     ],
 )
-def test_every_filter_passes_what_it_says(
+def test_every_filter_passes_the_right_papers(
     reader: sqlite3.Connection, filters: dict[str, object], passing: list[int]
 ) -> None:
     assert sorted(ids(reader, '"attention" OR "attend"', **filters)) == passing
@@ -149,23 +151,28 @@ def test_matching_ids_stop_at_the_limit(reader: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("expression", ["", "(", "a AND", '"open', "venue : x", "*x", "NEAR(a b, c)", "-a"])
-def test_fault_5_a_malformed_expression_is_refused_and_no_empty_list(
+def test_fault_5_a_malformed_expression_is_an_error_and_not_an_empty_list(
     reader: sqlite3.Connection, expression: str
 ) -> None:
-    for ask in (fulltext.search, fulltext.matching_ids):
+    for run in (fulltext.search, fulltext.matching_ids):
         with pytest.raises(InvalidRequest, match="is malformed"):
-            ask(reader, expression, 10)
+            run(reader, expression, 10)
     with pytest.raises(InvalidRequest, match="is malformed"):
         fulltext.count(reader, expression)
 
 
-def test_fault_5_a_missing_index_is_an_error_and_no_empty_list(writer: sqlite3.Connection) -> None:
+def test_fault_5_a_missing_index_is_an_error_and_not_an_empty_list(
+    writer: sqlite3.Connection, path: Path
+) -> None:
     writer.execute("DROP TABLE fulltext")
-    with pytest.raises(LibraryCorrupt, match="The full-text index cannot be read"):
-        fulltext.search(writer, '"attention"', 10)
+    with (
+        closing(Catalog(path)) as catalog,
+        pytest.raises(LibraryCorrupt, match="cannot be read: no such table"),
+    ):
+        catalog.search_text('"attention"', 10, NO_FILTERS, title_weight=2.0)
 
 
-def test_an_interrupted_search_is_not_called_corrupt(reader: sqlite3.Connection) -> None:
+def test_an_interrupted_search_is_not_a_corrupt_library(reader: sqlite3.Connection) -> None:
     reader.set_progress_handler(lambda: 1, 1)
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         fulltext.search(reader, '"attention"', 10)
@@ -184,12 +191,12 @@ def test_check_passes_a_whole_index(writer: sqlite3.Connection) -> None:
         "INSERT INTO fulltext(rowid, title) VALUES (3, 'Indexed twice')",
     ],
 )
-def test_check_finds_an_index_that_says_something_else(writer: sqlite3.Connection, damage: str) -> None:
+def test_check_finds_an_index_that_differs_from_the_texts(writer: sqlite3.Connection, damage: str) -> None:
     writer.execute(damage)
-    with pytest.raises(LibraryCorrupt, match="does not hold what the titles and abstracts say"):
+    with pytest.raises(LibraryCorrupt, match="differs from the titles and abstracts"):
         fulltext.check(writer)
 
 
-def test_check_needs_a_connection_that_may_write(reader: sqlite3.Connection) -> None:
+def test_check_needs_a_writable_connection(reader: sqlite3.Connection) -> None:
     with pytest.raises(LibraryError, match="read-only"):
         fulltext.check(reader)

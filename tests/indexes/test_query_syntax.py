@@ -1,4 +1,4 @@
-"""What counts as query syntax, and what it becomes. A real FTS5 table says which expressions are valid."""
+"""Query syntax and its expressions, which a real FTS5 table validates."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def matches(table: sqlite3.Connection, expression: str) -> list[int]:
         "title:(graph network)",
         'title: "graph network"',
         "深度学习 AND 图",
-        # What would be excluded, asked from another engine, or is meant as an operator is never searched for.
+        # Never searched as free text: excluded words, fields of other engines, and operators.
         "NOT transformers",
         "au:vaswani",
         "NEAR(graph network)",
     ],
 )
-def test_syntax_is_seen(text: str) -> None:
+def test_syntax_is_detected(text: str) -> None:
     assert query_syntax.is_syntax(text)
 
 
@@ -98,7 +98,7 @@ def test_syntax_is_seen(text: str) -> None:
         "",
     ],
 )
-def test_ordinary_text_is_no_syntax(text: str) -> None:
+def test_ordinary_text_is_not_syntax(text: str) -> None:
     assert not query_syntax.is_syntax(text)
 
 
@@ -141,7 +141,7 @@ def test_ordinary_text_is_no_syntax(text: str) -> None:
         ("over* AND polymers", [6]),
     ],
 )
-def test_expressions_find_what_they_say(table: sqlite3.Connection, text: str, found: list[int]) -> None:
+def test_expressions_match_the_right_papers(table: sqlite3.Connection, text: str, found: list[int]) -> None:
     assert matches(table, query_syntax.compile(text)) == found
 
 
@@ -154,23 +154,23 @@ def test_expressions_find_what_they_say(table: sqlite3.Connection, text: str, fo
         ("(graphs AND molecules", 1, "never closed"),
         ("graphs AND molecules)", 21, "closing parenthesis"),
         ("graphs AND ()", 13, "closing parenthesis"),
-        ("graphs AND AND molecules", 12, "No word"),
+        ("graphs AND AND molecules", 12, "A word is missing"),
         ("graphs AND", 11, "Nothing to search for"),
         ('"?!" AND graphs', 1, "without a letter or digit"),
-        ("au:vaswani AND graphs", 1, "no field"),
+        ("au:vaswani AND graphs", 1, "is not a field"),
         ("title:(graphs abstract:molecules)", 15, "inside title:"),
         ("NEAR(graphs molecules)", 1, "not supported"),
         ("mole*les AND graphs", 1, "star inside a word"),
         ("(" * 11 + "a AND b" + ")" * 11, 11, "More than 10"),
     ],
 )
-def test_malformed_syntax_is_refused_with_its_place(text: str, position: int, what: str) -> None:
-    with pytest.raises(InvalidRequest, match=what) as refused:
+def test_malformed_syntax_is_rejected_with_its_position(text: str, position: int, what: str) -> None:
+    with pytest.raises(InvalidRequest, match=what) as caught:
         query_syntax.compile(text)
-    assert f"at character {position} of the query" in str(refused.value)
+    assert f"at character {position} of the query" in str(caught.value)
 
 
-def test_a_question_is_an_or_of_its_telling_words() -> None:
+def test_a_question_is_an_or_of_its_words_without_stop_words() -> None:
     assert query_syntax.free_text("Which papers show that graphs help learning?") == (
         '"graphs" OR "help" OR "learning"'
     )
@@ -198,7 +198,7 @@ def test_letters_of_every_script_are_words(text: str, words: list[str]) -> None:
     assert query_syntax.words(text) == words
 
 
-def test_long_and_deep_queries_are_within_what_fts5_takes(table: sqlite3.Connection) -> None:
+def test_fts5_accepts_long_and_deep_queries(table: sqlite3.Connection) -> None:
     many = [f"w{i}" for i in range(2500)]
     assert matches(table, query_syntax.free_text(" ".join([*many, "molecules"])) or "") == [2]
     assert matches(table, query_syntax.compile(" ".join(many) + " AND x")) == []
@@ -224,7 +224,7 @@ TEXTS = st.one_of(
 @example(text="(" * 10 + "a AND (b" + ")" * 11)
 @example(text='title:"a"*')
 @example(text="*")
-def test_every_text_gives_valid_fts5_or_is_refused(table: sqlite3.Connection, text: str) -> None:
+def test_every_text_compiles_to_valid_fts5_or_is_rejected(table: sqlite3.Connection, text: str) -> None:
     try:
         expression = query_syntax.compile(text)
     except InvalidRequest:
@@ -234,7 +234,7 @@ def test_every_text_gives_valid_fts5_or_is_refused(table: sqlite3.Connection, te
 
 @settings(max_examples=200, deadline=None)
 @given(text=TEXTS)
-def test_every_text_with_words_gives_valid_free_text(table: sqlite3.Connection, text: str) -> None:
+def test_every_text_with_words_is_valid_free_text(table: sqlite3.Connection, text: str) -> None:
     expression = query_syntax.free_text(text)
     assert (expression is None) == (query_syntax.words(text) == [])
     if expression is not None:
@@ -243,6 +243,6 @@ def test_every_text_with_words_gives_valid_free_text(table: sqlite3.Connection, 
 
 @settings(max_examples=200, deadline=None)
 @given(text=TEXTS)
-def test_text_that_is_no_syntax_needs_no_compiling(text: str) -> None:
+def test_text_without_words_is_not_syntax(text: str) -> None:
     if not query_syntax.words(text):
         assert not query_syntax.is_syntax(text)

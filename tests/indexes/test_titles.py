@@ -1,4 +1,4 @@
-"""Titles: one form for many spellings, exact matches first, near ones by likeness."""
+"""Titles: one normalised form for many spellings, exact matches first, then similar ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt
 from scholarbase.indexes import fulltext, titles
-from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
+from scholarbase.models import MIN_TITLE_SCORE
 
 TITLES = {
     1: "Attention Is All You Need",
@@ -128,10 +130,10 @@ def test_exact_matches_come_first_with_score_one(catalog: sqlite3.Connection) ->
         ("深度学习中的注意力", 8),
     ],
 )
-def test_near_titles_are_found(catalog: sqlite3.Connection, typed: str, found: int) -> None:
+def test_similar_titles_are_found(catalog: sqlite3.Connection, typed: str, found: int) -> None:
     hits = titles.match(catalog, typed, 3)
     assert hits[0].id == found
-    assert hits[0].score >= titles.MIN_SCORE
+    assert hits[0].score >= MIN_TITLE_SCORE
 
 
 def test_a_score_is_the_share_of_letters_in_common(catalog: sqlite3.Connection) -> None:
@@ -163,25 +165,25 @@ def test_a_missing_subtitle_scores_lower_than_a_typing_error(catalog: sqlite3.Co
         "AND NOT (",
     ],
 )
-def test_a_title_that_no_paper_has_gives_nothing(catalog: sqlite3.Connection, typed: str) -> None:
+def test_a_title_that_no_paper_has_matches_nothing(catalog: sqlite3.Connection, typed: str) -> None:
     assert titles.match(catalog, typed, 5) == []
 
 
-def test_filters_hold_for_exact_and_near_matches(catalog: sqlite3.Connection) -> None:
+def test_filters_hold_for_exact_and_similar_matches(catalog: sqlite3.Connection) -> None:
     cited = ResolvedFilters(min_citations=2)
     assert titles.match(catalog, TITLES[1], 5, filters=cited) == [(4, 1.0)]
-    near = titles.match(catalog, "Atention is al you need", 5, filters=cited)
-    assert [hit.id for hit in near] == [4]
+    similar = titles.match(catalog, "Atention is al you need", 5, filters=cited)
+    assert [hit.id for hit in similar] == [4]
 
 
 def test_titles_of_common_words_are_found_among_thousands_like_them(catalog: sqlite3.Connection) -> None:
-    """Each word stands in more titles than the rare-word search takes, so that pairs of them must find it."""
+    """Each word alone is in too many titles, so that pairs of words must find the paper."""
     words = ["graph", "neural", "model", "image"]
     catalog.executemany(
         "INSERT INTO papers(id, title, title_hash) VALUES (?, ?, ?)",
         [
             (1000 + i, title, titles.title_hash(title))
-            for i in range(2 * titles._TELLING + 8)
+            for i in range(2 * titles._MAX_MATCHES + 8)
             for title in [f"{words[i % 4]} of number {i} in a long series of titles"]
         ],
     )
@@ -193,12 +195,12 @@ def test_titles_of_common_words_are_found_among_thousands_like_them(catalog: sql
     assert titles.match(catalog, "A neural model of graph image", 3)[0].id == 100_000
 
 
-def test_words_common_together_too_do_not_have_every_title_ranked(
+def test_words_that_are_common_together_do_not_rank_every_title(
     catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pairs were not counted: titles that all hold the same words were all ranked."""
-    monkeypatch.setattr(titles, "_TELLING", 50)
-    monkeypatch.setattr(titles, "_COUNTED", 120)
+    monkeypatch.setattr(titles, "_MAX_MATCHES", 50)
+    monkeypatch.setattr(titles, "_MAX_COUNT", 120)
     catalog.executemany(
         "INSERT INTO papers(id, title, title_hash) VALUES (?, ?, ?)",
         [
@@ -211,39 +213,41 @@ def test_words_common_together_too_do_not_have_every_title_ranked(
     catalog.execute("INSERT INTO papers(id, title, title_hash) VALUES (9000, ?, 1)", (needle,))
     fulltext.index_range(catalog, 1000, 9000)
     for typed in ("deep learning number", "deep learning", "learning"):
-        assert 0 < len(titles._candidates(catalog, typed, "1", [])) <= titles._TELLING
-    # A pair that is too common hides neither a rare word nor a paper that is there under this very title.
+        assert 0 < len(titles._candidates(catalog, typed, "1", [])) <= titles._MAX_MATCHES
+    # A pair that is too common hides neither a rare word nor an exact match.
     assert titles.match(catalog, "Deep sea of numbers", 1)[0].id == 9000
     assert titles.match(catalog, "Deep learning number iiiiiiiiiiiiii 299", 1) == [(1299, 1.0)]
     assert titles.match(catalog, "deep learning number 7!", 1) == [(1007, 1.0)]
 
 
-def test_beginnings_of_words_are_counted_too(
-    catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(titles, "_TELLING", 2)
+def test_prefixes_are_limited_too(catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(titles, "_MAX_MATCHES", 2)
     assert len(titles._candidates(catalog, "Learnnig", "1", [])) == 2
 
 
-def test_min_score_out_of_range_is_refused(catalog: sqlite3.Connection) -> None:
+def test_min_score_out_of_range_is_rejected(catalog: sqlite3.Connection) -> None:
     for wrong in (-0.1, 1.1, float("nan")):
         with pytest.raises(InvalidRequest, match="min_score"):
             titles.match(catalog, "Adam", 5, wrong)
 
 
-def test_a_missing_index_is_an_error_and_no_empty_list(catalog: sqlite3.Connection) -> None:
-    catalog.execute("DROP TABLE title_words")
-    with pytest.raises(LibraryCorrupt, match="The titles cannot be read"):
-        titles.match(catalog, "Atention", 5)
+def test_a_missing_index_is_an_error_and_not_an_empty_list(
+    catalog: sqlite3.Connection, tmp_path: Path
+) -> None:
+    catalog.executescript("DROP TABLE title_words; PRAGMA journal_mode = DELETE")
+    with (
+        closing(Catalog(tmp_path / "catalog.sqlite")) as opened,
+        pytest.raises(LibraryCorrupt, match="cannot be read: no such table"),
+    ):
+        opened.match_title("Atention", 5, MIN_TITLE_SCORE, NO_FILTERS)
 
 
 def test_a_filter_holds_before_every_cut(tmp_path: Path) -> None:
-    """Words are rare or common, and candidates are taken, among the papers that pass: what others there are changes
-    nothing."""
+    """Words are counted and candidates are chosen among the papers that pass, whatever other papers there are."""
     few = {number: f"Spectral gaps of random lattices part {number:04}" for number in range(5001, 5161)}
     many = {number: f"Spectral gaps of random lattices volume {number:04}" for number in range(1, 5001)}
     passing = ResolvedFilters(min_citations=1)
-    asked = "Spectral gaps of random latices part 5077"
+    typed = "Spectral gaps of random latices part 5077"
     found = []
     for name, held in (("few", few), ("all", many | few)):
         with closing(open_for_building(tmp_path / name)) as connection:
@@ -252,7 +256,7 @@ def test_a_filter_holds_before_every_cut(tmp_path: Path) -> None:
                 [(i, title, titles.title_hash(title), int(i in few)) for i, title in held.items()],
             )
             fulltext.index_range(connection, 1, 10_000)
-            found.append(titles.match(connection, asked, 100, filters=passing))
+            found.append(titles.match(connection, typed, 100, filters=passing))
     assert found[0] == found[1]
     assert len(found[0]) == 100
     assert found[0][0].id == 5077

@@ -283,10 +283,10 @@ def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> 
 
     edge = "SELECT citing, cited FROM edges LIMIT 1"
     assert "rows of edges" in damaged("edge", f"DELETE FROM edges WHERE (citing, cited) IN ({edge})")
-    assert "citation edges hold one" in damaged(
+    assert "citation edge from paper" in damaged(
         "end", f"UPDATE edges SET cited = 99999 WHERE (citing, cited) IN ({edge})"
     )
-    assert "full-text index does not hold" in damaged(
+    assert "full-text index differs" in damaged(
         "text", "UPDATE papers SET title = 'Something else' WHERE id = 7"
     )
     assert "rows of papers" in damaged("row", "DELETE FROM papers WHERE id = 7")

@@ -50,6 +50,7 @@ def test_a_failed_subprocess_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(terms, "SUBPROCESS_PAPERS", 1)
+    (tmp_path / "empty.sqlite").touch()
     with pytest.raises(VectorIndexError, match="ended early with status 1"):
-        vectors_after(tmp_path / "absent.sqlite", 0)
+        vectors_after(tmp_path / "empty.sqlite", 0)
     assert "no such table" in capfd.readouterr().err

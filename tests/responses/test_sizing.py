@@ -1,4 +1,4 @@
-"""Answers sized for a context window, on those of the sample library and on odd ones."""
+"""Responses cut to a number of tokens: from the sample library, and generated ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.responses.sentences import sentence_ends
-from scholarbase.responses.sizing import check_max_tokens, compact_authors, estimate_tokens, fit
-from scholarbase.responses.text import as_text, plain
+from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
+from scholarbase.responses.text import as_text, compact_authors, plain
 from scholarbase.search.library import Library
 
 QUERIES = ("machine translation", "string theory", "black hole entropy", "galaxy", "language models")
@@ -24,34 +24,34 @@ SEED = "arXiv:hep-th/9301068"
 MARK = " ..."
 
 
-def sent(answer: dict[str, Any], text: bool, offset: Any = 0) -> str | bytes:
-    return as_text(answer, offset=offset) if text else orjson.dumps(answer)
+def sent(response: dict[str, Any], text: bool, offset: Any = 0) -> str | bytes:
+    return as_text(response, offset=offset) if text else orjson.dumps(response)
 
 
-def found(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The papers of an answer of any kind, in order."""
-    if "results" not in answer:
-        yield answer
-    for item in answer.get("results", ()):
+def papers_of(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The papers of a response of any kind, in order."""
+    if "results" not in response:
+        yield response
+    for item in response.get("results", ()):
         if isinstance(item, list):
             yield from (match["paper"] for match in item)
         elif item is not None and "results" in item:
-            yield from found(item)
+            yield from papers_of(item)
         elif item is not None:
             yield item.get("paper", item)
 
 
-def contexts(answer: dict[str, Any]) -> list[list[str]]:
+def contexts(response: dict[str, Any]) -> list[list[str]]:
     return [
         item["contexts"]
-        for item in answer.get("results", ())
+        for item in response.get("results", ())
         if isinstance(item, dict) and "contexts" in item
     ]
 
 
 @pytest.fixture(scope="module")
-def answers(sample: Library) -> dict[str, dict[str, Any]]:
-    """One answer of each kind."""
+def responses(sample: Library) -> dict[str, dict[str, Any]]:
+    """One response of each kind."""
     ids = [SEED, "CorpusId:1", "arXiv:1409.0473", "arXiv:hep-th/9408140", "CorpusId:2"]
     titles = [
         "Two Dimensional QCD is a String Theory",
@@ -123,19 +123,19 @@ def test_wordpiece_counts_are_within_a_factor_of_the_estimate(
     tokenizer.no_truncation()
     tokenizer.no_padding()
     for query in QUERIES:
-        answer = fit(sample.search(query, limit=20, fields=fields).to_dict(), 100_000, text=text)
-        content = sent(answer, text)
+        response = fit_response(sample.search(query, limit=20, fields=fields).to_dict(), 100_000, text=text)
+        content = sent(response, text)
         content = content.decode() if isinstance(content, bytes) else content
         counted = len(tokenizer.encode(content, add_special_tokens=False).ids)
         assert 0.65 < counted / estimate_tokens(content) < 1.35
 
 
 @pytest.mark.parametrize("value", [99, 0, -5, 1_000_001, True, 500.0, "500", None])
-def test_max_tokens_is_a_whole_number_of_a_sensible_size(value: Any) -> None:
+def test_invalid_max_tokens(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="from 100 to 1000000"):
         check_max_tokens(value)
     with pytest.raises(InvalidRequest, match="max_tokens is"):
-        fit({"snapshot": "s", "results": []}, value)
+        fit_response({"snapshot": "s", "results": []}, value)
 
 
 def test_the_ends_of_max_tokens_are_allowed() -> None:
@@ -198,42 +198,42 @@ def test_a_sentence_ends_here(text: str, first: str) -> None:
     assert len(ends) == 1
 
 
-# -- every kind of answer -------------------------------------------------------------------------------
+# -- every kind of response -------------------------------------------------------------------------------
 
 
-def check(answer: dict[str, Any], max_tokens: int, text: bool, offset: Any = 0) -> dict[str, Any] | None:
-    """Fit the answer and hold it to what is promised; None where it says that it cannot be done."""
-    before = copy.deepcopy(answer)
+def check(response: dict[str, Any], max_tokens: int, text: bool, offset: Any = 0) -> dict[str, Any] | None:
+    """Fit the response and check it; None if fit_response raises InvalidRequest."""
+    before = copy.deepcopy(response)
     try:
-        fitted = fit(answer, max_tokens, offset=offset, text=text)
+        fitted = fit_response(response, max_tokens, offset=offset, text=text)
     except InvalidRequest as error:
         least = re.search(r"at least (\d+)", str(error))
         assert least is not None
         assert int(least[1]) > max_tokens
-        assert fit(answer, int(least[1]), offset=offset, text=text)["tokens"] <= int(least[1])
+        assert fit_response(response, int(least[1]), offset=offset, text=text)["tokens"] <= int(least[1])
         return None
-    assert answer == before
-    assert fitted == fit(answer, max_tokens, offset=offset, text=text)
+    assert response == before
+    assert fitted == fit_response(response, max_tokens, offset=offset, text=text)
     assert fitted["tokens"] == estimate_tokens(sent(fitted, text, offset)) <= max_tokens
     parts = (
-        list(zip(answer["results"], fitted["results"], strict=True))
-        if is_searches(answer)
-        else [(answer, fitted)]
+        list(zip(response["results"], fitted["results"], strict=True))
+        if is_searches(response)
+        else [(response, fitted)]
     )
     for original, part in parts:
         check_left_out(original, part, text)
     return fitted
 
 
-def is_searches(answer: dict[str, Any]) -> bool:
-    return any(isinstance(item, dict) and "results" in item for item in answer.get("results", ()))
+def is_searches(response: dict[str, Any]) -> bool:
+    return any(isinstance(item, dict) and "results" in item for item in response.get("results", ()))
 
 
 def check_left_out(original: dict[str, Any], fitted: dict[str, Any], text: bool) -> None:
-    """What is there is a beginning of what was, and the counts of what is not are true."""
-    papers, kept = list(found(original)), list(found(fitted))
+    """The kept parts are prefixes of the original, and the counts of left_out are correct."""
+    papers, kept = list(papers_of(original)), list(papers_of(fitted))
     left_out = fitted.get("left_out", {})
-    cut = gone = 0
+    cut = omitted = 0
     for paper, was in zip(kept, papers, strict=False):
         assert paper["id"] == was["id"]
         assert isinstance(paper.get("authors", ""), str)
@@ -243,7 +243,7 @@ def check_left_out(original: dict[str, Any], fitted: dict[str, Any], text: bool)
         if text and full and shown:
             full, shown = plain(full), plain(shown)
         if full and shown is None:
-            gone += 1
+            omitted += 1
         elif shown != full:
             cut += 1
             assert shown.endswith(MARK)
@@ -253,28 +253,28 @@ def check_left_out(original: dict[str, Any], fitted: dict[str, Any], text: bool)
             assert re.match(r"\s", full[len(prefix) :]) or prefix[-1] in "。！？｡」』”’»)）"
     missing = sum(map(len, contexts(original)[: len(contexts(fitted))])) - sum(map(len, contexts(fitted)))
     assert left_out.get("papers", 0) == len(papers) - len(kept)
-    assert (left_out.get("abstracts_cut", 0), left_out.get("abstracts", 0)) == (cut, gone)
+    assert (left_out.get("abstracts_cut", 0), left_out.get("abstracts", 0)) == (cut, omitted)
     assert left_out.get("contexts", 0) == missing
     assert 0 not in left_out.values()
     shorter = "results" in original and len(fitted["results"]) < len(original["results"])
-    assert ("how" in left_out) == bool(len(papers) - len(kept) or cut or gone or missing or shorter)
+    assert ("how" in left_out) == bool(len(papers) - len(kept) or cut or omitted or missing or shorter)
     if "total" in original:
         assert fitted["total"] == original["total"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", [False, True])
-def test_each_kind_of_answer_fits_into_any_number_of_tokens(
-    answers: dict[str, dict[str, Any]], kind: str, text: bool
+def test_each_kind_of_response_fits_into_any_number_of_tokens(
+    responses: dict[str, dict[str, Any]], kind: str, text: bool
 ) -> None:
-    answer, made = answers[kind], 0
+    response, made = responses[kind], 0
     for max_tokens in (100, 130, 200, 350, 600, 1000, 1500, 2500, 4000, 8000, 50_000):
-        fitted = check(answer, max_tokens, text)
+        fitted = check(response, max_tokens, text)
         made += fitted is not None
     assert made >= 6
     assert fitted is not None
     assert "left_out" not in fitted
-    assert [p["id"] for p in found(fitted)] == [p["id"] for p in found(answer)]
+    assert [p["id"] for p in papers_of(fitted)] == [p["id"] for p in papers_of(response)]
 
 
 TEXTS = st.one_of(
@@ -303,7 +303,7 @@ def some_paper(draw: st.DrawFn, names: frozenset[str]) -> dict[str, Any]:
 
 
 @st.composite
-def some_answer(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
+def some_response(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
     kind = draw(st.sampled_from(kinds))
     names = draw(st.frozensets(st.sampled_from(["title", "abstract", "authors", "year", "external_ids"])))
     papers = some_paper(names)
@@ -319,7 +319,7 @@ def some_answer(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, An
     )
     results: dict[str, st.SearchStrategy[list[Any]]] = {
         "papers": st.lists(st.none() | papers, max_size=12),
-        "searches": st.lists(some_answer(("search",)), min_size=1, max_size=4),
+        "searches": st.lists(some_response(("search",)), min_size=1, max_size=4),
         "titles": st.lists(st.lists(scored, max_size=3), max_size=6),
         "title": st.lists(scored, max_size=12),
         "citations": st.lists(edge, max_size=12),
@@ -328,22 +328,25 @@ def some_answer(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, An
         "search": st.lists(scored, max_size=15),
         "explained": st.lists(scored, max_size=15),
     }
-    answer: dict[str, Any] = {"snapshot": "5" * 32}
+    response: dict[str, Any] = {"snapshot": "5" * 32}
     if kind == "paper":
-        return {**answer, **draw(papers)}
+        return {**response, **draw(papers)}
     if kind in ("search", "explained"):
-        answer |= {"mode": "hybrid", "engine": "bm25", "total_relation": "gte"}
+        response |= {"mode": "hybrid", "engine": "bm25", "total_relation": "gte"}
     if kind not in ("papers", "searches", "titles", "title"):
-        answer |= {"total": draw(st.integers(0, 10**6)), "next_offset": draw(st.none() | st.integers(1, 999))}
-    return {**answer, "results": draw(results[kind])}
+        response |= {
+            "total": draw(st.integers(0, 10**6)),
+            "next_offset": draw(st.none() | st.integers(1, 999)),
+        }
+    return {**response, "results": draw(results[kind])}
 
 
 @settings(max_examples=300, deadline=None)
-@given(some_answer(), st.integers(100, 1500), st.booleans(), st.integers(0, 3000))
-def test_no_answer_is_larger_than_asked_and_what_it_says_is_true(
-    answer: dict[str, Any], max_tokens: int, text: bool, offset: int
+@given(some_response(), st.integers(100, 1500), st.booleans(), st.integers(0, 3000))
+def test_generated_responses_fit_and_report_what_was_left_out(
+    response: dict[str, Any], max_tokens: int, text: bool, offset: int
 ) -> None:
-    check(answer, max_tokens, text, offset)
+    check(response, max_tokens, text, offset)
 
 
 # -- by hand --------------------------------------------------------------------------------------------
@@ -364,8 +367,8 @@ def page(count: int, abstract: str | None = None, **more: Any) -> dict[str, Any]
 
 
 def test_papers_that_do_not_fit_are_on_the_next_page() -> None:
-    answer = page(40)
-    fitted = fit(answer, 400, offset=60)
+    response = page(40)
+    fitted = fit_response(response, 400, offset=60)
     kept = len(fitted["results"])
     assert 0 < kept < 40
     assert fitted["next_offset"] == 60 + kept
@@ -375,15 +378,15 @@ def test_papers_that_do_not_fit_are_on_the_next_page() -> None:
     }
     one_more = {
         **fitted,
-        "results": [*fitted["results"], {"score": 1.0, "paper": answer["results"][kept]["paper"]}],
+        "results": [*fitted["results"], {"score": 1.0, "paper": response["results"][kept]["paper"]}],
     }
-    assert estimate_tokens(orjson.dumps(one_more)) > 390  # at most 10 tokens are kept back for longer numbers
+    assert estimate_tokens(orjson.dumps(one_more)) > 390  # at most 10 tokens are reserved for longer numbers
 
 
 def test_more_papers_come_before_longer_abstracts() -> None:
     sentence = "we look at words and at what they mean to those who read them. "
-    answer = page(10, (sentence.capitalize() * 20).strip())
-    fitted = fit(answer, 1000)
+    response = page(10, (sentence.capitalize() * 20).strip())
+    fitted = fit_response(response, 1000)
     assert len(fitted["results"]) == 10
     lengths = [len(item["paper"]["abstract"]) for item in fitted["results"]]
     assert max(lengths) - min(lengths) <= len(sentence)
@@ -391,32 +394,32 @@ def test_more_papers_come_before_longer_abstracts() -> None:
 
 
 def test_what_short_abstracts_do_not_use_goes_to_long_ones() -> None:
-    answer = page(4, "Short.")
-    answer["results"][2]["paper"]["abstract"] = "A longer sentence than the others. " * 25
-    fitted = fit(answer, 400)
+    response = page(4, "Short.")
+    response["results"][2]["paper"]["abstract"] = "A longer sentence than the others. " * 25
+    fitted = fit_response(response, 400)
     assert [item["paper"]["abstract"] for item in fitted["results"]].count("Short.") == 3
     assert len(fitted["results"][2]["paper"]["abstract"]) > 200
     assert fitted["left_out"]["abstracts_cut"] == 1
 
 
 @pytest.mark.parametrize("abstract", ["word " * 1000, "文" * 2000])
-def test_an_abstract_of_one_sentence_is_whole_or_null(abstract: str) -> None:
-    fitted = fit(page(1, abstract), 600)
+def test_an_abstract_of_one_sentence_is_complete_or_null(abstract: str) -> None:
+    fitted = fit_response(page(1, abstract), 600)
     assert fitted["results"][0]["paper"]["abstract"] is None
     assert fitted["left_out"]["abstracts"] == 1
-    assert fit(page(1, abstract), 10_000)["results"][0]["paper"]["abstract"] == abstract
+    assert fit_response(page(1, abstract), 10_000)["results"][0]["paper"]["abstract"] == abstract
 
 
 def test_contexts_are_cut_to_the_first_then_to_none_before_papers_go() -> None:
     words = ["a sentence that cites the paper among several others"] * 5
-    answer = page(6)
-    answer["results"] = [
+    response = page(6)
+    response["results"] = [
         {"paper": item["paper"], "is_influential": None, "contexts": words, "intents": []}
-        for item in answer["results"]
+        for item in response["results"]
     ]
     seen = {}
     for max_tokens in range(380, 1000, 20):
-        fitted = fit(answer, max_tokens)
+        fitted = fit_response(response, max_tokens)
         if len(fitted["results"]) == 6:
             seen[sum(map(len, contexts(fitted)))] = fitted.get("left_out", {}).get("contexts", 0)
     assert {0: 30, 6: 24, 30: 0}.items() <= seen.items()
@@ -425,7 +428,7 @@ def test_contexts_are_cut_to_the_first_then_to_none_before_papers_go() -> None:
 def test_a_batch_of_ids_keeps_its_places() -> None:
     papers: list[Any] = [item["paper"] for item in page(30)["results"]]
     papers[1] = None
-    fitted = fit({"snapshot": "s", "results": papers}, 300)
+    fitted = fit_response({"snapshot": "s", "results": papers}, 300)
     kept = len(fitted["results"])
     assert 2 < kept < 30
     assert fitted["results"][1] is None
@@ -435,10 +438,10 @@ def test_a_batch_of_ids_keeps_its_places() -> None:
 
 def test_a_batch_of_titles_keeps_whole_titles_and_perhaps_the_best_of_one_more() -> None:
     matches = page(3)["results"]
-    answer = {"snapshot": "s", "results": [matches, [], matches, matches, matches]}
-    whole = fit(answer, 10_000)
-    assert whole["results"] == answer["results"]
-    fitted = fit(answer, 300)
+    response = {"snapshot": "s", "results": [matches, [], matches, matches, matches]}
+    whole = fit_response(response, 10_000)
+    assert whole["results"] == response["results"]
+    fitted = fit_response(response, 300)
     lengths = [len(one) for one in fitted["results"]]
     assert lengths[:2] == [3, 0]
     assert len(lengths) < 5
@@ -447,56 +450,59 @@ def test_a_batch_of_titles_keeps_whole_titles_and_perhaps_the_best_of_one_more()
     assert f"ask again with the titles from place {len(lengths) + 1} on" in fitted["left_out"]["how"]
 
 
-def test_a_title_match_has_no_offset_to_go_on_with() -> None:
-    answer = {"snapshot": "s", "results": page(20)["results"]}
-    how = fit(answer, 300)["left_out"]["how"]
+def test_title_matches_have_no_next_offset() -> None:
+    response = {"snapshot": "s", "results": page(20)["results"]}
+    how = fit_response(response, 300)["left_out"]["how"]
     assert "offset" not in how
     assert "title" in how
 
 
 def test_searches_share_evenly_and_what_one_leaves_goes_to_the_others() -> None:
-    answer = {"snapshot": "s", "results": [page(1), page(30), page(30)]}
-    fitted = fit(answer, 1200)
+    response = {"snapshot": "s", "results": [page(1), page(30), page(30)]}
+    fitted = fit_response(response, 1200)
     sizes = [len(one["results"]) for one in fitted["results"]]
     assert sizes[0] == 1
     assert "left_out" not in fitted["results"][0]
     assert abs(sizes[1] - sizes[2]) <= 1
     assert sizes[1] > (1200 / 3 - 90) // 37  # more than an even third would hold
     assert fitted["results"][1]["next_offset"] == sizes[1]
-    moved = fit(answer, 1200, offset=[0, 100, 0])
+    moved = fit_response(response, 1200, offset=[0, 100, 0])
     assert moved["results"][1]["next_offset"] == 100 + len(moved["results"][1]["results"])
     with pytest.raises(InvalidRequest, match="2 numbers for 3 searches"):
-        fit(answer, 1200, offset=[0, 1])
+        fit_response(response, 1200, offset=[0, 1])
 
 
-def test_no_paper_at_all_says_what_one_would_take() -> None:
-    answer = page(3, title := "word " * 100)
-    for item in answer["results"]:
+def test_a_response_without_papers_names_the_tokens_for_one() -> None:
+    response = page(3, title := "word " * 100)
+    for item in response["results"]:
         item["paper"]["title"] = title
-    fitted = fit(answer, 120, offset=5)
+    fitted = fit_response(response, 120, offset=5)
     assert fitted["results"] == []
     assert fitted["next_offset"] == 5
     enough = re.search(r"ask again with at least (\d+)", fitted["left_out"]["how"])
     assert enough is not None
-    assert len(fit(answer, int(enough[1]), offset=5)["results"]) == 1
+    assert len(fit_response(response, int(enough[1]), offset=5)["results"]) == 1
 
 
-def test_an_empty_answer_stays_as_it_is() -> None:
-    answer = page(0)
-    assert fit(answer, 100) == {**answer, "tokens": estimate_tokens(orjson.dumps(answer) + b'"tokens":48,')}
+def test_an_empty_response_is_unchanged() -> None:
+    response = page(0)
+    assert fit_response(response, 100) == {
+        **response,
+        "tokens": estimate_tokens(orjson.dumps(response) + b'"tokens":48,'),
+    }
 
 
-def test_an_answer_whose_frame_is_too_large_is_refused() -> None:
-    answer = page(3, failed_legs=[{"leg": "dense", "detail": "no reason at all " * 100}])
-    with pytest.raises(InvalidRequest, match=r"max_tokens is 100: this answer takes at least \d+"):
-        fit(answer, 100)
+def test_a_response_that_is_too_large_without_papers_is_rejected() -> None:
+    response = page(3, failed_legs=[{"leg": "dense", "detail": "no reason at all " * 100}])
+    with pytest.raises(InvalidRequest, match=r"max_tokens is 100: this response needs at least \d+"):
+        fit_response(response, 100)
 
 
-def test_other_keys_stay() -> None:
-    fitted = fit(page(30, budget={"searches": 3}), 300)
+def test_other_keys_are_unchanged() -> None:
+    fitted = fit_response(page(30, budget={"searches": 3}), 300)
     assert fitted["budget"] == {"searches": 3}
 
 
-def test_a_fitted_answer_can_be_fitted_again() -> None:
-    once = fit(page(30), 400)
-    assert fit(once, 1500) == once
+def test_a_fitted_response_can_be_fitted_again() -> None:
+    once = fit_response(page(30), 400)
+    assert fit_response(once, 1500) == once

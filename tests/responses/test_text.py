@@ -1,4 +1,4 @@
-"""Answers as text: each kind as it stands there, and what an untrusted paper may not do to it."""
+"""Responses as text: each kind, and papers whose fields imitate other results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scholarbase.responses.sizing import fit
+from scholarbase.responses.sizing import fit_response
 from scholarbase.responses.text import as_text, plain
 from scholarbase.search.library import Library
 
@@ -43,7 +43,7 @@ def test_a_search() -> None:
         "share": 0.015873,
         "terms": {"string": 2.5, "qcd": 8.0},
     }
-    answer = {
+    response = {
         "snapshot": "abc",
         "mode": "hybrid",
         "engine": "bm25",
@@ -58,7 +58,7 @@ def test_a_search() -> None:
         "budget": {"searches": 12, "papers": 1300},
     }
     assert (
-        as_text(answer, offset=10)
+        as_text(response, offset=10)
         == """\
 2 of at least 3,412 papers (hybrid, bm25), snapshot abc
 Without the leg dense: The encoder does not answer.
@@ -89,7 +89,7 @@ def test_terms_may_be_a_mapping_or_objects(terms: Any) -> None:
 
 
 def test_citations() -> None:
-    answer = {
+    response = {
         "snapshot": "abc",
         "total": 1,
         "next_offset": None,
@@ -103,7 +103,7 @@ def test_citations() -> None:
         ],
     }
     assert (
-        as_text(answer)
+        as_text(response)
         == """\
 1 of 1 paper, snapshot abc
 
@@ -117,9 +117,9 @@ def test_citations() -> None:
 
 
 def test_an_expansion() -> None:
-    answer = {"total": 46, "next_offset": 1, "results": [{"paper": BARE, "seeds": 2, "hops": 1}]}
+    response = {"total": 46, "next_offset": 1, "results": [{"paper": BARE, "seeds": 2, "hops": 1}]}
     assert (
-        as_text(answer)
+        as_text(response)
         == """\
 1 of 46 papers
 
@@ -131,17 +131,17 @@ There are more: ask again with offset 1."""
 
 
 def test_a_batch_of_ids() -> None:
-    answer = {"snapshot": "abc", "results": [{"id": "CorpusId:7", "title": "A title"}, None]}
-    assert as_text(answer) == "2 ids, snapshot abc\n\n1. A title\n   CorpusId:7\n\n2. not in this library"
+    response = {"snapshot": "abc", "results": [{"id": "CorpusId:7", "title": "A title"}, None]}
+    assert as_text(response) == "2 ids, snapshot abc\n\n1. A title\n   CorpusId:7\n\n2. not in this library"
 
 
 def test_a_batch_of_titles() -> None:
-    answer = {
+    response = {
         "snapshot": "abc",
         "results": [[{"score": 1.0, "paper": BARE}, {"score": 0.8, "paper": BARE}], []],
     }
     assert (
-        as_text(answer)
+        as_text(response)
         == """\
 2 titles, snapshot abc
 
@@ -158,12 +158,12 @@ Title 2: nothing matched."""
 
 def test_a_batch_of_searches() -> None:
     one = {"snapshot": "abc", "mode": "sparse", "total": 9, "total_relation": "eq", "next_offset": None}
-    answer = {
+    response = {
         "snapshot": "abc",
         "results": [{**one, "results": [{"score": 1.0, "paper": BARE}]}, {**one, "total": 0, "results": []}],
     }
     assert (
-        as_text(answer, offset=[8, 0])
+        as_text(response, offset=[8, 0])
         == """\
 2 searches, snapshot abc
 
@@ -185,28 +185,28 @@ def test_one_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"),
+    ("response", "text"),
     [
         ({"snapshot": "abc", "total": 0, "next_offset": None, "results": []}, "Nothing matched."),
         ({"snapshot": "abc", "results": []}, "Nothing matched."),
         ({"snapshot": "abc", "total": 5, "next_offset": None, "results": []}, "0 of 5 papers, snapshot abc"),
     ],
 )
-def test_nothing_found(answer: dict[str, Any], text: str) -> None:
-    assert as_text(answer) == text
+def test_nothing_found(response: dict[str, Any], text: str) -> None:
+    assert as_text(response) == text
 
 
-def test_what_was_left_out_stands_last(sample: Library) -> None:
-    answer = sample.search("string theory", limit=20).to_dict()
-    fitted = fit(answer, 800, text=True)
+def test_the_last_line_says_what_was_left_out(sample: Library) -> None:
+    response = sample.search("string theory", limit=20).to_dict()
+    fitted = fit_response(response, 800, text=True)
     assert as_text(fitted).endswith(f"\n\n{fitted['left_out']['how']}")
     assert "There are more" not in as_text(fitted)
 
 
-def test_every_paper_of_a_real_answer_is_there(sample: Library) -> None:
-    answer = sample.search("string theory", limit=50).to_dict()
-    lines = as_text(answer).splitlines()
-    for rank, item in enumerate(answer["results"], 1):
+def test_every_paper_of_a_real_response_is_in_the_text(sample: Library) -> None:
+    response = sample.search("string theory", limit=50).to_dict()
+    lines = as_text(response).splitlines()
+    for rank, item in enumerate(response["results"], 1):
         at = lines.index(f"{rank}. {' '.join(item['paper']['title'].split())}")
         assert f"   {item['paper']['id']}" in lines[at : at + 4]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from qdrant_client import QdrantClient
 from rank_bm25 import BM25Okapi
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
-from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.catalog import FILE_NAME, Catalog, open_finished
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.ingest.job import ingest
@@ -91,7 +92,7 @@ def recall(found: list[list[str]]) -> float:
 @pytest.fixture(scope="module")
 def plain_recall(sample: Library) -> float:
     """What rank-bm25 reaches over the same texts: lower-case words, no stemming, no stop words."""
-    with sample._catalog.connection() as db:
+    with closing(open_finished(sample.path / FILE_NAME)) as db:
         rows = db.execute(
             "SELECT arxiv_id, title, abstract FROM papers JOIN abstracts ON paper_id = id"
         ).fetchall()

@@ -13,8 +13,7 @@ import pytest
 from scholarbase.errors import InvalidRequest, NothingLeft
 from scholarbase.ingest.job import ingest
 from scholarbase.models import Filters
-from scholarbase.search import library as library_module
-from scholarbase.search import ranking
+from scholarbase.search import lookup, ranking
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, snapshot_of
 from tests.search.test_library import WAYS, ids
@@ -195,9 +194,9 @@ def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
 
 
 def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library_module, "MAX_SYNTAX_MATCHES", 8)
+    monkeypatch.setattr(lookup, "MAX_SYNTAX_MATCHES", 8)
     with pytest.raises(
-        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: name what you mean"
+        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: give longer phrases"
     ):
         small.search("local", exclude=["databases."])  # not one that was looked for before
     # Papers that are not there yet are none of them.

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+import orjson
 import pytest
 
 from scholarbase.indexes import query_syntax
@@ -89,13 +91,13 @@ def test_only_an_explanation_costs_anything(small: Library, monkeypatch: pytest.
     def fail(*_: Any) -> None:
         raise AssertionError("asked for words that nobody wants")
 
-    monkeypatch.setattr(small._ranker, "_terms_held", fail)
+    monkeypatch.setattr(small._ranker, "_matching_terms", fail)
     for engine in ("bm25", "feedback", "fts5"):
         assert small.search("graph", engine=engine).results[0].explain is None  # type: ignore[arg-type]
     monkeypatch.undo()
     asked: list[int] = []
-    held = small._ranker._terms_held
-    monkeypatch.setattr(small._ranker, "_terms_held", lambda q, ids: asked.extend(ids) or held(q, ids))
+    held = small._ranker._matching_terms
+    monkeypatch.setattr(small._ranker, "_matching_terms", lambda q, ids: asked.extend(ids) or held(q, ids))
     small.search("graph", limit=1, offset=1, explain=True)
     assert len(asked) == 1
 
@@ -122,8 +124,9 @@ def test_only_legs_that_compare_words_name_them(dense: Library, engine: Any) -> 
 
 def test_an_explanation_survives_its_json() -> None:
     leg = LegExplanation("bm25", 1, 2.5, 0.5, ("a", "b"))
-    assert LegExplanation.from_dict(leg.to_dict()) == leg
-    assert leg.to_dict()["terms"] == ["a", "b"]
+    content = msgspec.json.encode(leg)
+    assert msgspec.json.decode(content, type=LegExplanation) == leg
+    assert orjson.loads(content)["terms"] == ["a", "b"]
 
 
 def test_the_terms_of_a_text() -> None:

@@ -700,13 +700,13 @@ def test_a_manifest_that_was_changed_is_found_out(copy: Path) -> None:
     with pytest.raises(LibraryCorrupt, match="hashes to"):
         Library.open(copy)
     manifest.write_text("{")
-    with pytest.raises(LibraryCorrupt, match="no manifest"):
+    with pytest.raises(LibraryCorrupt, match="not a valid manifest"):
         Library.open(copy)
     manifest.write_text('{"format": 99}')
     with pytest.raises(LibraryCorrupt, match="format 99"):
         Library.open(copy)
     manifest.write_text("[]")
-    with pytest.raises(LibraryCorrupt, match="no manifest"):
+    with pytest.raises(LibraryCorrupt, match="not a valid manifest"):
         Library.open(copy)
 
 

@@ -434,7 +434,7 @@ def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
     [
         (
             "2020",
-            "'2020' is a year and does not say which end of it: give YYYY-MM or YYYY-MM-DD, such as 2020-12",
+            "as_of '2020' is a year, which has no single day: give YYYY-MM or YYYY-MM-DD, such as 2020-12",
         ),
         ("2020-13", "'2020-13' is not a valid date for as_of"),
         ("2020-02-30", "not a valid date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06"),
@@ -499,7 +499,7 @@ def test_a_year_alone_counts_only_when_it_is_over_and_no_date_never(now: Library
     assert now.paper(of_the_year, as_of="1993-12").year == 1993
     undated = next(name for name, day in DAY.items() if day is None)
     assert now.paper(undated)
-    with pytest.raises(PaperNotFound, match="or of a day not known"):
+    with pytest.raises(PaperNotFound, match="or on an unknown day"):
         now.paper(undated, as_of="9999-12")
 
 
@@ -525,10 +525,12 @@ def test_counts_of_today_are_neither_told_nor_asked_for(now: Library) -> None:
     name = next(hub for hub in HUBS if hub in existing(19940131))
     assert now.paper(name).citation_count is not None
     assert now.paper(name, as_of="1994-01").citation_count is None
-    with pytest.raises(InvalidRequest, match="min_citations 5 does not go with as_of '1994-01'"):
+    with pytest.raises(InvalidRequest, match="min_citations 5 cannot be combined with as_of '1994-01'"):
         now.search("gauge", min_citations=5, as_of="1994-01")
     for sort in ("citation_count", "-citation_count"):
-        with pytest.raises(InvalidRequest, match=r"does not go with as_of '1994-01'.*'-date' or 'date'"):
+        with pytest.raises(
+            InvalidRequest, match=r"cannot be combined with as_of '1994-01'.*'-date' or 'date'"
+        ):
             now.citations(name, sort=sort, as_of="1994-01")  # type: ignore[arg-type]
     assert check_sort(None) == "-citation_count"
     assert check_sort(None, "1994-01") == "-date"

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from tests.conftest import serving
+from tests.sessions.agents import SECONDS as DEADLINE
 from tests.sessions.agents import SEED
 
 SECONDS = float(os.environ.get("SESSIONS_SECONDS", "4"))
@@ -30,15 +31,15 @@ WORDS = (
 )
 
 Log = list[tuple[str, list[str], int]]
-"""What an agent asked, the papers that it was given, and the number that the server gave the call."""
+"""An agent's calls: the query, the ids that were returned, and the call's number, 0 where the response had none."""
 
 
 async def agent(client: httpx.AsyncClient, name: str, until: float) -> Log:
     log: Log = []
     choose = random.Random(name)
     headers = {"X-ScholarBase-Session": name}
-    while time.monotonic() < until:
-        # The limit makes what is asked differ from what any other session asks, as far as it can.
+    while not log or time.monotonic() < until:
+        # With random limits the requests of two sessions are rarely the same.
         q = f"{choose.choice(WORDS)} {choose.choice(WORDS)}"
         body: dict[str, Any] = {"q": q, "limit": choose.randint(1, 30), "fields": ["id"]}
         path = "/v1/search"
@@ -46,11 +47,26 @@ async def agent(client: httpx.AsyncClient, name: str, until: float) -> Log:
             path, body = "/v1/expand", {"seeds": [SEED], "limit": body["limit"], "fields": ["id"]}
         elif choose.random() < 0.2:
             path, body = "/v1/tools/search_papers", {**body, "exclude_seen": True}
-        answer = await client.post(path, json=body, headers=headers)
-        assert answer.status_code == 200, answer.text
-        given = [item["paper"]["id"] for item in answer.json()["results"]]
-        log.append((body.get("q", ""), given, int(answer.headers.get("X-ScholarBase-Call", 0))))
+        response = await client.post(path, json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        returned = [item["paper"]["id"] for item in response.json()["results"]]
+        number = int(response.headers.get("X-ScholarBase-Call", 0))
+        log.append((body.get("q", ""), returned, number))
+        if not number:
+            # The response did not wait for the disk. The next call may reach the other process, which could write it
+            # before this one.
+            await _recorded(client, name, len(log))
     return log
+
+
+async def _recorded(client: httpx.AsyncClient, name: str, calls: int) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        response = await client.get(f"/v1/sessions/{name}")  # 404 until the first call is recorded
+        if response.status_code == 200 and len(response.text.splitlines()) >= calls:
+            return
+        assert time.monotonic() < deadline, f"call {calls} of {name} is not recorded"
+        await asyncio.sleep(0.05)
 
 
 async def _all(url: str) -> tuple[dict[str, Log], dict[str, list[dict[str, Any]]], float]:
@@ -62,10 +78,8 @@ async def _all(url: str) -> tuple[dict[str, Log], dict[str, list[dict[str, Any]]
         names = [f"agent-{number}" for number in range(SESSIONS)]
         logs = await asyncio.gather(*(agent(client, name, began + SECONDS) for name in names))
         seconds = time.monotonic() - began
-        # A call whose answer did not wait for the disk is written by now.
-        await asyncio.sleep(1)
         read = [await client.get(f"/v1/sessions/{name}") for name in names]
-        lines = [[json.loads(line) for line in answer.text.splitlines()] for answer in read]
+        lines = [[json.loads(line) for line in response.text.splitlines()] for response in read]
     return dict(zip(names, logs, strict=True)), dict(zip(names, lines, strict=True)), seconds
 
 
@@ -82,8 +96,8 @@ def test_fifty_sessions_at_once(sample_library: Path, tmp_path: Path, record_pro
         lines = found[name]
         assert [line["call"] for line in lines] == list(range(1, len(log) + 1))
         assert {line["session"] for line in lines} == {name}
-        kept = [(line["arguments"].get("q", ""), line["ids"]) for line in lines]
-        assert kept == [(q, given) for q, given, _ in log]
+        recorded = [(line["arguments"].get("q", ""), line["ids"]) for line in lines]
+        assert recorded == [(q, returned) for q, returned, _ in log]
         assert all(number in (0, place) for place, (_, _, number) in enumerate(log, 1))
         seen: set[str] = set()
         for line in lines:

@@ -1,4 +1,4 @@
-"""A session's figures, against figures that the test counts from its own log of what the server gave."""
+"""A session's figures, against figures counted from the test's own log of the responses."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def walked(url: str) -> tuple[Agent, list[list[str]]]:
 
 
 def report(agent: Agent, answers: list[str] | None = None) -> dict[str, Any]:
+    agent.wait_recorded()
     path = f"/v1/sessions/{agent.name}/report"
     body = {"answers": answers}
     answer = agent.http.get(path) if answers is None else agent.http.post(path, json=body)
@@ -53,7 +54,7 @@ def report(agent: Agent, answers: list[str] | None = None) -> dict[str, Any]:
     return content
 
 
-def test_what_a_session_cost(walked: tuple[Agent, list[list[str]]]) -> None:
+def test_the_cost_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
     agent, seen = walked
     lines = agent.lines()
     content = report(agent)
@@ -81,7 +82,7 @@ def test_what_a_session_cost(walked: tuple[Agent, list[list[str]]]) -> None:
     assert len(lines) == 6
 
 
-def test_what_a_session_found(walked: tuple[Agent, list[list[str]]]) -> None:
+def test_the_recall_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
     agent, seen = walked
     first, last = seen[0][1], seen[2][-1]
     # Four answers: one of the first search, one of the expansion, one that only the agent names, one that is absent.
@@ -95,7 +96,7 @@ def test_what_a_session_found(walked: tuple[Agent, list[list[str]]]) -> None:
     assert (content["answers"], content["answers_absent"]) == (4, [ABSENT])
 
 
-def test_a_report_of_nothing(url: str) -> None:
+def test_a_report_without_calls(url: str) -> None:
     agent = Agent(url, query=QUESTION)
     content = report(agent, [SEED])
     assert (content["calls"], content["candidates"], content["recall"], content["recall_after"]) == (

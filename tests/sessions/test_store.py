@@ -1,4 +1,4 @@
-"""The file of sessions: what is asked of it, by one process or several, and by a disk that refuses."""
+"""The file of sessions: used by one process or several, and while it cannot be written."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from scholarbase.models.runs import CallKind
 from scholarbase.sessions import writer as module
 from scholarbase.sessions.session import CallRecord, Limits, Session
 from scholarbase.sessions.store import SessionStore
-from scholarbase.sessions.writer import heard
+from scholarbase.sessions.writer import wait_for
 from scholarbase.trajectories.calls import read_trajectory
 from tests.conftest import ROOT
+from tests.sessions.agents import wait_until
 
 A, B, C = "arXiv:hep-th/9301068", "arXiv:hep-th/9303046", "CorpusId:7"
-SOON = 20.0
+SOON = 60.0
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def store(tmp_path: Path) -> Iterator[SessionStore]:
 
 def a_call(kind: CallKind = "search", ids: tuple[str, ...] = (A,), **rest: Any) -> CallRecord:
     tool = {"search": "search_papers", "expand": "expand_papers", "inspect": "get_papers", "answer": "answer"}
-    given: dict[str, Any] = {"arguments": {"q": "strings"}, "seconds": 0.5, "tokens": 10, "snapshot": "s1"}
-    return CallRecord(tool[kind], kind, ids=ids, **{**given, **rest})
+    defaults: dict[str, Any] = {"arguments": {"q": "strings"}, "seconds": 0.5, "tokens": 10, "snapshot": "s1"}
+    return CallRecord(tool[kind], kind, ids=ids, **{**defaults, **rest})
 
 
 def lines(store: SessionStore, name: str = "s") -> list[dict[str, Any]]:
@@ -94,14 +95,14 @@ def test_a_session_belongs_to_the_key_that_opened_it(store: SessionStore) -> Non
     assert sorted(one.session.id for one in store.sessions()[1]) == ["s", "t"]
 
 
-def test_no_call_is_kept_under_another_keys_session(store: SessionStore) -> None:
+def test_no_call_is_recorded_in_another_keys_session(store: SessionStore) -> None:
     opened(store, "s", owner="k1")
     with pytest.raises(InvalidRequest, match="another key"):
         kept(store, Session("s", owner="k2"), a_call())
     assert lines(store) == []
 
 
-def test_what_was_never_opened_is_not_found(store: SessionStore) -> None:
+def test_an_unknown_session_is_not_found(store: SessionStore) -> None:
     assert store.sessions() == (0, [])
     with pytest.raises(SessionNotFound):
         store.session("s")
@@ -132,7 +133,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 # -- calls ------------------------------------------------------------------------------------------------
 
 
-def test_a_call_comes_back_as_it_was_given(store: SessionStore, tmp_path: Path) -> None:
+def test_a_call_is_read_as_it_was_recorded(store: SessionStore, tmp_path: Path) -> None:
     session = opened(store, query="a question", query_id="q1")
     arguments = {"q": "é ∂", "limit": 2, "category": ["hep-th"]}
     first = a_call(
@@ -185,7 +186,7 @@ def test_numbers_rise_without_gaps_from_many_threads(store: SessionStore) -> Non
     assert [line["call"] for line in lines(store)] == list(range(1, 401))
 
 
-def test_a_call_follows_from_the_one_that_last_gave_what_it_names(store: SessionStore) -> None:
+def test_the_parent_is_the_call_that_last_returned_a_named_paper(store: SessionStore) -> None:
     session = opened(store)
     kept(
         store,
@@ -203,16 +204,16 @@ def test_a_call_follows_from_the_one_that_last_gave_what_it_names(store: Session
     assert [line.get("parent") for line in lines(store)] == [None, None, 1, 2, 1, None, None, 2, 5]
 
 
-def test_an_answer_gives_no_paper(store: SessionStore) -> None:
+def test_an_answer_returns_no_paper(store: SessionStore) -> None:
     session = opened(store)
     kept(store, session, a_call("answer", (A,)), a_call("expand", (B,), arguments={"seeds": [A]}))
     assert lines(store)[1].get("parent") is None
-    assert store.begin(session, "search", with_seen=True).result(SOON).seen == {B}
+    assert store.reserve(session, "search", with_seen=True).result(SOON).seen == {B}
 
 
-def test_rounds_are_those_given_or_the_next_and_never_fall(store: SessionStore) -> None:
+def test_rounds_default_to_the_next_and_never_fall(store: SessionStore) -> None:
     session = opened(store)
-    kept(store, session, *(a_call(round=given) for given in (None, None, 7, 7, 3, None, 9)))
+    kept(store, session, *(a_call(round=number) for number in (None, None, 7, 7, 3, None, 9)))
     assert [line["round"] for line in lines(store)] == [1, 2, 7, 7, 7, 8, 9]
 
 
@@ -242,7 +243,9 @@ def _deep(levels: int) -> Any:
         (float("nan"), None),
     ],
 )
-def test_whatever_a_refused_call_was_told_is_kept(store: SessionStore, value: Any, expected: Any) -> None:
+def test_any_arguments_of_an_invalid_call_are_recorded(
+    store: SessionStore, value: Any, expected: Any
+) -> None:
     session = opened(store)
     # Beside half a surrogate pair everything is written with care.
     arguments = {"value": value, "beside": "\ud800"}
@@ -252,7 +255,7 @@ def test_whatever_a_refused_call_was_told_is_kept(store: SessionStore, value: An
 
 
 @pytest.mark.parametrize("levels", [90, 300, 5000])
-def test_lists_within_lists_are_kept(store: SessionStore, levels: int) -> None:
+def test_nested_lists_are_recorded(store: SessionStore, levels: int) -> None:
     session = opened(store)
     assert kept(store, session, a_call(ids=(), error="No.", arguments={"deep": _deep(levels)})) == [1]
     assert len(lines(store)) == 1
@@ -261,57 +264,56 @@ def test_lists_within_lists_are_kept(store: SessionStore, levels: int) -> None:
 # -- budgets ----------------------------------------------------------------------------------------------
 
 
-def test_budgets_are_taken_and_refused(store: SessionStore) -> None:
+def test_budgets_are_counted_and_exhausted(store: SessionStore) -> None:
     session = opened(store, limits=Limits(calls=4, expansions=1))
-    assert store.begin(session, "search").result(SOON).left == {"calls": 3, "expansions": 1}
-    assert store.begin(session, "expand").result(SOON).left == {"calls": 2, "expansions": 0}
+    assert store.reserve(session, "search").result(SOON).remaining == {"calls": 3, "expansions": 1}
+    assert store.reserve(session, "expand").result(SOON).remaining == {"calls": 2, "expansions": 0}
     with pytest.raises(BudgetExhausted, match=r"1 expansions, and 0 are left: answer with"):
-        store.begin(session, "expand").result(SOON)
+        store.reserve(session, "expand").result(SOON)
     with pytest.raises(BudgetExhausted, match=r"4 calls, and 2 are left: this call takes 3"):
-        store.begin(session, "search", count=3).result(SOON)
-    assert store.begin(session, "search", count=2).result(SOON).left == {"calls": 0, "expansions": 0}
+        store.reserve(session, "search", count=3).result(SOON)
+    assert store.reserve(session, "search", count=2).result(SOON).remaining == {"calls": 0, "expansions": 0}
 
 
-def test_exactly_as_many_get_through_as_are_left(tmp_path: Path) -> None:
+def test_concurrent_reservations_get_exactly_the_budget(tmp_path: Path) -> None:
     stores = [SessionStore(tmp_path), SessionStore(tmp_path)]
     session = opened(stores[0], limits=Limits(calls=5))
-    asked = [stores[i % 2].begin(session, "search") for i in range(40)]
-    errors = [future.exception(SOON) for future in asked]
+    futures = [stores[i % 2].reserve(session, "search") for i in range(40)]
+    errors = [future.exception(SOON) for future in futures]
     assert sum(error is None for error in errors) == 5
     assert all(error is None or isinstance(error, BudgetExhausted) for error in errors)
     for one in stores:
         one.close()
 
 
-def test_one_whose_caller_gave_up_takes_no_budget(store: SessionStore) -> None:
+def test_a_cancelled_reservation_counts_nothing(store: SessionStore) -> None:
     session = opened(store, limits=Limits(calls=2))
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         store.record(session, a_call())  # the thread waits for the lock with this one
-        time.sleep(0.3)
         with pytest.raises(StorageError, match=r"within 0\.2 seconds"):
-            heard(store.begin(session, "search"), 0.2)
+            wait_for(store.reserve(session, "search"), 0.2)
         other.execute("COMMIT")
-    assert store.begin(session, "search").result(SOON).left == {"calls": 0}  # of 2, one recorded and this one
+    assert store.reserve(session, "search").result(SOON).remaining == {
+        "calls": 0
+    }  # of 2, one recorded and this one
 
 
-def test_what_was_given_up_is_refused_in_vain(tmp_path: Path) -> None:
-    """Its future was asked twice whether it was cancelled, which is an error the second time, and ended the thread."""
+def test_a_cancelled_operation_does_not_fail_again(tmp_path: Path) -> None:
+    """set_running_or_notify_cancel was called twice on its future, which is an error, and ended the thread."""
     folder = tmp_path / "sessions"
     with SessionStore(folder) as store:
         session = opened(store, limits=Limits(calls=2))
         with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             store.find("s", "")
-            time.sleep(0.3)
-            given_up = store.begin(session, "search")
-            assert given_up.cancel()
+            cancelled = store.reserve(session, "search")
+            assert cancelled.cancel()
             store.record(session, a_call())
             other.execute("DROP TABLE calls")  # what is written together fails, after the first had its turn
             other.execute("COMMIT")
-        time.sleep(0.5)
         with pytest.raises(StorageError, match="no such table"):
-            store.begin(session, "search").result(SOON)
+            store.reserve(session, "search").result(SOON)
         for file in folder.iterdir():
             file.unlink()
         assert store.record(session, a_call()).result(SOON) == 2
@@ -320,32 +322,32 @@ def test_what_was_given_up_is_refused_in_vain(tmp_path: Path) -> None:
 # -- the same call sent twice -----------------------------------------------------------------------------
 
 
-def test_a_key_keeps_a_call_once_over_two_stores(tmp_path: Path) -> None:
+def test_a_key_records_a_call_once_over_two_stores(tmp_path: Path) -> None:
     with SessionStore(tmp_path) as one, SessionStore(tmp_path) as two:
         session = opened(one, limits=Limits(calls=5))
-        standings = []
+        states = []
         for store in (one, two, one):
-            standings.append(store.begin(session, "search", key="k").result(SOON))
-            call = a_call(key="k", taken=standings[-1].taken)
+            states.append(store.reserve(session, "search", key="k").result(SOON))
+            call = a_call(key="k", reserved=states[-1].reserved)
             assert kept(store, session, call) == [1]
-        assert [standing.left["calls"] for standing in standings] == [4, 4, 4]
-        assert [standing.again for standing in standings] == [False, True, True]
+        assert [state.remaining["calls"] for state in states] == [4, 4, 4]
+        assert [state.already_recorded for state in states] == [False, True, True]
         assert len(lines(two)) == 1
 
 
-def test_a_key_sent_twice_at_once_takes_its_budget_once(store: SessionStore) -> None:
+def test_a_key_sent_twice_at_once_counts_once(store: SessionStore) -> None:
     session = opened(store, limits=Limits(calls=5, expansions=5))
-    both = [store.begin(session, "expand", key="k").result(SOON) for _ in range(2)]
-    numbers = [kept(store, session, a_call("expand", key="k", taken=one.taken)) for one in both]
+    both = [store.reserve(session, "expand", key="k").result(SOON) for _ in range(2)]
+    numbers = [kept(store, session, a_call("expand", key="k", reserved=one.reserved)) for one in both]
     assert numbers == [[1], [1]]
-    assert store.begin(session, "expand").result(SOON).left == {"calls": 3, "expansions": 3}
+    assert store.reserve(session, "expand").result(SOON).remaining == {"calls": 3, "expansions": 3}
 
 
-def test_a_call_sent_again_sees_what_was_seen_before_it(store: SessionStore) -> None:
+def test_a_repeated_call_sees_the_state_before_it(store: SessionStore) -> None:
     session = opened(store)
     kept(store, session, a_call(ids=(A,)), a_call(ids=(B,), key="k"), a_call(ids=(A, C)))
-    assert store.begin(session, "search", with_seen=True).result(SOON).seen == {A, B, C}
-    assert store.begin(session, "search", with_seen=True, key="k").result(SOON).seen == {A}
+    assert store.reserve(session, "search", with_seen=True).result(SOON).seen == {A, B, C}
+    assert store.reserve(session, "search", with_seen=True, key="k").result(SOON).seen == {A}
 
 
 # -- several processes ------------------------------------------------------------------------------------
@@ -376,12 +378,12 @@ def writer(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
 def test_processes_that_write_one_session_at_once_keep_every_call_once(tmp_path: Path) -> None:
     # They also make the file at once.
     processes = [writer(tmp_path, name, 60) for name in "abcd"]
-    said = [process.communicate(timeout=120)[0].split("\n") for process in processes]
+    outputs = [process.communicate(timeout=120)[0].split("\n") for process in processes]
     assert [process.returncode for process in processes] == [0] * 4
-    told = dict(line.split() for lines_ in said for line in lines_ if line)
+    printed = dict(line.split() for lines_ in outputs for line in lines_ if line)
     with SessionStore(tmp_path) as store:
         found = {str(line["call"]): line["arguments"]["q"] for line in lines(store)}
-    assert found == told
+    assert found == printed
     assert sorted(map(int, found)) == list(range(1, 241))
     for name in "abcd":
         of_one = [q for _, q in sorted(found.items(), key=lambda pair: int(pair[0])) if q.startswith(name)]
@@ -391,14 +393,14 @@ def test_processes_that_write_one_session_at_once_keep_every_call_once(tmp_path:
 def test_a_process_that_is_killed_loses_no_call_that_was_answered(tmp_path: Path) -> None:
     process = writer(tmp_path, "a", 100_000)
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(20)]
+    printed = [process.stdout.readline() for _ in range(20)]
     os.kill(process.pid, signal.SIGKILL)
-    told += process.stdout.readlines()
+    printed += process.stdout.readlines()
     process.wait(30)
     process.stdout.close()
     with SessionStore(tmp_path) as store:
         found = [f"{line['call']} {line['arguments']['q']}" for line in lines(store)]
-    whole = [line.strip() for line in told if line.endswith("\n")]
+    whole = [line.strip() for line in printed if line.endswith("\n")]
     assert found[: len(whole)] == whole
 
 
@@ -413,7 +415,7 @@ def test_a_session_deleted_and_opened_elsewhere_is_numbered_from_1(tmp_path: Pat
         assert kept(one, session, a_call(ids=(C,))) == [1]
         assert one.known("s", "") is None, "what was known of the old one does not hold"
         assert one.find("s", "").result(SOON) == other
-        assert one.begin(session, "search", with_seen=True).result(SOON).seen == {C}
+        assert one.reserve(session, "search", with_seen=True).result(SOON).seen == {C}
         assert kept(two, other, a_call()) == [2]
 
 
@@ -437,7 +439,7 @@ def test_days_beyond_the_calendar_delete_nothing(tmp_path: Path) -> None:
         assert kept(store, opened(store), a_call(), a_call()) == [1, 2]
 
 
-# -- a disk that refuses ----------------------------------------------------------------------------------
+# -- a file that cannot be written ----------------------------------------------------------------------------------
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -456,7 +458,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureF
 
 @pytest.fixture
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """A file that can have so many pages and no more, as on a disk of that size: change ``pages`` to make room."""
+    """A file limited to so many pages, as on a disk of that size: change ``pages`` to make room."""
     room = {"pages": 40}
 
     def limited(connect: Callable[[Path], sqlite3.Connection]) -> Callable[[Path], sqlite3.Connection]:
@@ -467,33 +469,31 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
         return connected
 
-    for name in ("_connect", "_connect_directly"):
+    for name in ("_connect",):
         monkeypatch.setattr(module, name, limited(getattr(module, name)))
     return room
 
 
-def test_a_full_disk_delays_what_is_kept_and_loses_nothing(
+def test_a_full_disk_delays_calls_and_loses_none(
     store: SessionStore, small_disk: dict[str, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     session = opened(store)
     text = "x" * 5000
-    began = time.monotonic()
+    # The disk stays full until all of these have returned: they do not wait for it.
     futures = [store.record(session, a_call(arguments={"q": f"{i} {text}"})) for i in range(100)]
-    assert time.monotonic() - began < 1
-    time.sleep(1.5)
+    wait_until(lambda: "database or disk is full" in caplog.text)
     assert not futures[-1].done()
-    assert "database or disk is full" in caplog.text
     small_disk["pages"] = 100_000
     assert [future.result(SOON) for future in futures] == list(range(1, 101))
     assert [line["arguments"]["q"].split()[0] for line in lines(store)] == [str(i) for i in range(100)]
     assert store.session("s").lost == 0
 
 
-def test_what_is_too_much_to_wait_for_a_full_disk_is_counted(
+def test_calls_dropped_while_the_disk_is_full_are_counted(
     store: SessionStore, small_disk: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAITING_CALLS", 10)
-    monkeypatch.setattr(module, "TOGETHER", 1)
+    monkeypatch.setattr(module, "GROUP", 1)
     session = opened(store)
     kept(store, session, a_call())
     huge = "x" * 500_000
@@ -501,7 +501,7 @@ def test_what_is_too_much_to_wait_for_a_full_disk_is_counted(
     assert [isinstance(future.exception(SOON), StorageError) for future in futures[:15]] == [True] * 15
     small_disk["pages"] = 100_000
     assert [future.result(SOON) for future in futures[15:]] == list(range(2, 12))
-    # Counted when it next writes: each of these transactions is one.
+    # Written with the next transaction.
     assert store.session("s").lost == 15
 
 
@@ -509,15 +509,14 @@ def test_a_caller_waits_for_no_lock(store: SessionStore) -> None:
     session = opened(store)
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
         futures = [store.record(session, a_call()) for _ in range(10)]
-        assert time.monotonic() - began < 0.2
-        assert store.session("s").calls == 0, "and reading waits for none"
+        assert store.session("s").calls == 0, "reading waits for no lock either"
+        assert not any(future.done() for future in futures)
         other.execute("COMMIT")
     assert [future.result(SOON) for future in futures] == list(range(1, 11))
 
 
-def test_closing_writes_what_waits(tmp_path: Path) -> None:
+def test_closing_writes_waiting_calls(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     session = opened(store)
     for _ in range(1000):
@@ -527,7 +526,7 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
         assert [line["call"] for line in lines(again)] == list(range(1, 1001))
 
 
-def test_closing_ends_also_when_the_disk_refuses(
+def test_closing_ends_while_the_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.5)
@@ -545,7 +544,6 @@ def test_a_file_deleted_under_a_server_is_made_again(store: SessionStore) -> Non
     kept(store, session, a_call(ids=(A,)))
     for file in store.path.parent.iterdir():
         file.unlink()
-    time.sleep(2 * module.LOOK_SECONDS)
     assert kept(store, session, a_call(ids=(B,)), a_call(ids=(C,))) == [1, 2]
     assert [line["ids"] for line in lines(store)] == [[B], [C]]
 
@@ -566,7 +564,9 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, caplog: pytest
     assert "cannot be read" in caplog.text
 
 
-def test_a_bug_of_ours_ends_no_thread(store: SessionStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_does_not_end_the_thread(
+    store: SessionStore, caplog: pytest.LogCaptureFixture
+) -> None:
     session = opened(store)
     wrong = replace(a_call(), ids=5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
@@ -575,7 +575,7 @@ def test_a_bug_of_ours_ends_no_thread(store: SessionStore, caplog: pytest.LogCap
 
 
 def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> None:
-    """A streamed response takes each line in another thread, and SQLite refused the second."""
+    """A streamed response reads each line in another thread, which SQLite did not allow."""
     session = opened(store)
     for _ in range(600):
         store.record(session, a_call())

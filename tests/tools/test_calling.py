@@ -16,6 +16,7 @@ from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from tests.conftest import serving
+from tests.sessions.agents import wait_recorded
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
@@ -63,7 +64,7 @@ def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> No
             tools.call("search_papers", {"query": QUESTION})
         with pytest.raises(PaperNotFound):
             tools.call("get_citations", {"paper_id": "arXiv:2001.00001"})
-        with pytest.raises(InvalidRequest, match="no JSON object"):
+        with pytest.raises(InvalidRequest, match="not a JSON object"):
             tools.call("search_papers", "a question")  # type: ignore[arg-type]
         with pytest.raises(BudgetExhausted, match="3 calls, and 0 are left"):
             tools.call("search_papers", {"q": QUESTION})
@@ -77,7 +78,7 @@ def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> No
     assert [line["error"].split(":")[0] for line in lines] == [
         "Unknown argument 'query'",
         lines[1]["error"].split(":")[0],
-        "The arguments of search_papers are no JSON object",
+        "The arguments of search_papers are not a JSON object",
         "The session 's' may have 3 calls, and 0 are left",
     ]
 
@@ -88,9 +89,9 @@ def test_a_session_on_a_library_needs_a_store_and_one_on_a_server_none(
     with pytest.raises(InvalidRequest, match="give one, or no session"):
         Tools(sample, session="s")
     with SessionStore(tmp_path) as store, Client(server) as client:
-        with pytest.raises(InvalidRequest, match="keeps its own sessions"):
+        with pytest.raises(InvalidRequest, match="records its own sessions"):
             Tools(client, session="s", store=store)
-        with pytest.raises(InvalidRequest, match="keeps its own sessions"):
+        with pytest.raises(InvalidRequest, match="records its own sessions"):
             Tools(client, session=Session("s"))
 
 
@@ -104,6 +105,7 @@ def test_calls_on_a_server_are_kept_there(sample_library: Path, tmp_path: Path) 
         tools.call("expand_papers", {"seeds": [first["results"][0]["paper"]["id"]]}, parent=1, round=1)
         with pytest.raises(BudgetExhausted):
             tools.call("search_papers", {"q": QUESTION})
+        wait_recorded(url, "s")
         lines = client.trajectory("s")
     assert [(line["call"], line.get("parent"), line["round"]) for line in lines] == [
         (1, None, 1),

@@ -1,4 +1,4 @@
-"""Sessions as conversations: the form that LLaMA-Factory reads, and what stands in it."""
+"""Sessions as conversations in the format of LLaMA-Factory."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_one_sample_for_each_call_that_did_not_fail(sample_and_store: tuple[Libr
     assert [one["id"] for one in made] == [f"s:{place}" for place in (1, 2, 4, 5, 6, 7, 8, 9)]
 
 
-def test_roles_alternate_as_the_form_wants(sample_and_store: tuple[Library, SessionStore]) -> None:
-    # LLaMA-Factory's data/converter.py: human and observation stand at odd places, gpt and function_call at even ones.
+def test_roles_alternate(sample_and_store: tuple[Library, SessionStore]) -> None:
+    # LLaMA-Factory's data/converter.py: human and observation at odd places, gpt and function_call at even ones.
     for one in samples(*sample_and_store):
         roles = [message["from"] for message in one["conversations"]]
         assert roles[0] == "human"
@@ -74,7 +74,7 @@ def test_roles_alternate_as_the_form_wants(sample_and_store: tuple[Library, Sess
 
 
 @pytest.mark.parametrize("window", [1, 2, 5])
-def test_so_many_turns_stand_before_the_target(
+def test_the_window_limits_the_turns_before_the_target(
     sample_and_store: tuple[Library, SessionStore], window: int
 ) -> None:
     for one in samples(*sample_and_store, window=window):
@@ -83,29 +83,29 @@ def test_so_many_turns_stand_before_the_target(
         assert turns == min(window, call - 1)
 
 
-def test_what_was_said_and_seen(sample_and_store: tuple[Library, SessionStore]) -> None:
+def test_messages_of_calls_and_responses(sample_and_store: tuple[Library, SessionStore]) -> None:
     library, store = sample_and_store
     by_call = {one["id"]: one["conversations"] for one in samples(library, store)}
-    asked, said, seen, failed, told, target = by_call["s:4"][:1] + by_call["s:4"][-5:]
-    assert asked == {"from": "human", "value": QUESTION}
+    question, called, observed, failed, error, target = by_call["s:4"][:1] + by_call["s:4"][-5:]
+    assert question == {"from": "human", "value": QUESTION}
     call = {"name": "search_papers", "arguments": {"q": QUESTION, "limit": 2, "offset": 2}}
-    assert json.loads(said["value"]) == call, "the session's own date is none of what an agent says"
+    assert json.loads(called["value"]) == call, "the agent did not send the session's date"
     request = {"q": QUESTION, "limit": 2, "offset": 2, "as_of": "2003-06"}
     content = Tools(library).call("search_papers", request)
     assert isinstance(content, dict)
-    assert seen["value"] == as_text({**content, "budget": {"calls": 98}}, offset=2)
+    assert observed["value"] == as_text({**content, "budget": {"calls": 98}}, offset=2)
     assert json.loads(failed["value"])["arguments"] == {"paper_id": "arXiv:2001.00001"}
-    assert told["from"] == "observation"
-    assert told["value"] == json.loads(list(store.lines("s"))[2])["error"]
+    assert error["from"] == "observation"
+    assert error["value"] == json.loads(list(store.lines("s"))[2])["error"]
     assert json.loads(target["value"])["arguments"]["offset"] == 4
     assert by_call["s:9"][-1] == {"from": "gpt", "value": f"{SEED}\narXiv:hep-th/9303046", "weight": 1}
 
 
-def test_what_cannot_be_a_conversation(
+def test_sessions_that_cannot_be_exported(
     sample_and_store: tuple[Library, SessionStore], tmp_path: Path
 ) -> None:
     library, store = sample_and_store
-    with pytest.raises(InvalidRequest, match="was not told its question"):
+    with pytest.raises(InvalidRequest, match="has no query"):
         samples(library, store, "mute")
     with pytest.raises(InvalidRequest, match="window is 0"):
         samples(library, store, window=0)
@@ -116,7 +116,7 @@ def test_what_cannot_be_a_conversation(
         list(conversations(library, session, [json.dumps(line).encode() for line in lines]))
 
 
-def test_the_command_line_writes_one_object_a_line(
+def test_the_command_line_writes_one_object_per_line(
     sample_and_store: tuple[Library, SessionStore], sample_library: Path, tmp_path: Path
 ) -> None:
     library, store = sample_and_store
@@ -134,9 +134,7 @@ def test_the_command_line_writes_one_object_a_line(
     assert [file.name for file in tmp_path.iterdir()] == ["train.jsonl"]
 
 
-def test_an_export_that_is_killed_leaves_no_file(
-    sample: Library, sample_library: Path, tmp_path: Path
-) -> None:
+def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     folder, output = tmp_path / "sessions", tmp_path / "out" / "train.jsonl"
     output.parent.mkdir()
     with SessionStore(folder) as store:
@@ -154,7 +152,7 @@ def test_an_export_that_is_killed_leaves_no_file(
     until = time.monotonic() + 60
     while time.monotonic() < until and not any(file.stat().st_size for file in output.parent.iterdir()):
         time.sleep(0.02)
-    assert process.poll() is None, "it is still at work"
+    assert process.poll() is None, "the export has ended already"
     os.kill(process.pid, signal.SIGKILL)
     process.wait(30)
     assert not output.exists()

@@ -1,4 +1,4 @@
-"""What a model is told of the tools, and what becomes of what it says."""
+"""The tool schemas that a model sees, and the requests made of its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
-from scholarbase.sessions.recording import given as papers_of
+from scholarbase.sessions.recording import returned_papers as papers_of
 from scholarbase.tools.definitions import SCHEMA_FORMS, TOOLS, schemas, tool_named
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
@@ -29,16 +29,16 @@ MOST_TOKENS = 1500
 
 def test_the_six_tools_by_name() -> None:
     assert [tool.name for tool in TOOLS] == NAMES
-    with pytest.raises(ToolNotFound, match="no tool 'find': there are search_papers"):
+    with pytest.raises(ToolNotFound, match="no tool 'find': the tools are search_papers"):
         tool_named("find")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_argument_that_is_shown_is_one_of_the_native_request(name: str) -> None:
+def test_every_shown_argument_is_one_of_the_native_request(name: str) -> None:
     tool = tool_named(name)
     native = tool.request.model_json_schema()["properties"]
     schema = tool.schema()
-    assert list(schema["properties"]) == list(tool.shown), "none is dropped for a wrong name"
+    assert list(schema["properties"]) == list(tool.shown), "every shown name exists"
     for argument, shown in schema["properties"].items():
         types = [option.get("type") for option in native[argument].get("anyOf", [native[argument]])]
         assert shown["type"] in types
@@ -58,12 +58,12 @@ def test_the_three_forms_name_the_same_tools() -> None:
 
 
 @pytest.mark.parametrize("form", SCHEMA_FORMS)
-def test_a_model_reads_the_list_with_every_question(form: Any) -> None:
+def test_the_list_of_tools_is_short(form: Any) -> None:
     assert estimate_tokens(json.dumps(schemas(form), separators=(",", ":"))) < MOST_TOKENS
 
 
 @pytest.mark.parametrize("form", SCHEMA_FORMS)
-def test_it_is_short_by_another_count_too(form: Any, minilm_folder: Any) -> None:
+def test_the_list_of_tools_is_short_in_wordpiece_tokens(form: Any, minilm_folder: Any) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = tokenizers.Tokenizer.from_file(str(minilm_folder / "tokenizer.json"))
     tokenizer.no_truncation()
@@ -73,7 +73,7 @@ def test_it_is_short_by_another_count_too(form: Any, minilm_folder: Any) -> None
     assert count < MOST_TOKENS * 1.5, count
 
 
-def test_null_arguments_are_as_not_given(sample: Library) -> None:
+def test_null_arguments_mean_omitted(sample: Library) -> None:
     for tool in TOOLS:
         least: dict[str, Any] = {
             name: [SEED] if name in ("ids", "seeds", "titles") else SEED for name in tool.schema()["required"]
@@ -89,13 +89,13 @@ def test_null_arguments_are_as_not_given(sample: Library) -> None:
         ("search_papers", {}, "The argument 'q' is missing."),
         ("search_papers", {"q": "a", "limit": "ten"}, "limit is 'ten': input should be a valid integer."),
         ("search_papers", {"q": "a", "from_": "2000"}, "Unknown argument 'from_'"),
-        ("get_papers", {"ids": SEED}, "ids is 'arXiv:hep-th/9301068': input should be a valid list."),
-        ("get_papers", {"ids": []}, "ids is []:"),
+        ("get_papers", {"ids": SEED}, "ids must be a list of paper ids"),
+        ("get_papers", {"ids": []}, "ids is empty:"),
         ("expand_papers", {"seeds": [SEED], "direction": "up"}, "direction is 'up':"),
-        ("get_citations", ["a"], "The arguments of get_citations are no JSON object"),
+        ("get_citations", ["a"], "The arguments of get_citations are not a JSON object"),
     ],
 )
-def test_a_wrong_argument_is_refused_with_a_sentence(name: str, arguments: Any, sentence: str) -> None:
+def test_invalid_arguments_raise_invalid_request(name: str, arguments: Any, sentence: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         tool_named(name).parse(arguments)
     assert str(refused.value).startswith(sentence), str(refused.value)
@@ -129,12 +129,13 @@ NATIVE: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "request_"), NATIVE)
-def test_the_arguments_of_a_native_request_ask_for_the_same_papers(
+def test_the_arguments_of_a_native_request_return_the_same_papers(
     sample: Library, name: str, request_: Any
 ) -> None:
     tool = tool_named(name)
-    arguments = json.loads(json.dumps(tool.given(request_)))
-    again = tool.parse(arguments)
-    assert papers_of(tool.run(sample, again), 0) == papers_of(tool.run(sample, request_), 0)
+    arguments = json.loads(json.dumps(tool.arguments_for(request_)))
+    parsed = tool.parse(arguments)
+    papers = [papers_of(tool.run(sample, one).to_dict(), 0) for one in (parsed, request_)]
+    assert papers[0] == papers[1]
     if request_.max_tokens is not None:
-        assert (again.max_tokens, again.format) == (request_.max_tokens, request_.format)  # type: ignore[attr-defined]
+        assert (parsed.max_tokens, parsed.format) == (request_.max_tokens, request_.format)  # type: ignore[attr-defined]

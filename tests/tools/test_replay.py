@@ -47,13 +47,14 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def recorded(folder: Path, name: str) -> tuple[Any, list[bytes]]:
+def recorded(folder: Path, agent: Agent) -> tuple[Any, list[bytes]]:
+    agent.wait_recorded()
     with SessionStore(folder) as store:
-        return store.session(name).session, list(store.lines(name))
+        return store.session(agent.name).session, list(store.lines(agent.name))
 
 
 def seen_to_be_same(library: Library, folder: Path, agent: Agent, calls: int) -> None:
-    session, lines = recorded(folder, agent.name)
+    session, lines = recorded(folder, agent)
     again = list(replay(library, session, lines))
     assert [str(difference) for difference in differences(again)] == []
     assert len(again) == len(lines) == calls
@@ -140,7 +141,7 @@ def test_nothing_differs_of_answers_of_a_size(
         get(agent, "/v1/title-match", title="String Theory", min_score=0.3, limit=9, **sized)
         post(agent, "/v1/papers/batch", ids=[SEED, "hep-th/9303046"], **sized)
         post(agent, "/v1/tools/search_papers", q=QUESTION, limit=40, **sized)
-    session, lines = recorded(folder, agent.name)
+    session, lines = recorded(folder, agent)
     wrong = [str(difference) for difference in differences(replay(sample, session, lines))]
     assert wrong == []
     assert sum("error" not in json.loads(line) for line in lines) > 100
@@ -178,7 +179,7 @@ def test_nothing_differs_of_a_session_with_budgets_date_and_what_was_seen(
 def test_nothing_differs_where_calls_were_refused_side_by_side(
     url: str, folder: Path, sample: Library
 ) -> None:
-    """Which of them a budget refused is a matter of time: run one after the other, others were refused."""
+    """Which of them the budget refused depends on timing: run one after the other, others would be refused."""
     agent = Agent(url, limits={"calls": 5, "tokens": 2000})
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: agent.search(limit=n), range(1, 17)))
@@ -189,7 +190,7 @@ def test_a_smaller_library_gives_something_else(url: str, folder: Path, other: P
     agent = Agent(url)
     agent.send("GET", f"/v1/papers/{SEED}")
     found = ids(agent.search(limit=20))
-    session, lines = recorded(folder, agent.name)
+    session, lines = recorded(folder, agent)
     with Library.open(other, encoder="none") as library:
         now = [hit.paper.id for hit in library.search(QUESTION, limit=20).results]
         [difference] = [one for one in differences(replay(library, session, lines)) if one.call == 2]
@@ -209,10 +210,11 @@ def test_the_command_line_runs_a_session_again(
     agent.search(limit=20)
     agent.expand(SEED)
     agent.search(limit=0)
+    agent.wait_recorded()
     where = ("--sessions", folder)
     again = run_cli("session", "replay", agent.name, "--library", sample_library, *where)
-    assert (again.returncode, again.stdout.startswith("3 calls run again")) == (0, True), again.stderr
-    assert again.stdout.endswith("none differs.\n")
+    assert (again.returncode, again.stdout.startswith("3 calls replayed")) == (0, True), again.stderr
+    assert again.stdout.endswith("No differences.\n")
     differs = run_cli("session", "replay", agent.name, "--library", other, *where)
     assert differs.returncode == 15
     assert "call 1 (search_papers): ids differ from place" in differs.stdout
@@ -224,8 +226,8 @@ def test_the_command_line_runs_a_session_again(
     session, lines, failed = read_recorded(file)
     assert (session.id, len(lines), failed) == (agent.name, 2, 1)
     of_file = run_cli("session", "replay", file, "--library", sample_library)
-    assert "2 calls run again" in of_file.stdout
-    assert "1 failed ones were passed over: none differs." in of_file.stdout
+    assert "2 calls replayed" in of_file.stdout
+    assert "failed calls skipped: 1. No differences." in of_file.stdout
     listed = run_cli("session", "list", "--json", *where)
     assert agent.name in [one["session"] for one in json.loads(listed.stdout)]
     assert f"{agent.name}  3 calls" in run_cli("session", "list", *where).stdout

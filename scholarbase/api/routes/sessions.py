@@ -1,4 +1,4 @@
-"""``/v1/sessions``: what agents did, as trajectories and as figures."""
+"""``/v1/sessions``: sessions, their trajectories and their reports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from scholarbase.api.openapi import RecordedCall, ReportResponse, SessionResponse, SessionsResponse
-from scholarbase.api.recording import waited
+from scholarbase.api.recording import wait_for
 from scholarbase.api.responding import json_response
 from scholarbase.api.routes import OpenLibrary, resource
-from scholarbase.api.session_headers import IDEMPOTENCY_KEY, checked_key, owner_of, store_of
+from scholarbase.api.session_headers import IDEMPOTENCY_KEY, check_key, owner_of, store_of
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
 from scholarbase.models.requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
@@ -47,7 +47,7 @@ async def open_session(request: Request, body: SessionBody) -> Response:
         limits=Limits(**body.limits.model_dump()) if body.limits is not None else Limits(),
         owner=owner_of(request.scope),
     )
-    opened: Session = await waited(store_of(request.app.state).open(session))
+    opened = await wait_for(store_of(request.app.state).open(session))
     made = json_response(opened.to_dict())
     made.status_code = 201
     return made
@@ -123,9 +123,9 @@ async def record_answer(
     """The agent's own last word, which ranks before what its calls have shown."""
     store, facts = await run_in_threadpool(_visible, request, name)
     ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
-    key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+    key = check_key(request.headers.get(IDEMPOTENCY_KEY))
     call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id, key=key)
-    number = await waited(store.record(facts.session, call))
+    number = await wait_for(store.record(facts.session, call))
     return json_response({"session": name, "call": number})
 
 
@@ -133,7 +133,7 @@ async def record_answer(
 async def delete_session(request: Request, name: SessionName) -> Response:
     """Delete the session and its calls."""
     store, _ = await run_in_threadpool(_visible, request, name)
-    await waited(store.delete(name))
+    await wait_for(store.delete(name))
     return Response(status_code=204)
 
 
@@ -143,7 +143,7 @@ def _sees_all(request: Request) -> bool:
 
 
 def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
-    """Raises SessionNotFound: there is none of this name, or another key opened it."""
+    """Raises SessionNotFound: no session has this name, or it belongs to another key."""
     store = store_of(request.app.state)
     facts = store.session(name)
     if not _sees_all(request) and facts.session.owner != owner_of(request.scope):

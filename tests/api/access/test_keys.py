@@ -183,7 +183,7 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     made = run_cli("key", "create", "ana", "--admin", "--rate", "30", "--keys", path)
     assert made.returncode == 0, made.stderr
     assert re.fullmatch(r"sb_[\w-]{43}\n", made.stdout)
-    assert "It is not kept" in made.stderr
+    assert "cannot be shown again" in made.stderr
     assert made.stdout.strip() not in made.stderr
     assert run_cli("key", "create", "bo", SCHOLARBASE_KEYS=str(path)).returncode == 0
     again = run_cli("key", "create", "ana", SCHOLARBASE_KEYS=str(path))
@@ -197,7 +197,7 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     assert run_cli("key", "revoke", "ana", "--keys", path).returncode == 0
     last = run_cli("key", "revoke", listed[1].split()[0], "--keys", path)
     assert last.returncode == 0
-    assert "refuses everybody" in last.stderr
+    assert "rejects all requests" in last.stderr
     assert run_cli("key", "revoke", "ana", "--keys", path).returncode == 2
 
 

@@ -1,0 +1,117 @@
+"""What a process remembers of sessions, so that most calls need not read them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final, TypeVar
+
+from scholarbase.sessions import rows
+from scholarbase.sessions.progress import Progress
+from scholarbase.sessions.session import Session
+
+log = logging.getLogger("scholarbase.sessions")
+
+KNOWN_SESSIONS: Final = 10_000
+FOLLOWED_SESSIONS: Final = 512
+"""Sessions whose progress is remembered: some 200 kB for a thousand papers."""
+USED_SECONDS: Final = 1.0
+"""How often the time of a session's last use is written."""
+
+V = TypeVar("V")
+
+
+class Registry:
+    """Known sessions, and the progress of those that are followed. The writer's thread changes it; ``known`` may be
+    called by any thread.
+
+    Args:
+        deletions: a file that is touched when sessions are deleted, so that every process forgets those it knows: one
+            of the same name may be another session.
+    """
+
+    def __init__(self, deletions: Path) -> None:
+        self._deletions = deletions
+        self._deletions_seen = _changed(deletions)
+        self._has_deleted = False
+        self._known: OrderedDict[str, Session] = OrderedDict()
+        self._progress: OrderedDict[str, Progress] = OrderedDict()
+        self._used: OrderedDict[str, float] = OrderedDict()
+
+    def known(self, session_id: str) -> Session | None:
+        """The session, unless sessions were deleted since it was read."""
+        changed = _changed(self._deletions)
+        if changed != self._deletions_seen:
+            self._deletions_seen = changed
+            self._known.clear()
+        return self._known.get(session_id)
+
+    def last_known(self, session_id: str) -> Session | None:
+        """The session as it was last read, deleted or not."""
+        return self._known.get(session_id)
+
+    def remember(self, session: Session) -> None:
+        _put(self._known, session.id, session, KNOWN_SESSIONS)
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that is deleted in the running transaction."""
+        self._known.pop(session_id, None)
+        self._progress.pop(session_id, None)
+        self._has_deleted = True
+
+    def clear(self) -> None:
+        self._known.clear()
+        self.forget_progress()
+
+    def forget_progress(self) -> None:
+        """Forget progress, which may hold what was rolled back."""
+        self._progress.clear()
+        self._used.clear()
+
+    def committed(self) -> None:
+        """Touch the file of deletions, if the transaction deleted sessions."""
+        if not self._has_deleted:
+            return
+        self._has_deleted = False
+        at = time.time_ns()
+        try:
+            os.close(os.open(self._deletions, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.utime(self._deletions, ns=(at, at))
+        except OSError as error:
+            log.error("Other processes cannot learn that sessions were deleted: %s", error)
+
+    def progress(self, connection: sqlite3.Connection, session_id: str, opened: str) -> Progress:
+        """The progress of the session opened at that time, with the calls recorded by other processes."""
+        progress = self._progress.get(session_id)
+        if progress is None or progress.opened != opened:
+            progress = Progress(opened)
+        _put(self._progress, session_id, progress, FOLLOWED_SESSIONS)
+        for number, line in rows.calls_after(connection, session_id, progress.last):
+            progress.add(number, line)
+        return progress
+
+    def is_use_due(self, session_id: str) -> bool:
+        """Whether the time of the session's last use is to be written now."""
+        at = time.monotonic()
+        if at - self._used.get(session_id, 0.0) < USED_SECONDS:
+            return False
+        _put(self._used, session_id, at, KNOWN_SESSIONS)
+        return True
+
+
+def _put(remembered: OrderedDict[str, V], key: str, value: V, size: int) -> None:
+    remembered[key] = value
+    remembered.move_to_end(key)
+    while len(remembered) > size:
+        remembered.popitem(last=False)
+
+
+def _changed(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
