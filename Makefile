@@ -64,7 +64,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	@echo "Installing ScholarBase and what its tests need into $(VENV): a minute or two."
+	@echo "Installing ScholarBase and the packages for its tests into $(VENV): a minute or two."
 	@$(PIP) --editable ".[dev]"
 	@touch $@
 
