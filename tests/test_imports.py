@@ -1,8 +1,9 @@
-"""Who may import whom, as docs/how-it-works.md draws it, and that a light start stays light."""
+"""Imports: each part from the lines above it in the picture of docs/how-it-works.md, and light ones at start."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,18 +12,10 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "scholarbase"
-LINES = (
-    "errors identifiers models settings logs progress files databases http manifest",
-    "encoders llm bibliographies documents trajectories indexes",
-    "search ingest responses",
-    "updates sessions",
-    "tools",
-    "client api",
-    "evaluation",
-    "construction agents",
-    "cli",
-)
-"""A part imports only from the lines above its own; in the first two lines also from the parts to its left."""
+PICTURE = Path(__file__).parent.parent / "docs" / "how-it-works.md"
+LINES = tuple(re.findall(r"^\d  ([a-z ]+)$", PICTURE.read_text(), re.MULTILINE))
+"""The lines of the picture. A part imports only from the lines above its own; in the first two lines also from the
+parts to its left."""
 LEFT_TOO = 2
 
 
@@ -86,12 +79,19 @@ def imports(path: Path, *, at_start: bool = False) -> Iterator[str]:
             )
 
 
+def test_the_picture_has_every_part_once() -> None:
+    parts = {
+        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert sorted(" ".join(LINES).split()) == sorted(parts - {"__init__"})
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_part_imports_only_what_it_may(path: Path) -> None:
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
     if own == "__init__":
         return
-    assert own in MAY, f"{own} is not in LINES: give it a place there and in docs/how-it-works.md"
+    assert own in MAY, f"{own} is not in the picture of docs/how-it-works.md: give it a place there"
     used = {part(module) for module in imports(path) if module.startswith("scholarbase.")} - {
         own,
         "__version__",
