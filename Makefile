@@ -1,11 +1,11 @@
-# Each target sets itself up: a virtual environment in .venv, with what the target needs and no more.
+# Each target creates a virtual environment in .venv with the packages that it needs.
 #
-#   make demo           ingest the sample, serve it, show what it answers
-#   make test           everything the tests need, and the tests
-#   make check          lint, types and tests
-#   make bench          how fast it is, beside its floors (needs the data folder; PAPERS=100000 for a smaller one)
-#   make bench-quality  how well it finds, on SciFact (needs the data folder: make bench-quality DATA=...)
-#   make bench-evaluation  what bulk evaluation costs beside its searches (needs the data folder)
+#   make demo           ingest the sample, serve it, show some responses
+#   make test           the tests without those marked slow
+#   make check          lint, types and all tests
+#   make bench          speed, compared with the engines used (needs the data folder; PAPERS=100000 for a smaller one)
+#   make bench-quality  search quality on SciFact (needs the data folder: make bench-quality DATA=...)
+#   make bench-evaluation  cost of an evaluation compared with its searches (needs the data folder)
 #   make report-scifact report-autoscholar  the reports in docs/reports (need the data folder)
 
 PYTHON ?= python3
@@ -20,7 +20,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -29,7 +29,8 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types
+	$(BIN)/python -m pytest
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py --data $(DATA) $(if $(PAPERS),--papers $(PAPERS)) $(if $(PARTS),--parts $(PARTS))
@@ -63,7 +64,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	@echo "Installing ScholarBase and what its tests need into $(VENV): a minute or two."
+	@echo "Installing ScholarBase and the packages for its tests into $(VENV): a minute or two."
 	@$(PIP) --editable ".[dev]"
 	@touch $@
 
