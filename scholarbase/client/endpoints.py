@@ -246,8 +246,10 @@ def _paper_path(paper_id: str) -> str:
 
 
 def _content(request: Model) -> dict[str, Any]:
-    """A request's JSON, without values that are the defaults."""
-    return request.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    """A request's JSON, without values that are the defaults; the page is always named."""
+    content = request.model_dump(mode="json", by_alias=True)
+    changed = request.model_dump(by_alias=True, exclude_defaults=True)
+    return {name: value for name, value in content.items() if name in changed or name in ("limit", "offset")}
 
 
 def _json(content: Mapping[str, Any]) -> bytes:
