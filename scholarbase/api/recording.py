@@ -31,8 +31,8 @@ from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
-from scholarbase.tools.answering import Answer
 from scholarbase.tools.definitions import tool_named
+from scholarbase.tools.responding import CallResponse
 
 log = logging.getLogger("scholarbase.sessions")
 RECORDING: Final = "scholarbase.recording"
@@ -94,16 +94,18 @@ async def start_recording(
     )
 
 
-async def record(recording: Recording, calls: Sequence[Mapping[str, Any]], answer: Answer) -> dict[str, str]:
+async def record(
+    recording: Recording, calls: Sequence[Mapping[str, Any]], response: CallResponse
+) -> dict[str, str]:
     """Record the calls of a response; its headers about them."""
-    returned = zip(calls, answer.given, strict=True)
+    returned = zip(calls, response.returned, strict=True)
     headers: dict[str, str] = {}
     try:
         headers = _call_header(await wait_written(recording.record(list(returned))))
     except ScholarBaseError as error:
         log.error("A call cannot be recorded: %s", error)
-    if answer.left:
-        headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in answer.left.items())
+    if response.remaining:
+        headers[BUDGET] = ", ".join(f"{name}={left}" for name, left in response.remaining.items())
     return headers
 
 

@@ -28,8 +28,8 @@ from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
-from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import Tool, never_short
+from scholarbase.tools.responding import CallResponse, make_response
 
 T = TypeVar("T")
 
@@ -209,7 +209,7 @@ async def respond(request: HttpRequest, library: Library, call: Call, parsed: An
     return HttpResponse(response.body, media_type=media_type, headers=headers)
 
 
-async def run_call(library: Library, call: Call, request: Any, recording: Recording | None) -> Answer:
+async def run_call(library: Library, call: Call, request: Any, recording: Recording | None) -> CallResponse:
     """The response to a call, under the limits of its session.
 
     Raises:
@@ -222,8 +222,8 @@ async def run_call(library: Library, call: Call, request: Any, recording: Record
         recording.budget = await _budget(recording, seen)
     short = request.max_tokens is None and not seen and call.is_short(library, request)
 
-    def run() -> Answer:
-        return make_answer(
+    def run() -> CallResponse:
+        return make_response(
             library, request, lambda r: call.run(library, r).to_dict(), recording, compact=call.compact
         )
 

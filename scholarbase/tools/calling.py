@@ -15,8 +15,8 @@ from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Record
 from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.answering import Answer, make_answer
 from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
+from scholarbase.tools.responding import CallResponse, make_response
 
 log = logging.getLogger("scholarbase.tools")
 
@@ -83,8 +83,8 @@ class Tools:
         if not isinstance(self._source, Library):
             return self._source.call_tool(name, arguments, session=self.session, parent=parent, round=round)
         recording = self._recording(self._source, name, parent, round)
-        answer = call_recorded(self._source, name, arguments, recording)
-        return answer.body.decode() if answer.is_text else answer.content
+        response = call_recorded(self._source, name, arguments, recording)
+        return response.body.decode() if response.is_text else response.content
 
     def _recording(
         self, library: Library, name: str, parent: int | None, round_: int | None
@@ -112,7 +112,7 @@ def call_recorded(
     recording: Recording | None,
     *,
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> Answer:
+) -> CallResponse:
     """Call a tool on a library and record it, waiting for both. ``form`` changes the response's JSON before it is cut
     to a size. Raises as ``Tools.call``."""
     tool = tool_named(name)
@@ -121,7 +121,7 @@ def call_recorded(
         seen = bool(getattr(request, "exclude_seen", False))
         if recording is not None and recording.needs_budget(seen):
             recording.budget = wait_for(recording.reserve(seen), BUDGET_SECONDS)
-        answer = make_answer(
+        response = make_response(
             library,
             request,
             lambda changed: form(tool.run(library, changed).to_dict()),
@@ -133,8 +133,8 @@ def call_recorded(
             wait_written([recording.record_failure(_object(arguments), error)])
         raise
     if recording is not None:
-        wait_written(recording.record([(arguments, answer.given[0])]))
-    return answer
+        wait_written(recording.record([(arguments, response.returned[0])]))
+    return response
 
 
 def wait_written(calls: Sequence[Future[int]]) -> list[int]:

@@ -106,14 +106,14 @@ def _run(
     # Parents and rounds change no response.
     recording = Recording(store, session, row["tool"], library.snapshot_id)
     try:
-        answer = call_recorded(library, row["tool"], row.get("arguments", {}), recording, form=form)
+        response = call_recorded(library, row["tool"], row.get("arguments", {}), recording, form=form)
     except ScholarBaseError as error:
         return Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
-    [found] = answer.given
+    [found] = response.returned
     now: dict[str, Any] = {"ids": list(found.ids), "snapshot": library.snapshot_id}
     if found.scores is not None:
         now["scores"] = list(found.scores)
-    return Replayed(row, now, answer.content)
+    return Replayed(row, now, response.content)
 
 
 _FORMS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {

@@ -10,8 +10,8 @@ from scholarbase.api.routes import add, resource
 from scholarbase.models.requests import SearchBatchBody, SearchBody
 from scholarbase.models.responses import SearchBatchResponse, SearchResponse
 from scholarbase.search.library import Library
-from scholarbase.tools.answering import share_of
 from scholarbase.tools.definitions import tool_named
+from scholarbase.tools.responding import share_of
 
 router = resource("/v1/search", "search")
 TOOL = tool_named("search_papers")

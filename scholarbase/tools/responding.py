@@ -1,0 +1,198 @@
+"""Responses to tool calls: change the request by its session, run it, limit the size, and encode the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.requests import check_session
+from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit_response
+from scholarbase.responses.text import as_text, compact_authors
+from scholarbase.search.library import Library
+from scholarbase.sessions.recording import Recording, ReturnedPapers, returned_papers
+
+BUDGET_TOKENS: Final = 75
+"""Tokens reserved for the ``budget`` of a response of limited size."""
+BATCH_TOKENS: Final = 30
+SEARCH_TOKENS: Final = 8
+"""Tokens of a batch besides its responses, and of each response besides its own content."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResponse:
+    """The response to a call.
+
+    ``content`` is its JSON and ``body`` its bytes, JSON or text; ``returned`` has the papers of the call, or of each
+    search of a batch; ``remaining`` is what the session's budgets have left.
+    """
+
+    content: dict[str, Any]
+    body: bytes
+    is_text: bool
+    returned: Sequence[ReturnedPapers]
+    remaining: Mapping[str, int] = field(default_factory=dict)
+
+
+def apply_session(library: Library, request: BaseModel, recording: Recording | None) -> BaseModel:
+    """The request with its session's ``as_of``, and without the papers that the session has returned.
+
+    Raises:
+        InvalidRequest: the session does not allow the request.
+    """
+    searches = getattr(request, "searches", None)
+    if recording is None:
+        for one in searches or [request]:
+            check_session(getattr(one, "exclude_seen", False))
+        return request
+    if searches is not None:
+        return request.model_copy(
+            update={"searches": tuple(apply_session(library, one, recording) for one in searches)}
+        )
+    arguments = vars(request)
+    changes = recording.changes(arguments)
+    if changes.get("exclude_ids"):
+        # Papers that do not exist as of this call's date cannot be excluded.
+        as_of = changes.get("as_of", arguments.get("as_of"))
+        own = list(arguments.get("exclude_ids") or ())
+        seen = changes["exclude_ids"][len(own) :]
+        if as_of is not None and as_of != recording.session.as_of:
+            existing = library.papers(seen, fields=("id",), as_of=as_of)
+            seen = [paper_id for paper_id, paper in zip(seen, existing, strict=True) if paper is not None]
+        changes["exclude_ids"] = (*own, *seen)
+    return request.model_copy(update=changes) if changes else request
+
+
+def make_response(
+    library: Library,
+    request: BaseModel,
+    run: Callable[[Any], dict[str, Any]],
+    recording: Recording | None = None,
+    *,
+    compact: bool = False,
+) -> CallResponse:
+    """Run a request and encode its response.
+
+    Args:
+        run: returns the JSON of the response to a request.
+        recording: the recording of the call in its session, with its budget.
+        compact: join each paper's authors into one string, whatever the size.
+
+    Raises:
+        InvalidRequest: ``max_tokens`` is too small. Whatever ``run`` raises.
+    """
+    max_tokens: int | None = getattr(request, "max_tokens", None)
+    is_text = getattr(request, "format", "json") == "text"
+    if max_tokens is not None:
+        check_max_tokens(max_tokens)
+    limited = recording is not None and bool(recording.session.limits)
+    searches: Sequence[Any] = getattr(request, "searches", ())
+    parts: Sequence[Any] = searches or (request,)
+    offsets: list[int] = [getattr(part, "offset", 0) for part in parts]
+    room = max_tokens and _room(max_tokens, len(searches), limited=limited)
+    sized: list[dict[str, Any]] = []
+    content: dict[str, Any] = {}
+    for step in _steps(request, recording):
+        content = run(apply_session(library, step, recording))
+        results = content["results"] if searches else [content]
+        begin, end = len(sized), len(sized) + len(results)
+        try:
+            done = [
+                _sized(result, offset, room, is_text, compact, bool(getattr(part, "exclude_seen", False)))
+                for result, offset, part in zip(results, offsets[begin:end], parts[begin:end], strict=True)
+            ]
+        except InvalidRequest as error:
+            if room == max_tokens:
+                raise
+            which = "each response" if len(searches) > 1 else "the response"
+            raise InvalidRequest(f"Of max_tokens {max_tokens} {which} has {room}: {error}") from error
+        if recording is not None and recording.budget is not None:
+            recording.add_seen(i for result in done for i in returned_papers(result, 0).ids)
+        sized += done
+    content = {**content, "results": sized} if searches else sized[0]
+    offset = offsets if searches else offsets[0]
+    body = _encoded(content, is_text, offset)
+    if len(sized) == 1:
+        returned = [returned_papers(sized[0], estimate_tokens(body))]
+    else:
+        returned = [
+            returned_papers(result, estimate_tokens(_encoded(result, is_text, offset)))
+            for result, offset in zip(sized, offsets, strict=True)
+        ]
+    remaining: dict[str, int] = {}
+    if recording is not None and limited:
+        remaining = recording.remaining(returned)
+        body = _encoded(
+            content := {**content, "budget": remaining}, is_text, offsets if searches else offsets[0]
+        )
+    return CallResponse(content, body, is_text, returned, remaining)
+
+
+def share_of(max_tokens: int, searches: int) -> int:
+    """The ``max_tokens`` of each search of a batch."""
+    return (max_tokens - BATCH_TOKENS) // searches - SEARCH_TOKENS
+
+
+def _room(max_tokens: int, searches: int, *, limited: bool) -> int:
+    """The tokens for the response, or for each of a batch, without those for the budget.
+
+    Raises:
+        InvalidRequest: fewer than a response needs.
+    """
+    budget = BUDGET_TOKENS if limited else 0
+    room = (share_of(max_tokens, searches) if searches else max_tokens) - budget
+    if room < MIN_TOKENS:
+        least = MIN_TOKENS + budget
+        if searches:
+            least = (least + SEARCH_TOKENS) * searches + BATCH_TOKENS
+        raise InvalidRequest(
+            f"max_tokens is {max_tokens}: this call needs {least} or more, "
+            + (
+                f"{MIN_TOKENS} for each search and the rest for the batch."
+                if searches
+                else f"{budget} of them for the session's budget."
+            )
+        )
+    return room
+
+
+def _steps(request: BaseModel, recording: Recording | None) -> list[BaseModel]:
+    """The request, or its searches one by one if a search excludes what those before it return."""
+    searches = getattr(request, "searches", None)
+    if recording is None or not searches or not any(search.exclude_seen for search in searches):
+        return [request]
+    return [request.model_copy(update={"searches": (search,)}) for search in searches]
+
+
+def _sized(
+    content: dict[str, Any], offset: int, room: int | None, is_text: bool, compact: bool, excludes_seen: bool
+) -> dict[str, Any]:
+    if excludes_seen and content.get("next_offset") is not None:
+        # The next call excludes the papers of this one, so its first results are at the same offset.
+        content = {**content, "next_offset": offset}
+    if room is not None:
+        return fit_response(content, room, offset=offset, text=is_text, same_offset=excludes_seen)
+    return _compact(content) if compact else content
+
+
+def _encoded(content: dict[str, Any], is_text: bool, offset: int | Sequence[int]) -> bytes:
+    return as_text(content, offset=offset).encode() if is_text else orjson.dumps(content)
+
+
+def _compact(content: Any) -> Any:
+    """The same content with each paper's authors in one string."""
+    if isinstance(content, list):
+        return [_compact(item) for item in content]
+    if not isinstance(content, dict):
+        return content
+    copy = dict(content)
+    if "authors" in copy:
+        copy["authors"] = compact_authors(copy["authors"])
+    for key in ("results", "paper"):
+        if key in copy:
+            copy[key] = _compact(copy[key])
+    return copy
