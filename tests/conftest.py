@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import lzma
 import os
 import re
@@ -12,14 +13,21 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from click.testing import CliRunner
 
+from scholarbase.api.app import create_app
+from scholarbase.cli import main
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+from tests.encoders.servers import running
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample"
@@ -29,14 +37,30 @@ DENSE_PAPERS = 150
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_settings_from_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The settings of whoever runs the tests are not the tests' own, nor are their sessions."""
-    ours = ("SCHOLARBASE_", "XDG_STATE_HOME")
-    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(ours)}
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
-    yield
-    del os.environ["XDG_STATE_HOME"]
-    os.environ.update(kept)
+def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No settings or sessions of the user who runs the tests, and no CA certificates.
+
+    No test uses TLS, and loading the certificates took 80 ms for every HTTP client.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("SCHOLARBASE_"):
+                patch.delenv(name)
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("no-certificates")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_short_timeouts() -> Iterator[None]:
+    """On a slow machine responses and recorded calls take longer than httpx and our own servers wait for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("delete", "get", "head", "options", "patch", "post", "put", "request"):
+            patch.setattr(httpx, name, partial(getattr(httpx, name), timeout=120))
+        for module in ("api.recording", "api.responding", "tools.calling"):
+            patch.setattr(f"scholarbase.{module}.WRITE_SECONDS", 60.0)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -106,14 +130,42 @@ def sample_rows(dataset: str) -> Iterator[dict[str, Any]]:
 
 
 def run_cli(
-    *arguments: str | Path, timeout: float = 120, cwd: Path | None = None, **environment: str
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """The real command line in a process of its own."""
+    """Run the command line in this process, which saves the imports of a new one (:func:`run_process`)."""
+    root = logging.getLogger()
+    handlers, levels = root.handlers[:], _log_levels()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        if cwd is not None:
+            patch.chdir(cwd)
+        try:
+            done = CliRunner().invoke(
+                main, [*map(str, arguments)], prog_name="scholarbase", catch_exceptions=False
+            )
+        finally:
+            root.handlers[:] = handlers
+            for name in _log_levels():
+                logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def _log_levels() -> dict[str, int]:
+    loggers = logging.root.manager.loggerDict.items()
+    found = {name: logger.level for name, logger in loggers if isinstance(logger, logging.Logger)}
+    return {"root": logging.root.level, **found}
+
+
+def run_process(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, as its users do."""
     return subprocess.run(
         [sys.executable, "-m", "scholarbase.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=300,
         cwd=cwd,
         env=os.environ | environment,
         check=False,
@@ -163,6 +215,13 @@ def serving(
         process.stderr.close()
 
 
+@contextmanager
+def serving_in_thread(library: Library, **settings: Any) -> Iterator[str]:
+    """The URL of a server in a thread of this process, which saves the imports of a new one (:func:`serving`)."""
+    with running(create_app(library, settings=load_settings(**settings)), lifespan="on") as url:
+        yield url.removesuffix("/v1")
+
+
 @pytest.fixture(scope="session")
 def server(sample_library: Path) -> Iterator[str]:
     """The URL of a server over the sample library."""
@@ -171,9 +230,9 @@ def server(sample_library: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def dense_server(dense_library: Path) -> Iterator[str]:
-    """The URL of a server over the library with dense vectors."""
-    with serving(dense_library) as (url, _):
+def dense_server(dense: Library) -> Iterator[str]:
+    """The URL of a server over the library with dense vectors, in a thread that shares the tests' model."""
+    with serving_in_thread(dense) as url:
         yield url
 
 

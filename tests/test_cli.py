@@ -14,7 +14,7 @@ from scholarbase import __version__
 from scholarbase.errors import ScholarBaseError
 from scholarbase.search.library import Library
 from tests import refresh_snapshots
-from tests.conftest import run_cli
+from tests.conftest import run_cli, run_process
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
@@ -26,10 +26,10 @@ def test_the_help_is_unchanged() -> None:
 
 def test_help_and_version() -> None:
     for arguments in (["--help"], ["-h"], ["search", "--help"]):
-        done = run_cli(*arguments)
+        done = run_process(*arguments)
         assert (done.returncode, done.stderr) == (0, "")
         assert "Usage:" in done.stdout
-    assert __version__ in run_cli("--version").stdout
+    assert __version__ in run_process("--version").stdout
 
 
 def test_json_output_equals_the_librarys_response(sample_library: Path, sample: Library) -> None:
@@ -155,7 +155,7 @@ def test_a_closed_output_pipe_is_not_an_error(sample_library: Path) -> None:
         ["bash", "-c", f"set -o pipefail; {search} | head -c 10"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

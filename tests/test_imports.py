@@ -119,7 +119,7 @@ with Library.open({str(sample_library)!r}) as library:
 print(*sorted(set(sys.modules) & set({HEAVY!r})))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.split() == []
 
@@ -131,6 +131,6 @@ from scholarbase.evaluation import measures, report, searching, sweeps
 print(*sorted(set(sys.modules) & set({HEAVY!r})))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
     )
     assert set(done.stdout.split()) <= {"zstandard"}  # httpx takes it where it is installed

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks")
 FILES = ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
@@ -32,7 +34,7 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list
     for name in ("api", "indexes", "ingest"):
         (copy / name).symlink_to(Path("scholarbase") / name)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(copy)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive, tarfile.open(sdist) as packed:
         return archive.namelist(), [member.name for member in packed.getmembers() if not member.isdir()]

@@ -109,7 +109,7 @@ def run_script(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(ROOT / "examples" / "scripted_agent.py"), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -128,12 +128,15 @@ class TestSample:
                 assert all(called.papers for called in log)
                 assert agent.own_figures(question, log)["recall"] > 0.5
 
-    @pytest.mark.parametrize("form", ["http", "mcp", "python", "all"])
+    @pytest.mark.parametrize(
+        "form", ["python", *(pytest.param(form, marks=pytest.mark.slow) for form in ("http", "mcp", "all"))]
+    )
     def test_the_script_says_that_all_is_the_same(self, sample_library: Path, form: str) -> None:
         done = run_script("--library", sample_library, "--form", form, "--limit", "1")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[1].endswith("the same")
 
+    @pytest.mark.slow
     def test_a_difference_is_told(self, agent: ModuleType, sample_library: Path, tmp_path: Path) -> None:
         question = agent.SAMPLE_QUESTIONS[0]
         with agent.opened(("http", "python"), sample_library, tmp_path) as forms:
@@ -146,6 +149,7 @@ class TestSample:
         assert "strings, python: the report has calls 7, the agent 6" in found
         assert "strings: http and python differ in the number of calls" in found
 
+    @pytest.mark.slow
     def test_a_refused_call_is_the_sentence_that_says_why(
         self, agent: ModuleType, sample_library: Path, tmp_path: Path
     ) -> None:
@@ -159,6 +163,7 @@ class TestSample:
                 assert form.report(())["failed_calls"] == 1
         assert len(said) == 1
 
+    @pytest.mark.slow
     def test_a_model_is_told_of_the_tools_that_the_agent_calls(
         self, agent: ModuleType, sample_library: Path, tmp_path: Path
     ) -> None:
@@ -169,6 +174,7 @@ class TestSample:
                 assert called.arguments.keys() <= schemas[called.tool]["properties"].keys()
                 assert set(schemas[called.tool]["required"]) <= called.arguments.keys()
 
+    @pytest.mark.slow
     def test_the_command_on_standard_input_and_output_gives_the_same(
         self, agent: ModuleType, sample_library: Path, tmp_path: Path
     ) -> None:
@@ -177,6 +183,7 @@ class TestSample:
         check_stdio(agent, sample_library, question, in_python, tmp_path / "stdio")
 
 
+@pytest.mark.slow
 class TestAutoScholarQuery:
     def test_ten_questions_over_three_forms_are_one_trajectory_each(
         self, agent: ModuleType, arxiv_library: Path, questions: list[Any], tmp_path: Path

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
 
-from tests.conftest import serving
+from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
 from tests.sessions.agents import wait_recorded
 
 KNOWN: Final = {"X-ScholarBase-Session": "known"}
@@ -17,8 +17,8 @@ SEARCH: Final = {"q": "string theory"}
 
 
 @pytest.fixture(scope="module")
-def server(sample_library: Path) -> Iterator[str]:
-    with serving(sample_library) as (url, _):
+def server(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving_in_thread(sample, sessions=str(tmp_path_factory.mktemp("sessions"))) as url:
         httpx.get(f"{url}/v1/search", params=SEARCH, headers=KNOWN)
         httpx.post(f"{url}/v1/sessions", json={"session": "early", "as_of": "1993-06"})
         yield url

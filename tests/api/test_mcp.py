@@ -17,8 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from scholarbase.api.access.keys import create_key
+from scholarbase.search.library import Library
 from scholarbase.tools.definitions import TOOLS
-from tests.conftest import run_cli, serving
+from tests.conftest import run_cli, serving, serving_in_thread
 from tests.sessions.agents import wait_recorded
 
 STRINGS: Final = "arXiv:hep-th/9301068"
@@ -82,7 +83,7 @@ async def call(client: Client, name: str, arguments: dict[str, Any], **meta: Any
     return await client.call_tool(name, arguments, meta=prefixed or None)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=["http", "http, older protocol", "stdio"])
+@pytest.fixture(params=["http", "http, older protocol", pytest.param("stdio", marks=pytest.mark.slow)])
 def way(request: pytest.FixtureRequest, sample_library: Path) -> tuple[str | StdioServerParameters, str]:
     if request.param == "stdio":
         return stdio("--library", str(sample_library)), "auto"
@@ -266,6 +267,7 @@ def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -
     assert "No differences" in replayed.stdout
 
 
+@pytest.mark.slow
 def test_stdio_with_a_server(server: str) -> None:
     async def use(client: Client) -> Any:
         return await call(client, "search_papers", CALLS["search_papers"])
@@ -276,6 +278,7 @@ def test_stdio_with_a_server(server: str) -> None:
     assert len(httpx.get(f"{server}/v1/sessions/from-afar").text.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     right, _ = create_key(keys, "agent")
@@ -299,7 +302,7 @@ def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
         assert not ask(stdio("--url", url, SCHOLARBASE_API_KEY=right), use).is_error
 
 
-def test_a_page_of_another_origin_is_rejected(server: str, sample_library: Path) -> None:
+def test_a_page_of_another_origin_is_rejected(server: str, sample: Library) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     assert httpx.post(f"{server}/mcp", json=message, headers=headers).status_code == 200
@@ -308,7 +311,7 @@ def test_a_page_of_another_origin_is_rejected(server: str, sample_library: Path)
     )
     assert refused.status_code == 403
     assert "http://elsewhere.example" in refused.json()["detail"]
-    with serving(sample_library, SCHOLARBASE_CORS_ORIGINS="http://elsewhere.example") as (url, _):
+    with serving_in_thread(sample, cors_origins="http://elsewhere.example") as url:
         headers["Origin"] = "http://elsewhere.example"
         assert httpx.post(f"{url}/mcp", json=message, headers=headers).status_code == 200
 

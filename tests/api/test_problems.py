@@ -35,7 +35,7 @@ def http(sample: Library) -> Iterator[httpx.Client]:
         raise RuntimeError("a secret detail")
 
     app.add_api_route("/broken", broken)
-    with running(app) as url, httpx.Client(base_url=url.removesuffix("/v1"), timeout=60) as client:
+    with running(app) as url, httpx.Client(base_url=url.removesuffix("/v1"), timeout=120) as client:
         yield client
 
 

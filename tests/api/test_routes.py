@@ -126,9 +126,9 @@ def test_the_routes_about_the_server(server: str, sample: Library) -> None:
 def test_dense_and_hybrid_searches(dense_server: str, dense: Library) -> None:
     for mode in ("dense", "hybrid"):
         response = httpx.get(
-            f"{dense_server}/v1/search", params={"q": "string theory", "mode": mode}, timeout=60
+            f"{dense_server}/v1/search", params={"q": "string theory", "mode": mode}, timeout=120
         ).json()
         assert response == dense.search("string theory", mode=mode).to_dict()  # type: ignore[arg-type]
     assert httpx.get(f"{dense_server}/readyz").json()["encoder"] == "ok"
-    best = httpx.get(f"{dense_server}/v1/search", params={"q": "string theory"}, timeout=60).json()
+    best = httpx.get(f"{dense_server}/v1/search", params={"q": "string theory"}, timeout=120).json()
     assert best["mode"] == "hybrid"

@@ -14,7 +14,7 @@ import pytest
 
 from scholarbase.api.server import _listen
 from scholarbase.search.library import Library
-from tests.conftest import run_cli, serving
+from tests.conftest import run_process, serving
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
@@ -26,7 +26,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def search(url: str) -> bytes:
-    response = httpx.get(f"{url}/v1/search", params={"q": "string theory"}, timeout=30)
+    response = httpx.get(f"{url}/v1/search", params={"q": "string theory"}, timeout=120)
     assert response.status_code == 200, response.text
     return response.content
 
@@ -90,6 +90,7 @@ def test_unknown_methods_share_one_metrics_series(server: str) -> None:
     assert 'method="other"' in text
 
 
+@pytest.mark.slow
 def test_request_ids_are_returned_and_logged(sample_library: Path) -> None:
     said: list[str] = []
     with serving(sample_library, said=said) as (url, _):
@@ -106,25 +107,27 @@ def test_request_ids_are_returned_and_logged(sample_library: Path) -> None:
     assert sum(odd in line for line in lines) == 1
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_an_address_error(sample_library: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run_cli("serve", "--library", sample_library, "--port", str(port))
+        done = run_process("serve", "--library", sample_library, "--port", str(port))
     assert done.returncode == 9
     assert f"Port {port} on 127.0.0.1 is in use" in done.stderr
     assert "--port" in done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_address_of_another_machine_is_an_address_error(sample_library: Path) -> None:
-    done = run_cli("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1", "--public")
+    done = run_process("serve", "--library", sample_library, "--port", "0", "--host", "192.0.2.1", "--public")
     assert done.returncode == 9
     assert "192.0.2.1" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_signal_stops_it_cleanly(
     sample_library: Path, tmp_path: Path, stop: signal.Signals, workers: str
 ) -> None:
@@ -133,7 +136,7 @@ def test_a_signal_stops_it_cleanly(
     with serving(sample_library, "--workers", workers, said=said, **at) as (url, process):
         search(url)
         process.send_signal(stop)
-        process.wait(timeout=30)
+        process.wait(timeout=120)
     assert process.returncode == 0
     assert not [line for line in said if "Traceback" in line or "ERROR" in line]
     with pytest.raises(httpx.ConnectError):
@@ -141,13 +144,14 @@ def test_a_signal_stops_it_cleanly(
     assert not list(tmp_path.iterdir()), "temporary files were not removed"
 
 
+@pytest.mark.slow
 def test_several_servers_can_share_one_library(sample_library: Path) -> None:
     before = fingerprint(sample_library)
     with serving(sample_library) as (one, _), serving(sample_library) as (two, process):
         expected = search(one)
         assert search(two) == expected
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=120)
         assert search(one) == expected
         with serving(sample_library) as (again, _):
             assert search(again) == expected

@@ -83,6 +83,7 @@ def test_texts_stay_and_names_change(copies: Setting) -> None:
     assert not {one["doi"] for one in first if one["doi"]} & {other["doi"] for other in second}
 
 
+@pytest.mark.slow
 def test_a_library_of_copies_has_every_paper_and_edge_as_often(sample_library: Path, tmp_path: Path) -> None:
     alone = read_manifest(sample_library)[0].counts
     twice = Setting(SAMPLE, 2 * sample_records(), tmp_path)

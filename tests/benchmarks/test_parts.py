@@ -82,6 +82,7 @@ class TestFilters:
                 filters.check(index, [vector], {"years": year}, {"years": passing - {first}})
 
 
+@pytest.mark.slow
 class TestSessions:
     def test_the_recorded_calls_are_those_of_the_plain_side(
         self, setting: Setting, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +141,7 @@ class TestEngines:
 
 
 class TestDense:
+    @pytest.mark.slow
     def test_both_rows_are_of_the_same_vectors(self, setting: Setting) -> None:
         dense = pytest.importorskip("benchmarks.parts.dense")
         recall, speed, *of_papers = dense.run(setting)

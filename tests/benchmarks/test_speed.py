@@ -40,7 +40,7 @@ def ingested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
     work = tmp_path_factory.mktemp("work")
     command = [sys.executable, "benchmarks/speed.py", "--data", str(SAMPLE), "--papers", "400"]
     command += ["--work", str(work), "--parts", "ingest"]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     return work / "results-400", process
 
 
@@ -49,6 +49,7 @@ def test_every_part_is_a_module(part: str) -> None:
     assert importlib.util.find_spec(f"benchmarks.parts.{part}") is not None
 
 
+@pytest.mark.slow
 def test_a_part_writes_its_rows_and_the_table_shows_them(
     ingested: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_part_writes_its_rows_and_the_table_shows_them(
     assert f"{len(short)} of 2 rows short" in process.stdout
 
 
+@pytest.mark.slow
 def test_the_bare_sum_is_the_sum_of_its_parts(
     ingested: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
@@ -122,6 +124,7 @@ def test_invalid_arguments_have_status_2(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_table_and_every_plot(tmp_path: Path) -> None:
     stages = [{"name": "read records", "began": 0.1, "seconds": 2.0}]
     timeline = [{"minute": minute, "p50": 9.0, "p99": 30.0, "rss_mb": 500.0} for minute in (1, 2)]

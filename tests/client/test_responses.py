@@ -123,7 +123,7 @@ def test_an_unexpected_response_fails_without_a_retry(
 def test_a_timeout_counts_the_attempts(kind: str, script: Callable[..., ScriptedServer]) -> None:
     server = script(HANG)
     with pytest.raises(ServerUnreachable) as raised:
-        call_over(kind, server.url, "snapshot", timeout=0.2, retries=1)
+        call_over(kind, server.url, "snapshot", timeout=httpx.Timeout(60, read=0.2), retries=1)
     assert f"No response from {server.url}/v1/snapshot in 2 attempts (ReadTimeout" in str(raised.value)
     assert "longer timeout" in str(raised.value)
 

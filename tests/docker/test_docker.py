@@ -146,7 +146,7 @@ def health_check(port: int) -> int:
         env=os.environ | {"SCHOLARBASE_PORT": str(port)},
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     return run.returncode
 
@@ -224,11 +224,14 @@ def test_the_health_check_of_qdrant(compose: dict[str, Any], server: str, closed
     script = command[-1].replace("$$", "$")
     for port, healthy in ((urlsplit(server).port, True), (closed_port, False)):
         run = subprocess.run(
-            [*command[:-1], script.replace("/6333", f"/{port}")], capture_output=True, check=False, timeout=60
+            [*command[:-1], script.replace("/6333", f"/{port}")],
+            capture_output=True,
+            check=False,
+            timeout=120,
         )
         assert (run.returncode == 0) is healthy
     not_found = script.replace("/6333", f"/{urlsplit(server).port}").replace("/readyz", "/nowhere")
     assert (
-        subprocess.run([*command[:-1], not_found], capture_output=True, check=False, timeout=60).returncode
+        subprocess.run([*command[:-1], not_found], capture_output=True, check=False, timeout=120).returncode
         != 0
     )

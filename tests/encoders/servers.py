@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 
@@ -15,7 +15,7 @@ from scholarbase.api.protocol import HttpProtocol
 
 
 @contextmanager
-def running(app: Any, uds: Path | None = None) -> Iterator[str]:
+def running(app: Any, uds: Path | None = None, *, lifespan: Literal["on", "off"] = "off") -> Iterator[str]:
     """Run an ASGI application. Yields its base URL, or ``unix:`` and its socket."""
     config = uvicorn.Config(
         app,
@@ -23,7 +23,7 @@ def running(app: Any, uds: Path | None = None) -> Iterator[str]:
         http=HttpProtocol,
         log_level="warning",
         access_log=False,
-        lifespan="off",
+        lifespan=lifespan,
     )
     server = uvicorn.Server(config)
     listener = None
@@ -34,14 +34,14 @@ def running(app: Any, uds: Path | None = None) -> Iterator[str]:
     )
     thread.start()
     try:
-        for _ in range(500):
-            if server.started:
+        for _ in range(12_000):
+            if server.started or not thread.is_alive():
                 break
-            thread.join(0.02)
-        assert server.started, "the test server did not start within 10 s"
+            thread.join(0.01)
+        assert server.started, "the test server did not start within 120 s"
         yield f"unix:{uds}" if listener is None else f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         if listener is not None:
             listener.close()

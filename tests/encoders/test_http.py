@@ -192,12 +192,12 @@ def test_a_temporary_failure_is_retried(service: ScriptedService, status: int) -
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_retry_after_replaces_the_backoff(service: ScriptedService, form: str) -> None:
     encoder = service.open()
-    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
-    wait = "1" if form == "seconds" else moment
     times: list[float] = []
 
     def overloaded(_: dict[str, Any]) -> Response:
         times.append(time.time())
+        moment = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+        wait = "1" if form == "seconds" else moment
         return Response(status_code=429, headers={"Retry-After": wait})
 
     def succeed(body: dict[str, Any]) -> Response:

@@ -20,7 +20,7 @@ def _python(code: str, *arguments: str, **environment: str) -> str:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return done.stdout
@@ -70,6 +70,7 @@ def test_a_hub_that_cannot_be_reached(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["scholarbase.encoders", "scholarbase.encoders.service"])
 def test_torch_is_imported_only_for_a_model(module: str, minilm_service: str) -> None:
     """A server without dense vectors, or with an encoder service, does not import torch."""

@@ -6,7 +6,9 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,14 @@ def test_a_failure_of_the_model_is_a_503(tiny_bge_m3_folder: Path) -> None:
     assert "is closed" in response.json()["error"]["message"]
 
 
+def _wait_until_connected(path: Path, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with socket.socket(socket.AF_UNIX) as client, suppress(OSError):
+            client.connect(str(path))
+            return
+        time.sleep(0.05)
+
+
 def _serve(name: str, socket_path: Path) -> subprocess.Popen[bytes]:
     code = (
         "import sys; from scholarbase.encoders.service import serve_encoder; "
@@ -101,6 +111,7 @@ def _serve(name: str, socket_path: Path) -> subprocess.Popen[bytes]:
 
 
 # httpcore leaves the socket of a refused connection to the garbage collector.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_service_process_on_a_socket(
     minilm_service: str, minilm: SentenceTransformersEncoder, tmp_path: Path
@@ -111,6 +122,7 @@ def test_a_service_process_on_a_socket(
         killed.bind(str(path))  # left by a killed service
     process = _serve(minilm_service, path)
     try:
+        _wait_until_connected(path, process)
         encoder = HttpEncoder(f"unix:{path}", retries=7, backoff=0.1)
         assert encoder.spec == minilm.spec
         np.testing.assert_allclose(
@@ -125,7 +137,7 @@ def test_a_service_process_on_a_socket(
         encoder.close()
     finally:
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=120)
     assert b"Traceback" not in output, output.decode()
     assert process.returncode == 0
     assert not path.exists()

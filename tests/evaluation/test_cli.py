@@ -17,7 +17,7 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.evaluation.runs import read_run
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, run_cli, run_process
 
 QUERIES = SAMPLE / "queries.jsonl"
 
@@ -157,6 +157,7 @@ def test_a_trajectory_becomes_a_run(work: Path, sample_library: Path) -> None:
         assert run["measures"]["all"]["R@100"]["mean"] == pytest.approx(share)
 
 
+@pytest.mark.slow
 def test_a_sweep_reports_on_the_test_half(work: Path, sample_library: Path) -> None:
     shutil.copy(QUERIES, work / "queries.jsonl")
     (work / "sweep.toml").write_text(
@@ -217,7 +218,7 @@ def test_a_bad_query_file_is_one_clear_sentence(
         (["run", str(QUERIES), "--mode", "dense"], 2, "dense"),
         (["run", str(QUERIES), "--name", "bm25", "--mode", "sparse", "--limit", "7"], 12, "--restart"),
         (["run", str(QUERIES), "--pool"], 13, "pool"),
-        (["run", str(QUERIES), "--mode", "dense", "--engine", "fts5"], 2, "names a sparse leg"),
+        (["run", str(QUERIES), "--mode", "dense", "--engine", "fts5"], 2, "which has no sparse leg"),
         (["run", str(QUERIES), "--name", "../mine"], 2, "without a slash"),
         (["run", str(QUERIES), "--name", ""], 2, "without a slash"),
         (["import", "runs/bm25/run.trec.gz", str(QUERIES), "--name", "."], 2, "without a slash"),
@@ -276,6 +277,7 @@ def test_runs_of_two_query_sets_were_shown_as_if_of_the_first(
     assert "few-sparse: few: 3 queries" in done.stdout
 
 
+@pytest.mark.slow
 def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "arxiv"], tmp_path / "library")
     where = ["--library", tmp_path / "library", "--mode", "sparse", "--out", tmp_path]
@@ -287,6 +289,7 @@ def test_runs_of_two_snapshots_are_compared_only_with_across_snapshots(work: Pat
         evaluate(*command, *runs, "--across-snapshots", cwd=work)
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_library: Path) -> None:
     """Without ir_measures, the command failed only after searching for every query."""
     hidden = tmp_path / "hidden"
@@ -306,7 +309,7 @@ def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_li
         ("import", "run.trec", QUERIES, *where),
         ("sweep", "sweep.toml", *where),
     ):
-        done = run_cli("eval", *command, cwd=tmp_path, PYTHONPATH=f"{hidden}:{SAMPLE.parent}")
+        done = run_process("eval", *command, cwd=tmp_path, PYTHONPATH=f"{hidden}:{SAMPLE.parent}")
         assert done.returncode == 12
         assert (
             done.stderr
@@ -316,6 +319,7 @@ def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_li
     assert not (tmp_path / "sweep").exists()
 
 
+@pytest.mark.slow
 def test_a_sparse_run_needs_no_encoder(tmp_path: Path, small_snapshot: Path, minilm_folder: Path) -> None:
     """It loaded the library's model, which took longer than all searches; here the model is deleted."""
     shutil.copytree(minilm_folder, tmp_path / "model")

@@ -253,6 +253,7 @@ def test_groups_are_counted_by_hand(written: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes(two: list[Run], written: Path, tmp_path: Path) -> None:
     again = write_report(two, tmp_path / "again").parent
     files = sorted(path.relative_to(written) for path in written.rglob("*") if path.is_file())
@@ -354,6 +355,7 @@ def test_every_query_is_listed_with_the_ranks_of_its_answers(two: list[Run]) -> 
     assert [found for _, found, _, _ in data["queries"][1]["answers"]] == ["id", "absent"]
 
 
+@pytest.mark.slow
 def test_runs_that_are_not_comparable_are_an_error(two: list[Run], tmp_path: Path) -> None:
     other = replace(two[1], manifest=replace(two[1].manifest, snapshot="1" * 32))
     with pytest.raises(RunMismatch, match="--across-snapshots"):
@@ -370,6 +372,7 @@ def test_runs_that_are_not_comparable_are_an_error(two: list[Run], tmp_path: Pat
     assert ("1" * 32) in page.read_text()
 
 
+@pytest.mark.slow
 def test_only_reports_are_replaced(two: list[Run], written: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes" / "mine.txt"
     notes.parent.mkdir()
@@ -403,6 +406,7 @@ def test_a_report_is_restored_after_a_kill_during_its_replacement(
     assert (tmp_path / "r" / "report.html").read_bytes() == (written / "report.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_agent_is_compared_with_a_plain_search(two: list[Run]) -> None:
     calls = (
         Call("q1", 1, "search_papers", "search", {}, ("a", "x"), 1),
@@ -474,6 +478,7 @@ def test_a_plot_shows_a_run_whose_name_begins_with_an_underscore() -> None:
     assert html.escape("_x $y$ 量") in page.source
 
 
+@pytest.mark.slow
 def test_a_group_that_only_one_of_two_libraries_has_is_shown_for_it_alone(tmp_path: Path) -> None:
     """If a library merges two ids into one paper, a query has fewer answers there: a report across snapshots then
     failed with a KeyError, or omitted the group."""
@@ -510,6 +515,7 @@ def test_long_names_that_differ_at_the_end_were_equal_in_a_legend() -> None:
     assert drawable("x" * 60) == "x" * 60
 
 
+@pytest.mark.slow
 def test_every_table_with_r_all_has_its_depth() -> None:
     runs = [
         a_run("first", QUERIES, FIRST),

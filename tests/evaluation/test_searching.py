@@ -349,6 +349,7 @@ with Library.open(sys.argv[1]) as library:
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_is_the_undisturbed_one(
     sample: Library, sample_library: Path, tmp_path: Path
 ) -> None:
@@ -360,7 +361,7 @@ def test_a_run_killed_again_and_again_is_the_undisturbed_one(
             [sys.executable, "-c", _SCRIPT, str(sample_library), str(folder), str(concurrency)],
             cwd=Path(__file__).parent.parent.parent,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while process.poll() is None and time.monotonic() < deadline:
             if results.is_file() and results.stat().st_size > sizes[-1] + 40_000:
                 process.kill()
@@ -380,13 +381,14 @@ def rows_but_torn(path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line[-1:] == b"\n"]
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_keeps_what_is_done(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     search(sample, tmp_path / "undisturbed")
     with serving(sample_library) as (url, process), Client(url, retries=0) as client:
 
         def die() -> None:
             process.kill()
-            process.wait(30)
+            process.wait(120)
 
         with pytest.raises(ServerUnreachable, match=r"of 40 queries are done and kept: the same command"):
             search(client, tmp_path / "run", reporter=_StopAfter(1, die), concurrency=1)
@@ -413,7 +415,7 @@ def test_ctrl_c_waited_for_a_server_that_does_not_answer(
     class Hanging(Client):
         def search_batch(self, requests: Any) -> Any:
             if started.wait(0):
-                ended.wait(60)
+                ended.wait(600)
             return super().search_batch(requests)
 
     started, ended = threading.Event(), threading.Event()
@@ -427,7 +429,7 @@ def test_ctrl_c_waited_for_a_server_that_does_not_answer(
     with Hanging(server) as client, pytest.raises(KeyboardInterrupt):
         search(client, tmp_path / "run", reporter=reporter)
     ended.set()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300
     assert len(search(sample, tmp_path / "run").rankings) == 40
 
 
@@ -630,9 +632,9 @@ def test_the_best_mode_is_named(dense: Library) -> None:
         ({"limit": 0}, "limit is 0"),
         ({"limit": 10_001}, "from 1 to 10000"),
         ({"limit": True}, "limit is True"),
-        ({"mode": "best"}, "Unknown mode 'best'"),
-        ({"engine": "lucene"}, "Unknown engine 'lucene'"),
-        ({"mode": "dense", "engine": "bm25"}, "names a sparse leg"),
+        ({"mode": "best"}, "mode is 'best': input should be"),
+        ({"engine": "lucene"}, "engine is 'lucene': input should be"),
+        ({"mode": "dense", "engine": "bm25"}, "which has no sparse leg"),
         ({"to": "yesterday"}, "'yesterday' is not a valid date"),
         ({"exact": 1}, "exact is 1"),
         ({"pool": "yes"}, "pool is 'yes'"),

@@ -202,6 +202,7 @@ def test_a_finished_sweep_is_not_searched_again(swept: tuple[SweepResult, Path])
     assert {path: path.stat().st_mtime_ns for path in (folder / "legs").rglob("*.gz")} == before
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
     path = sweep_file(
         tmp_path,
@@ -217,7 +218,7 @@ def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
     start = time.monotonic()
     while not list((tmp_path / "killed").glob("legs/*/fts5-title1-*/manifest.json")):
         assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() - start < 60
+        assert time.monotonic() - start < 300
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.wait(60)
@@ -229,6 +230,7 @@ def test_a_killed_sweep_continues(tmp_path: Path, sample_library: Path) -> None:
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_another_sweeps_folder_is_not_overwritten(tmp_path: Path, sample_library: Path) -> None:
     def file(values: str) -> Path:
         return sweep_file(
@@ -317,8 +319,8 @@ def test_a_sweep_file_has_defaults(
         ('queries = "q"\n[grid]\nmode = ["dense"]', "was built without them"),
         ('queries = "q"\n[grid]\nlibrary = [3]', "the path of a library"),
         ('queries = "q"\n[grid.weights]\nbm52 = [1]', "Did you mean bm25?"),
-        ('queries = "q"\n[grid.weights]\nbm25 = [-1]', "give a number of zero or more"),
-        ('queries = "q"\n[grid.weights]\nbm25 = [nan]', "give a number of zero or more"),
+        ('queries = "q"\n[grid.weights]\nbm25 = [-1]', "it must be a number of 0 or more"),
+        ('queries = "q"\n[grid.weights]\nbm25 = [nan]', "it must be a number of 0 or more"),
         ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf = 60', "Did you mean rrf_k?"),
         ('queries = "q"\n[grid]\nengine = ["bm25"]\n[baseline]\nrrf_k = [60]', "takes whole numbers"),
         (f'queries = "q"\n[grid]\nrrf_k = {list(range(1, 102))}\nfusion_depth = {list(range(10, 110))}',

@@ -141,6 +141,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_the_job_continues_when_space_is_freed(
     small_disk: Path, tmp_path: Path
 ) -> None:

@@ -67,7 +67,14 @@ def test_both_sources_are_joined_in_one_paper(sample_library: Path) -> None:
     assert found.abstract.split()[:5] == record["abstract"].split()[:5]
 
 
-@pytest.mark.parametrize("keep", ["arxiv", "abstract", "title"])
+@pytest.mark.parametrize(
+    "keep",
+    [
+        "arxiv",
+        pytest.param("abstract", marks=pytest.mark.slow),
+        pytest.param("title", marks=pytest.mark.slow),
+    ],
+)
 def test_the_keep_rule(tmp_path: Path, keep: str) -> None:
     release = tmp_path / "release"
     shutil.copytree(SAMPLE / "s2ag", release)
@@ -163,6 +170,7 @@ def test_authors_venues_tldrs_and_other_ids_find_their_papers(tmp_path: Path) ->
         assert opened.search("attention", venue=["ICML"]).total == 0
 
 
+@pytest.mark.slow
 def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], again)
@@ -173,6 +181,7 @@ def test_the_snapshot_id_is_the_hash_of_the_manifest(sample_library: Path, tmp_p
     assert str(tmp_path) not in (again / "manifest.json").read_text()
 
 
+@pytest.mark.slow
 def test_other_sources_or_rules_give_another_snapshot_id(sample_library: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "s2ag"], tmp_path / "less")
     ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], tmp_path / "title", rules=IngestRules(keep="title"))
@@ -192,6 +201,7 @@ def test_vectors_are_those_of_the_encoder(dense_library: Path, minilm: SentenceT
         )  # kept in half precision
 
 
+@pytest.mark.slow
 def test_vectors_computed_elsewhere(
     small_snapshot: Path,
     dense_library: Path,
@@ -367,6 +377,7 @@ def test_authors_of_dropped_papers_are_dropped(tmp_path: Path) -> None:
     assert query(tmp_path / "library", "SELECT author_id FROM authors") == [("2",)]
 
 
+@pytest.mark.slow
 def test_vectors_of_another_build_are_detected(sample_library: Path, tmp_path: Path) -> None:
     ingest([SAMPLE / "s2ag"], tmp_path / "other")
     mixed = Path(shutil.copytree(sample_library, tmp_path / "mixed"))
@@ -377,6 +388,7 @@ def test_vectors_of_another_build_are_detected(sample_library: Path, tmp_path: P
     assert run_cli("verify", "--library", mixed).returncode == 10
 
 
+@pytest.mark.slow
 def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
     """An ingest of millions of papers has thousands of parts, and a process may have a thousand files open."""
     parts = DenseParts(tmp_path)
@@ -400,7 +412,14 @@ def test_many_parts_take_few_open_files(tmp_path: Path) -> None:
     assert lookup.get(601) is None
 
 
-@pytest.mark.parametrize("damage", ["cut short", "flipped bits", "missing"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("cut short", marks=pytest.mark.slow),
+        "flipped bits",
+        pytest.param("missing", marks=pytest.mark.slow),
+    ],
+)
 def test_a_damaged_vectors_folder_is_detected(sample_library: Path, tmp_path: Path, damage: str) -> None:
     """Qdrant does not detect a truncated file of a filter, and then finds nothing."""
     library = Path(shutil.copytree(sample_library, tmp_path / "library"))

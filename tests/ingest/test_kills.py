@@ -16,6 +16,8 @@ from tests.conftest import SAMPLE, run_cli
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
 from tests.ingest.contents import same
 
+pytestmark = pytest.mark.slow
+
 SMALL_BATCHES = """
 import sys
 from scholarbase.cli import main
@@ -138,7 +140,9 @@ def test_a_killed_replacement_continues(tmp_path: Path) -> None:
     assert start(whole).wait(timeout=300) == 0
     process = start(library, "--restart")
     wait_until_started(process, library)
-    time.sleep(0.7)
+    catalog = library / "building" / "catalog.sqlite"
+    while process.poll() is None and catalog.stat().st_size < 500_000:
+        time.sleep(0.005)
     process.kill()
     process.wait()
     begun = (library / "building" / "catalog.sqlite").stat().st_ino

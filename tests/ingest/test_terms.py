@@ -27,6 +27,7 @@ def vectors_after(catalog: Path, after: int) -> list[tuple[int, dict[int, float]
         return [(paper, dict(zip(v.indices, v.values, strict=True))) for paper, v in pairs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 777, 10**9])
 def test_a_subprocess_computes_the_same_vectors(
     catalog: Path, after: int, monkeypatch: pytest.MonkeyPatch

@@ -142,8 +142,8 @@ def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -
         (["x" * 501], "has 501 characters: the maximum is 500"),
         ([5], "exclude.0 is 5"),
         (["\ud800"], "half of a surrogate pair"),
-        (["arXiv:1706.03762"], "the id of a paper: .*exclude_ids"),
-        (["CorpusId:1"], "'CorpusId:1', the id of a paper: .*exclude_ids"),
+        (["arXiv:1706.03762"], "a paper id: .*exclude_ids"),
+        (["CorpusId:1"], "'CorpusId:1', a paper id: .*exclude_ids"),
         ("DOI:10.1145/3292500.3330701", "exclude_ids"),
         (["https://arxiv.org/abs/1706.03762"], "exclude_ids"),
         (["hep-th/9302103"], "exclude_ids"),
@@ -196,7 +196,7 @@ def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
 def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MAX_SYNTAX_MATCHES", 8)
     with pytest.raises(
-        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: give longer phrases"
+        InvalidRequest, match=r"exclude \['databases\.'\] matches more than 8 papers: use longer phrases"
     ):
         small.search("local", exclude=["databases."])  # not one that was looked for before
     # Papers that are not there yet are none of them.

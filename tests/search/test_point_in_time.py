@@ -93,7 +93,9 @@ def http(now: Library) -> Iterator[TestClient]:
         yield client
 
 
-@pytest.fixture(scope="module", params=DATES)
+@pytest.fixture(
+    scope="module", params=[*DATES[:2], *(pytest.param(date, marks=pytest.mark.slow) for date in DATES[2:])]
+)
 def then(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Library]]:
@@ -220,6 +222,7 @@ def test_the_newest_neighbours_stand_first_among_equals(now: Library) -> None:
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 def test_meaning_finds_what_was_there(
     dense: Library, minilm: SentenceTransformersEncoder, small_snapshot: Path, tmp_path: Path
 ) -> None:
@@ -313,6 +316,7 @@ def calls(as_of: str, q: str, title: str, name: str, known: list[str]) -> Iterat
     row=st.sampled_from(ROWS),
     name=st.one_of(st.sampled_from(HUBS), st.sampled_from(sorted(DAY))),
 )
+@pytest.mark.slow
 def test_no_route_gives_or_counts_what_is_later(
     now: Library, http: TestClient, as_of: str, q: str, row: dict[str, Any], name: str
 ) -> None:
@@ -372,6 +376,7 @@ def answered(http: TestClient, method: str, path: str, content: Any, **headers: 
     row=st.sampled_from(ROWS),
     name=st.one_of(st.sampled_from(HUBS), st.sampled_from(sorted(DAY))),
 )
+@pytest.mark.slow
 def test_a_session_and_a_tool_give_what_the_call_with_the_date_gives(
     http: TestClient, as_of: str, q: str, row: dict[str, Any], name: str
 ) -> None:
@@ -434,10 +439,10 @@ def test_every_route_that_gives_papers_takes_as_of(http: TestClient) -> None:
     [
         (
             "2020",
-            "as_of '2020' is a year, which has no single day: give YYYY-MM or YYYY-MM-DD, such as 2020-12",
+            "as_of '2020' is a year, not a month or day: use YYYY-MM or YYYY-MM-DD, such as 2020-12",
         ),
         ("2020-13", "'2020-13' is not a valid date for as_of"),
-        ("2020-02-30", "not a valid date for as_of: give YYYY-MM or YYYY-MM-DD, such as 2023-06"),
+        ("2020-02-30", "not a valid date for as_of: use YYYY-MM or YYYY-MM-DD, such as 2023-06"),
         ("", "not a valid date for as_of"),
         ("now", "not a valid date for as_of"),
         ("2020-1", "not a valid date for as_of"),

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.conftest import serving
 from tests.sessions.agents import SECONDS as DEADLINE
 from tests.sessions.agents import SEED
+
+pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("SESSIONS_SECONDS", "4"))
 """How long they call; the environment's variable makes it a minute or an hour."""

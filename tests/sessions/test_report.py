@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import run_cli, serving
+from scholarbase.search.library import Library
+from tests.conftest import run_cli, serving_in_thread
 from tests.sessions.agents import QUESTION, SEED, Agent, ids
 
 ABSENT = "arXiv:2001.00001"
@@ -21,8 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(sample_library: Path, folder: Path) -> Iterator[str]:
-    with serving(sample_library, SCHOLARBASE_SESSIONS=str(folder)) as (address, _):
+def url(sample: Library, folder: Path) -> Iterator[str]:
+    with serving_in_thread(sample, sessions=str(folder)) as address:
         yield address
 
 

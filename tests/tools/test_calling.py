@@ -15,7 +15,7 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
-from tests.conftest import serving
+from tests.conftest import serving_in_thread
 from tests.sessions.agents import wait_recorded
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
@@ -95,8 +95,8 @@ def test_a_session_on_a_library_needs_a_store_and_one_on_a_server_none(
             Tools(client, session=Session("s"))
 
 
-def test_calls_on_a_server_are_kept_there(sample_library: Path, tmp_path: Path) -> None:
-    with serving(sample_library, SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _), Client(url) as client:
+def test_calls_on_a_server_are_kept_there(sample: Library, tmp_path: Path) -> None:
+    with serving_in_thread(sample, sessions=str(tmp_path)) as url, Client(url) as client:
         client.open_session("s", limits={"calls": 2})
         tools = Tools(client, session="s")
         first = tools.call("search_papers", {"q": QUESTION, "limit": 3})

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from tests.conftest import run_cli
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
-SOON = 20.0
+SOON = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +132,7 @@ def test_the_command_line_writes_one_object_per_line(
     assert [file.name for file in tmp_path.iterdir()] == ["train.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, tmp_path: Path) -> None:
     folder, output = tmp_path / "sessions", tmp_path / "out" / "train.jsonl"
     output.parent.mkdir()
@@ -148,11 +147,13 @@ def test_a_killed_export_leaves_no_file(sample: Library, sample_library: Path, t
         for _ in range(3000):
             store.record(session, call)
     command = ["session", "export", "s", "-o", output, "--library", sample_library, "--sessions", folder]
-    process = subprocess.Popen([sys.executable, "-m", "scholarbase.cli", *map(str, command)])
-    until = time.monotonic() + 60
-    while time.monotonic() < until and not any(file.stat().st_size for file in output.parent.iterdir()):
-        time.sleep(0.02)
-    assert process.poll() is None, "the export has ended already"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(30)
+    killed = """
+import os, signal, sys
+from scholarbase.cli import main
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # everything is written, under a temporary name
+main(sys.argv[1:])
+"""
+    done = subprocess.run([sys.executable, "-c", killed, *map(str, command)], timeout=300, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert any(file.stat().st_size for file in output.parent.iterdir())
     assert not output.exists()

@@ -15,7 +15,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools.replay import differences, read_recorded, replay
-from tests.conftest import SAMPLE, run_cli, serving
+from tests.conftest import SAMPLE, run_cli, serving_in_thread
 from tests.sessions.agents import QUESTION, SEED, Agent, close_all, ids
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -28,8 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(sample_library: Path, folder: Path) -> Iterator[str]:
-    with serving(sample_library, SCHOLARBASE_SESSIONS=str(folder)) as (address, _):
+def url(sample: Library, folder: Path) -> Iterator[str]:
+    with serving_in_thread(sample, sessions=str(folder)) as address:
         yield address
 
 
@@ -121,7 +121,9 @@ def test_nothing_differs_of_any_route(url: str, folder: Path, sample: Library) -
     seen_to_be_same(sample, folder, agent, len(NATIVE) + 2)
 
 
-@pytest.mark.parametrize("limits", [None, {"calls": 1000, "tokens": 10**7}])
+@pytest.mark.parametrize(
+    "limits", [None, pytest.param({"calls": 1000, "tokens": 10**7}, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_nothing_differs_of_answers_of_a_size(
     url: str, folder: Path, sample: Library, form: str, limits: Any

@@ -59,6 +59,7 @@ FORMS = (
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
+@pytest.mark.slow
 def test_values_of_any_type_are_read_or_an_error(tmp_path: Path, data: st.DataObject) -> None:
     names = data.draw(st.sampled_from(FORMS))
     rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, VALUES)), min_size=1, max_size=2))

@@ -64,6 +64,7 @@ def contents(path: Path) -> list[tuple]:
     return found
 
 
+@pytest.mark.slow
 def test_a_build_killed_repeatedly_equals_an_undisturbed_one(tmp_path: Path) -> None:
     config = VectorConfig(dimensions=16)
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
@@ -76,7 +77,7 @@ def test_a_build_killed_repeatedly_equals_an_undisturbed_one(tmp_path: Path) -> 
         for _ in range(3):
             done = int(process.stdout.readline())
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     writer = EdgeWriter.open(killed, config)
     # Flushed points are there, later ones may be.
     for start in range(done, done + 1000, 100):

@@ -82,7 +82,7 @@ def results(process: subprocess.Popen[str]) -> list:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    process.communicate("\n", timeout=30)
+    process.communicate("\n", timeout=120)
     assert process.returncode == 0
 
 
@@ -98,12 +98,13 @@ def test_serving_does_not_change_a_library(library: Path, corpus: Corpus) -> Non
     assert [path.name for path in library.iterdir()] == ["vectors"]
 
 
+@pytest.mark.slow
 def test_killing_the_server_does_not_change_a_library(library: Path, corpus: Corpus) -> None:
     before = fingerprint(library / "vectors")
     process = serve(library / "vectors")
     results(process)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert len(list((library / ".vectors-views").iterdir())) == 1
     assert fingerprint(library / "vectors") == before
     # The next process removes its view.
@@ -115,6 +116,7 @@ def test_killing_the_server_does_not_change_a_library(library: Path, corpus: Cor
     assert [path.name for path in library.iterdir()] == ["vectors"]
 
 
+@pytest.mark.slow
 def test_three_processes_at_once_return_the_same_results(library: Path, corpus: Corpus) -> None:
     processes = [serve(library / "vectors") for _ in range(3)]
     found = [results(process) for process in processes]
@@ -128,6 +130,7 @@ def test_three_processes_at_once_return_the_same_results(library: Path, corpus: 
     assert [path.name for path in library.iterdir()] == ["vectors"]
 
 
+@pytest.mark.slow
 def test_views_opened_while_others_close_find_their_folder(tmp_path: Path) -> None:
     """Closing a view removed the folder of all views while another view was created in it."""
     shard = tmp_path / "vectors"
@@ -135,7 +138,7 @@ def test_views_opened_while_others_close_find_their_folder(tmp_path: Path) -> No
     (shard / "matrix.dat").write_bytes(b"a tiny one")
     command = [sys.executable, "-c", OPEN_AND_CLOSE, str(shard)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=120)[1] for process in processes]
     assert errors == [""] * 4
     assert [process.returncode for process in processes] == [0] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
@@ -172,6 +175,7 @@ def read_only(library: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(library)], check=True)
 
 
+@pytest.mark.slow
 def test_a_read_only_library_is_served(read_only: Path, tmp_path: Path, corpus: Corpus) -> None:
     with pytest.raises(OSError, match="Read-only"):
         (read_only / "new").touch()

@@ -84,6 +84,7 @@ except StorageError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_does_not_kill_the_process(small_disk: Path) -> None:
     """Qdrant writes to memory maps: without space the kernel kills the process with SIGBUS."""
     done = subprocess.run(
