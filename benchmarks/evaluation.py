@@ -38,7 +38,7 @@ from scholarbase.evaluation.searching import SearchSettings
 from scholarbase.files import atomic_write
 from scholarbase.identifiers import arxiv_id, arxiv_id_from_number
 from scholarbase.ingest.job import ingest
-from scholarbase.models import Engine, Mode
+from scholarbase.models.limits import Engine, Mode
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Run
 from scholarbase.progress import reporter

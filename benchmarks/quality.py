@@ -31,7 +31,7 @@ from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.published import published
 from scholarbase.evaluation.searching import SearchSettings, default_name
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.models import Engine, Mode
+from scholarbase.models.limits import Engine, Mode
 from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 

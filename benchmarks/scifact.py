@@ -12,7 +12,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.searching import SearchSettings
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.models import Engine
+from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
 
 NDCG: Final = "nDCG@10"

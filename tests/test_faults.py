@@ -27,7 +27,7 @@ from scholarbase.encoders.service import create_service
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.models import SearchResponse
+from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import DENSE_PAPERS, SAMPLE, arxiv_rows, sample_edges, sample_rows, serving, snapshot_of

@@ -28,7 +28,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.models import CITATION_SORTS, ENGINES, MODES
+from scholarbase.models.limits import CITATION_SORTS, ENGINES, MODES
 from scholarbase.settings import Settings, load_settings
 
 INTERRUPTED = 130

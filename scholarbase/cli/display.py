@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from scholarbase.manifest import Manifest
-from scholarbase.models import CitationsResponse, Paper, SearchResponse, TitleMatchResponse
+from scholarbase.models.papers import Paper
+from scholarbase.models.responses import CitationsResponse, SearchResponse, TitleMatchResponse
 
 
 def _console() -> Console:

@@ -14,7 +14,7 @@ import orjson
 
 from scholarbase.cli.options import F, library_option, open_source, source_options
 from scholarbase.errors import InvalidRequest
-from scholarbase.models import ENGINES, MODES, Engine, Mode
+from scholarbase.models.limits import ENGINES, MODES, Engine, Mode
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from scholarbase.client import endpoints
 from scholarbase.client.client import Client
 from scholarbase.client.core import DEFAULT_BACKOFF, DEFAULT_RETRIES, DEFAULT_TIMEOUT, BaseClient
 from scholarbase.client.endpoints import Request, T
-from scholarbase.models import Citation, Hit
 from scholarbase.models.paging import Paging
 from scholarbase.models.requests import title_batches
-from scholarbase.models.responses import TitleMatchResponse
+from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
 
 P = ParamSpec("P")
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.papers import resolve
 from scholarbase.identifiers import parse
-from scholarbase.models import check_title_match
+from scholarbase.models.checks import check_title_match
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import Found, JudgedAnswer, JudgedQuery
 from scholarbase.models.source import Source

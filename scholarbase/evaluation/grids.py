@@ -14,7 +14,7 @@ from typing import Any, Final, cast, get_args
 from scholarbase.errors import EvaluationError, InvalidRequest
 from scholarbase.evaluation.measures import Measure, parse_measure
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.models import Engine, Mode
+from scholarbase.models.limits import Engine, Mode
 from scholarbase.settings import LEGS, PREFIX, Settings, load_settings
 
 MAX_POINTS: Final = 10_000

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
 from scholarbase.evaluation.papers import resolve
-from scholarbase.models import MAX_IDS, MAX_LIMIT, Direction
+from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter

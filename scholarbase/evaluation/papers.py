@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from scholarbase.models import Paper
+from scholarbase.models.papers import Paper
 from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId
 from scholarbase.models.source import Source
 

@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.runs import run_manifest
 from scholarbase.indexes import query_syntax
-from scholarbase.models import MAX_LIMIT, Engine, Mode, SearchRequest, date_bounds, search_request
+from scholarbase.models.checks import date_bounds
+from scholarbase.models.limits import MAX_LIMIT, Engine, Mode
 from scholarbase.models.queries import QuerySet
+from scholarbase.models.requests import SearchRequest, search_request
 from scholarbase.models.runs import JudgedQuery, RunManifest
 from scholarbase.models.source import Source
 

@@ -36,8 +36,10 @@ from scholarbase.evaluation.requests import (
 )
 from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, read_run, write_run
 from scholarbase.files import storage_errors
-from scholarbase.models import MAX_LIMIT, SearchRequest, SearchResponse
+from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.queries import QuerySet
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import SearchResponse
 from scholarbase.models.runs import JudgedQuery, PaperNote, RankedId, Run, RunManifest
 from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter, Tracker

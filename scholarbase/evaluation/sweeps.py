@@ -41,7 +41,7 @@ from scholarbase.files import atomic_write
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.models import Engine, Mode
+from scholarbase.models.limits import Engine, Mode
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import JudgedQuery, Run
 from scholarbase.progress import Reporter, SilentReporter

@@ -18,7 +18,8 @@ import orjson
 from scholarbase.errors import InvalidRequest, LibraryCorrupt
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.models import CitationSort, Direction, check_sort
+from scholarbase.models.checks import check_sort
+from scholarbase.models.limits import CitationSort, Direction
 
 Ids = npt.NDArray[np.int64]
 

@@ -22,7 +22,7 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.models import MIN_TITLE_SCORE
+from scholarbase.models.limits import MIN_TITLE_SCORE
 
 _CANDIDATES: Final = 100
 _MAX_MATCHES: Final = 2000

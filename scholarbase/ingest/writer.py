@@ -27,7 +27,7 @@ from scholarbase.ingest.records import (
     VenueRecord,
 )
 from scholarbase.ingest.sources import Dataset
-from scholarbase.models import date_bounds
+from scholarbase.models.checks import date_bounds
 from scholarbase.settings import KeepRule
 
 _INSERT_PAPER = """

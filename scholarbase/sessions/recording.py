@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
-from scholarbase.models import MAX_IDS
 from scholarbase.models.checks import as_of_day
+from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.progress import BudgetState

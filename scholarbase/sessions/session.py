@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models import check_text
-from scholarbase.models.checks import as_of_day
+from scholarbase.models.checks import as_of_day, check_text
 from scholarbase.models.runs import CallKind
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)

@@ -21,7 +21,7 @@ from scholarbase.errors import (
     ScholarBaseError,
     ServerFailure,
 )
-from scholarbase.models import SearchRequest
+from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
 
 METHODS = (

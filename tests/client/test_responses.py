@@ -25,7 +25,7 @@ from scholarbase.errors import (
     ServerUnreachable,
 )
 from scholarbase.http import retry_options
-from scholarbase.models import SearchRequest
+from scholarbase.models.requests import SearchRequest
 from tests.client.scripted import (
     DROP,
     EMPTY,

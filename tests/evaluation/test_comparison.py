@@ -15,7 +15,7 @@ from scholarbase.evaluation.comparison import check_comparable, compare, side_by
 from scholarbase.evaluation.display import show_comparison
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.statistics import paired_test
-from scholarbase.models import MODES
+from scholarbase.models.limits import MODES
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
 QUERIES = tuple(

@@ -15,7 +15,7 @@ import pytest
 from scholarbase.errors import LibraryCorrupt, LibraryError
 from scholarbase.identifiers import Identifier, parse
 from scholarbase.indexes.catalog import FILE_NAME, Catalog, canonical_id
-from scholarbase.models import PAPER_FIELDS
+from scholarbase.models.papers import PAPER_FIELDS
 from tests.conftest import sample_rows
 
 

@@ -19,7 +19,7 @@ from scholarbase.indexes import fulltext, titles
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
-from scholarbase.models import MIN_TITLE_SCORE
+from scholarbase.models.limits import MIN_TITLE_SCORE
 
 TITLES = {
     1: "Attention Is All You Need",

@@ -19,7 +19,7 @@ from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
-from scholarbase.models import Engine, Mode
+from scholarbase.models.limits import Engine, Mode
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE

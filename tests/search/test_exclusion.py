@@ -12,7 +12,7 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, NothingLeft
 from scholarbase.ingest.job import ingest
-from scholarbase.models import Filters
+from scholarbase.models.requests import Filters
 from scholarbase.search import lookup, ranking
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, snapshot_of

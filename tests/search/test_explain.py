@@ -12,7 +12,7 @@ import pytest
 
 from scholarbase.indexes import query_syntax
 from scholarbase.ingest.job import ingest
-from scholarbase.models import LegExplanation, SearchResponse
+from scholarbase.models.responses import LegExplanation, SearchResponse
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, snapshot_of
 

@@ -32,7 +32,9 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.ingest.job import ingest
-from scholarbase.models import PAPER_FIELDS, SearchRequest, SearchResponse
+from scholarbase.models.papers import PAPER_FIELDS
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import SearchResponse
 from scholarbase.search import ranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings

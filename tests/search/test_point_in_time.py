@@ -23,7 +23,8 @@ from scholarbase.client import Client
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
 from scholarbase.ingest.job import ingest
-from scholarbase.models import Filters, check_sort
+from scholarbase.models.checks import check_sort
+from scholarbase.models.requests import Filters
 from scholarbase.search.library import Library
 from tests.conftest import run_cli, sample_edges, sample_rows, snapshot_of
 

@@ -11,7 +11,8 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.formats.reading import Broken, Reading
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.identifiers import arxiv_id_from_number, parse
-from scholarbase.models import MAX_QUERY_LENGTH, date_bounds
+from scholarbase.models.checks import date_bounds
+from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.queries import Answer
 
 _BY_TITLE: Final = "Answers whose id has no known form, to be found by their title"
