@@ -128,9 +128,8 @@ class TestSample:
                 assert all(called.papers for called in log)
                 assert agent.own_figures(question, log)["recall"] > 0.5
 
-    @pytest.mark.parametrize(
-        "form", ["python", *(pytest.param(form, marks=pytest.mark.slow) for form in ("http", "mcp", "all"))]
-    )
+    @pytest.mark.slow
+    @pytest.mark.parametrize("form", ["python", "http", "mcp", "all"])
     def test_the_script_says_that_all_is_the_same(self, sample_library: Path, form: str) -> None:
         done = run_script("--library", sample_library, "--form", form, "--limit", "1")
         assert done.returncode == 0, done.stderr

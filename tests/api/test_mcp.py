@@ -242,6 +242,7 @@ def test_an_invalid_session_name_is_a_tool_error(server: str) -> None:
     assert "'two words' is not a valid session name" in response.content[0].text
 
 
+@pytest.mark.slow
 def test_stdio_records_the_named_session(sample_library: Path, tmp_path: Path) -> None:
     options = (
         "--library",

@@ -143,7 +143,7 @@ def test_a_response_other_than_a_complete_200_fails_the_load(content: bytes | No
             [get("/good"), get("/bad")],
             clients=2,
             count=10,
-            timeout=1 if "not answered" in message else 60,
+            timeout=1 if "no complete response" in message else 60,
         )
 
 

@@ -298,7 +298,7 @@ def test_a_response_with_its_budget_keeps_to_its_size(url: str) -> None:
     too_small = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 174})
     assert "max_tokens is 174: this call needs 175 or more" in too_small.json()["detail"]
     hardly = agent.send("POST", "/v1/search", json={"q": QUESTION, "max_tokens": 175})
-    assert hardly.json()["detail"].startswith("Of max_tokens 175 the answer has 100: ")
+    assert hardly.json()["detail"].startswith("Of max_tokens 175 the response has 100: ")
 
 
 def test_invalid_requests_are_refused_by_the_budget_too(url: str) -> None:

@@ -140,6 +140,7 @@ def test_no_websocket_is_opened_without_a_key(sample: Library, tmp_path: Path) -
     assert not opened
 
 
+@pytest.mark.slow
 def test_the_log_has_the_keys_id_and_no_key(sample_library: Path, tmp_path: Path) -> None:
     keys, said = tmp_path / "keys.json", []
     text, key = create_key(keys, "ana")
@@ -237,7 +238,8 @@ def statuses(url: str, key: str, count: int) -> list[int]:
         return list(pool.map(send, range(count)))
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_exactly_the_limit_is_accepted(sample_library: Path, tmp_path: Path, workers: str) -> None:
     """A limit of 6 per minute allows another request every 10 s, after the test has ended."""
     keys = tmp_path / "keys.json"

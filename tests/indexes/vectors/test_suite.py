@@ -231,6 +231,7 @@ def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path) -> No
     index.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zero citations", "ids", "all at once"])
 def test_the_order_of_a_querys_terms_does_not_change_a_bit(
     index: VectorIndex, corpus: Corpus, name: str
