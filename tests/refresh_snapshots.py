@@ -41,7 +41,7 @@ def openapi() -> bytes:
 
 
 def tools() -> bytes:
-    """The tools as a model is told of them."""
+    """The tools as a model sees them."""
     return orjson.dumps(schemas("openai"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
