@@ -346,18 +346,6 @@ def recall_curve(run: Run, over: Over = "all") -> tuple[NDArray[np.int64], NDArr
     return np.arange(1, run.depth + 1), np.cumsum(gained) / len(judged)
 
 
-def recall_by_query(run: Run, over: Over = "all", depth: int | None = None) -> dict[str, float]:
-    """The recall of each query with a relevant answer (over held: a held one) in the first ``depth`` results, None for
-    all. Raises EvaluationError: no query has a relevant answer."""
-    recall = {}
-    for query in check_judged(run):
-        if _counted(query, over):
-            relevant = _relevant(query, over)
-            hits = sum(depth is None or place < depth for place in _hits(run, query, relevant))
-            recall[query.id] = hits / len(relevant)
-    return recall
-
-
 def _counted(query: JudgedQuery, over: Over) -> bool:
     check_over(over)
     return bool(_relevant(query, over))

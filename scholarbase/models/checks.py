@@ -13,7 +13,6 @@ from scholarbase.identifiers import parse
 from scholarbase.models.limits import (
     CITATION_SORTS,
     MAX_IDS,
-    MAX_LIMIT,
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
     MAX_TITLE_MATCHES,
@@ -77,11 +76,6 @@ def check_whole(value: int, name: str, low: int, high: int = _MAX_INTEGER) -> in
         span = f"of {low} or more" if open_ended else f"from {low} to {high}"
         raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
     return value
-
-
-def check_page(limit: int, offset: int) -> None:
-    check_whole(limit, "limit", 1, MAX_LIMIT)
-    check_whole(offset, "offset", 0)
 
 
 def check_text(text: str, name: str) -> None:

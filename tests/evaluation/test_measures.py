@@ -23,7 +23,6 @@ from scholarbase.evaluation.measures import (
     evaluate,
     parse_measure,
     rank_ties,
-    recall_by_query,
     recall_curve,
 )
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
@@ -258,7 +257,6 @@ def test_over_held_answers_those_that_the_library_lacks_are_no_loss() -> None:
     assert evaluation.mean("R@All") == pytest.approx(1 / 4)
     assert evaluation.values("R@All", "held") == {"q1": 1.0}
     assert evaluation.unheld == ("q2",)
-    assert recall_by_query(run, "held") == {"q1": 1.0}
 
 
 def test_a_library_that_holds_no_answer_has_no_mean_over_held() -> None:
@@ -300,8 +298,6 @@ def test_the_recall_curve_is_recall_at_every_depth(over: str, seed: int) -> None
     evaluation = evaluate(run, [f"R@{depth}" for depth in depths])
     for depth in depths.tolist():
         assert recall[depth - 1] == pytest.approx(evaluation.mean(f"R@{depth}", over))  # type: ignore[arg-type]
-        by_query = recall_by_query(run, over, depth)  # type: ignore[arg-type]
-        assert by_query == pytest.approx(evaluation.values(f"R@{depth}", over))  # type: ignore[arg-type]
 
 
 # -- names ----------------------------------------------------------------------------------------------
