@@ -122,11 +122,21 @@ def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationS
     return sort
 
 
+def _listed(values: Sequence[str], name: str) -> tuple[str, ...]:
+    """The strings; a single string is a list of one."""
+    if isinstance(values, str):
+        return (values,)
+    listed = tuple(values) if isinstance(values, Iterable) else (None,)
+    if not all(isinstance(value, str) for value in listed):
+        raise InvalidRequest(f"{name} is {repr(values)[:200]}: it must be a list of strings.")
+    return listed
+
+
 def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
     """Categories or venues; a string is one value."""
-    values = (names,) if isinstance(names, str) else tuple(names)
+    values = _listed(names, name)
     for value in values:
-        if not isinstance(value, str) or not value.strip():
+        if not value.strip():
             raise InvalidRequest(f"{name} contains an empty value: remove it, or use a name.")
         check_text(value, name)
     return values
@@ -145,9 +155,7 @@ def check_ids(ids: Sequence[str], name: str) -> tuple[str, ...]:
 
 def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
     """Phrases to exclude; a string is one phrase. Paper ids are rejected."""
-    values = (phrases,) if isinstance(phrases, str) else tuple(phrases)
-    if not all(isinstance(phrase, str) for phrase in values):
-        raise InvalidRequest(f"{name} must be a list of phrases, such as ['local replication'].")
+    values = _listed(phrases, name)
     if len(values) > MAX_PHRASES:
         raise InvalidRequest(
             f"{name} has {len(values)} phrases: the maximum in one request is {MAX_PHRASES}."

@@ -19,7 +19,6 @@ from pydantic import (
     ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
-    WithJsonSchema,
     WrapValidator,
     model_validator,
 )
@@ -27,23 +26,15 @@ from pydantic import (
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     as_of_day,
-    check_ids,
-    check_names,
-    check_phrases,
     check_sort,
     check_text,
     check_title,
-    check_whole,
     date_bounds,
     in_batch,
 )
 from scholarbase.models.limits import (
     MAX_BATCH,
-    MAX_LIMIT,
-    MAX_PHRASE_LENGTH,
-    MAX_PHRASES,
     MAX_QUERY_LENGTH,
-    MAX_TITLE_MATCHES,
     MAX_TITLES,
     MIN_TITLE_SCORE,
     CitationSort,
@@ -51,172 +42,32 @@ from scholarbase.models.limits import (
     Engine,
     Mode,
 )
-from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS, check_fields
+from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS
+from scholarbase.models.values import (
+    AsOf,
+    Categories,
+    Exclude,
+    ExcludeIds,
+    ExcludeSeen,
+    FieldNames,
+    FromDate,
+    Limit,
+    MinCitations,
+    MinScore,
+    Offset,
+    PaperId,
+    SomeStrings,
+    Strings,
+    TitleLimit,
+    ToDate,
+    Venues,
+    Within,
+    as_tuple,
+    ids_of,
+    titled,
+)
 
 EXAMPLE_QUESTION: Final = "How is two-dimensional QCD related to string theory?"
-
-# -- values ------------------------------------------------------------------------------------------------
-
-_STRINGS: Final = {"type": "array", "items": {"type": "string"}}
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _min_score(value: float) -> float:
-    if isinstance(value, bool) or not 0 < value <= 1:
-        raise InvalidRequest(f"min_score is {value!r}: it must be above 0 and at most 1.")
-    return value
-
-
-def _titled(title: str) -> str:
-    with in_batch("title", title):
-        return check_title(title)
-
-
-def _ids_of(name: str) -> BeforeValidator:
-    return BeforeValidator(lambda ids: ids if ids is None else check_ids(ids, name))
-
-
-def _date_of(name: str) -> AfterValidator:
-    def check(text: str | None) -> str | None:
-        if text is not None:
-            date_bounds(text, name)
-        return text
-
-    return AfterValidator(check)
-
-
-def _point_in_time(text: str | None) -> str | None:
-    if text is not None:
-        as_of_day(text)
-    return text
-
-
-Strings = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
-SomeStrings = Annotated[tuple[str, ...], Len(1), BeforeValidator(_tuple)]
-
-FieldNames = Annotated[
-    tuple[str, ...],
-    BeforeValidator(check_fields),
-    WithJsonSchema({"anyOf": [_STRINGS, {"type": "null"}], "examples": [["title", "year", "authors"]]}),
-    Field(
-        json_schema_extra=lambda schema: schema.pop("default", None),
-        description="The fields of each paper; all by default. `id` is always included. "
-        f"Fields: {', '.join(PAPER_FIELDS)}. In a URL, separated by commas.",
-    ),
-]
-Limit = Annotated[
-    int,
-    AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_LIMIT)),
-    Field(description=f"The number of results: 1 to {MAX_LIMIT}.", examples=[10]),
-]
-TitleLimit = Annotated[
-    int,
-    AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_TITLE_MATCHES)),
-    Field(description=f"The number of matches: 1 to {MAX_TITLE_MATCHES}.", examples=[5]),
-]
-Offset = Annotated[
-    int,
-    AfterValidator(lambda value: check_whole(value, "offset", 0)),
-    Field(description="The number of results to skip: the `next_offset` of the previous page.", examples=[0]),
-]
-FromDate = Annotated[
-    str | None,
-    _date_of("from"),
-    Field(
-        alias="from",
-        description="Only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
-        "precise enough to decide does not match.",
-        examples=["1993-01"],
-    ),
-]
-ToDate = Annotated[
-    str | None,
-    _date_of("to"),
-    Field(
-        description="Only papers up to this date: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
-        "precise enough to decide does not match.",
-        examples=["2003"],
-    ),
-]
-AsOf = Annotated[
-    str | None,
-    AfterValidator(_point_in_time),
-    Field(
-        description="The state on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM): papers that are "
-        "later or of unknown date are left out, and citation counts are null.",
-        examples=["2003-06"],
-    ),
-]
-Categories = Annotated[
-    Strings,
-    BeforeValidator(lambda names: check_names(names, "category") if isinstance(names, str) else names),
-    AfterValidator(lambda names: check_names(names, "category")),
-    Field(
-        description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). "
-        "In a URL, separated by commas.",
-        examples=[["hep-th"]],
-    ),
-]
-Venues = Annotated[
-    Strings,
-    BeforeValidator(lambda names: check_names(names, "venue") if isinstance(names, str) else names),
-    AfterValidator(lambda names: check_names(names, "venue")),
-    Field(
-        description="Only papers from one of these venues, by any of their names. In a URL, repeat the parameter.",
-        examples=[["arXiv.org"]],
-    ),
-]
-MinCitations = Annotated[
-    int | None,
-    AfterValidator(lambda value: value if value is None else check_whole(value, "min_citations", 0)),
-    Field(description="Only papers with at least this many citations worldwide.", examples=[10]),
-]
-Exclude = Annotated[
-    Strings,
-    BeforeValidator(lambda phrases: (phrases,) if isinstance(phrases, str) else phrases),
-    AfterValidator(lambda phrases: check_phrases(phrases, "exclude")),
-    Field(
-        description="Leave out papers whose title or abstract contains one of these phrases. At most "
-        f"{MAX_PHRASES} phrases of {MAX_PHRASE_LENGTH} characters. In a URL, repeat the parameter.",
-        examples=[["lattice gauge theory"]],
-    ),
-]
-ExcludeIds = Annotated[
-    Strings,
-    _ids_of("exclude_ids"),
-    Field(
-        description="Leave out these papers, by ids of any form. In a URL, repeat the parameter.",
-        examples=[["arXiv:hep-th/9303046"]],
-    ),
-]
-Within = Annotated[
-    Annotated[tuple[str, ...] | None, BeforeValidator(_tuple)],
-    _ids_of("within"),
-    Field(
-        description="Search only these papers, by ids of any form. In a URL, repeat the parameter.",
-        examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
-    ),
-]
-MinScore = Annotated[
-    float,
-    AfterValidator(_min_score),
-    Field(
-        description="The minimum similarity of titles: above 0, at most 1 (the same title).",
-        examples=[MIN_TITLE_SCORE],
-    ),
-]
-ExcludeSeen = Annotated[
-    bool,
-    Field(
-        description="Leave out papers that this session has already returned. Requires a session.",
-        examples=[True],
-    ),
-]
-PaperId = Annotated[str, Field(description="An id of any form.", examples=[EXAMPLE_ID])]
-
 
 # -- the base ----------------------------------------------------------------------------------------------
 
@@ -440,7 +291,7 @@ class SearchBatchBody(ResponseOptions):
     searches: Annotated[
         tuple[Annotated[OneSearch, WrapValidator(_validate_search)], ...],
         Len(1, MAX_BATCH),
-        BeforeValidator(_tuple),
+        BeforeValidator(as_tuple),
         Field(
             description=f"The searches, at most {MAX_BATCH}.",
             examples=[[{"q": EXAMPLE_QUESTION, "limit": 3}, {"q": "black hole entropy", "mode": "sparse"}]],
@@ -499,9 +350,9 @@ class TitleParameters(ResponseOptions):
 
 class TitleBatchBody(ResponseOptions):
     titles: Annotated[
-        tuple[Annotated[str, AfterValidator(_titled)], ...],
+        tuple[Annotated[str, AfterValidator(titled)], ...],
         Len(1, MAX_TITLES),
-        BeforeValidator(_tuple),
+        BeforeValidator(as_tuple),
         Field(
             description=f"The titles, at most {MAX_TITLES}.",
             examples=[["Two Dimensional QCD is a String Theory"]],
@@ -533,7 +384,7 @@ class PaperBody(PaperParameters):
 class PaperBatchBody(ResponseOptions):
     ids: Annotated[
         SomeStrings,
-        _ids_of("ids"),
+        ids_of("ids"),
         Field(description="Ids of any form.", examples=[[EXAMPLE_ID, "CorpusId:1000001"]]),
     ]
     missing: Literal["null", "error"] = Field(
@@ -580,7 +431,7 @@ class EdgeBody(EdgeParameters):
 class _Expansion(ResponseOptions):
     seeds: Annotated[
         SomeStrings,
-        _ids_of("seeds"),
+        ids_of("seeds"),
         Field(
             description="The papers to start from, by ids of any form.",
             examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],

@@ -140,7 +140,7 @@ def test_neighbours_with_a_phrase_are_left_out_and_walked_over(small: Library) -
         (["__"], "has no word"),
         (["x"] * 21, "has 21 phrases: the maximum in one request is 20"),
         (["x" * 501], "has 501 characters: the maximum is 500"),
-        ([5], "exclude.0 is 5"),
+        ([5], "must be a list of strings"),
         (["\ud800"], "half of a surrogate pair"),
         (["arXiv:1706.03762"], "a paper id: .*exclude_ids"),
         (["CorpusId:1"], "'CorpusId:1', a paper id: .*exclude_ids"),
