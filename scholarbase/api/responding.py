@@ -60,6 +60,13 @@ class Call:
     compact: bool = False
 
 
+def native_call(tool: Tool) -> Call:
+    """The call of a native route that takes a tool's request."""
+    return Call(
+        tool.name, tool.request, tool.run, lambda request: [tool.arguments_for(request)], tool.is_short
+    )
+
+
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
     return Call(tool.name, tool.request, tool.run, lambda _: [arguments or {}], tool.is_short, compact=True)

@@ -103,28 +103,7 @@ class Source(ABC):
             PaperNotFound: the library does not hold a paper in ``exclude_ids`` or ``within`` (as of ``as_of``).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
-        return self.run(
-            search_request(
-                q,
-                mode=mode,
-                engine=engine,
-                limit=limit,
-                offset=offset,
-                fields=fields,
-                from_=from_,
-                to=to,
-                category=category,
-                venue=venue,
-                min_citations=min_citations,
-                exclude=exclude,
-                exclude_ids=exclude_ids,
-                within=within,
-                as_of=as_of,
-                exact=exact,
-                explain=explain,
-                partial=partial,
-            )
-        )
+        return self.run(search_request(**_arguments(locals())))
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
         """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``. A
@@ -156,9 +135,7 @@ class Source(ABC):
             InvalidRequest: an argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
         """
-        return self.run_title(
-            TitleParameters.of(title=title, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
-        )
+        return self.run_title(TitleParameters.of(**_arguments(locals())))
 
     def match_titles(
         self,
@@ -214,18 +191,7 @@ class Source(ABC):
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
-        return self.run_citations(
-            EdgeBody.of(
-                paper_id=paper_id,
-                limit=limit,
-                offset=offset,
-                sort=sort,
-                from_=from_,
-                to=to,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
+        return self.run_citations(EdgeBody.of(**_arguments(locals())))
 
     def references(
         self,
@@ -240,18 +206,7 @@ class Source(ABC):
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
         """The papers of this library that the paper cites. Sorts and raises as ``citations``."""
-        return self.run_references(
-            EdgeBody.of(
-                paper_id=paper_id,
-                limit=limit,
-                offset=offset,
-                sort=sort,
-                from_=from_,
-                to=to,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
+        return self.run_references(EdgeBody.of(**_arguments(locals())))
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, **arguments: Any
@@ -297,25 +252,12 @@ class Source(ABC):
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a paper in the request (as of ``as_of``).
         """
-        return self.run_expand(
-            ExpandBody.of(
-                seeds=seeds,
-                direction=direction,
-                hops=hops,
-                limit=limit,
-                offset=offset,
-                from_=from_,
-                to=to,
-                category=category,
-                venue=venue,
-                min_citations=min_citations,
-                exclude=exclude,
-                exclude_ids=exclude_ids,
-                within=within,
-                as_of=as_of,
-                fields=fields,
-            )
-        )
+        return self.run_expand(ExpandBody.of(**_arguments(locals())))
+
+
+def _arguments(method: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of a request, from the local variables of a method that has nothing else."""
+    return {name: value for name, value in method.items() if name != "self"}
 
 
 class ToolServer(Protocol):

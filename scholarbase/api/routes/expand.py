@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scholarbase.api.responding import Call
+from scholarbase.api.responding import native_call
 from scholarbase.api.routes import add, resource
-from scholarbase.models.requests import ExpandBody
 from scholarbase.models.responses import ExpandResponse
 from scholarbase.tools.definitions import tool_named
 
@@ -15,7 +14,7 @@ add(
     router,
     "POST",
     "",
-    Call(TOOL.name, ExpandBody, TOOL.run, lambda body: [TOOL.arguments_for(body)]),
+    native_call(TOOL),
     name="expand",
     response=ExpandResponse,
     summary="Neighbours of a set of papers",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scholarbase.api.responding import Call
+from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
-from scholarbase.models.requests import EdgeBody, EdgeParameters, PaperBatchBody, PaperBody, PaperParameters
+from scholarbase.models.requests import EdgeParameters, PaperBody, PaperParameters
 from scholarbase.models.responses import CitationsResponse, PaperBatchResponse, PaperResponse
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
@@ -16,47 +16,28 @@ add(
     router,
     "POST",
     "/batch",
-    Call(READ.name, PaperBatchBody, READ.run, lambda body: [READ.arguments_for(body)], READ.is_short),
+    native_call(READ),
     name="papers",
     response=PaperBatchResponse,
     summary="Look up many papers",
     description="Many papers, in order; `null` for a paper that the library does not hold.",
 )
 # An id may contain slashes (hep-th/9901001, a DOI, a link), so the look-up matches any path and comes last.
-add(
-    router,
-    "GET",
-    "/{paper_id:path}/citations",
-    Call(
-        CITATIONS.name,
-        EdgeBody,
-        CITATIONS.run,
-        lambda body: [CITATIONS.arguments_for(body)],
-        CITATIONS.is_short,
-    ),
-    name="citations",
-    response=CitationsResponse,
-    summary="Papers that cite a paper",
-    description="The papers of this library that cite the paper. `total` is the number of results on all pages.",
-    query=EdgeParameters,
-)
-add(
-    router,
-    "GET",
-    "/{paper_id:path}/references",
-    Call(
-        REFERENCES.name,
-        EdgeBody,
-        REFERENCES.run,
-        lambda body: [REFERENCES.arguments_for(body)],
-        REFERENCES.is_short,
-    ),
-    name="references",
-    response=CitationsResponse,
-    summary="Papers that a paper cites",
-    description="The papers of this library that the paper cites. `total` is the number of results on all pages.",
-    query=EdgeParameters,
-)
+for tool, edges, verb, summary in (
+    (CITATIONS, "citations", "cite the paper", "Papers that cite a paper"),
+    (REFERENCES, "references", "the paper cites", "Papers that a paper cites"),
+):
+    add(
+        router,
+        "GET",
+        f"/{{paper_id:path}}/{edges}",
+        native_call(tool),
+        name=edges,
+        response=CitationsResponse,
+        summary=summary,
+        description=f"The papers of this library that {verb}. `total` is the number of results on all pages.",
+        query=EdgeParameters,
+    )
 add(
     router,
     "GET",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scholarbase.api.responding import Call
+from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
 from scholarbase.models.requests import SearchBatchBody, SearchBody
 from scholarbase.models.responses import SearchBatchResponse, SearchResponse
@@ -15,7 +15,7 @@ from scholarbase.tools.responding import share_of
 
 router = resource("/v1/search", "search")
 TOOL = tool_named("search_papers")
-SEARCH = Call(TOOL.name, SearchBody, TOOL.run, lambda body: [TOOL.arguments_for(body)], TOOL.is_short)
+SEARCH = native_call(TOOL)
 
 
 def _each(body: SearchBatchBody) -> list[Mapping[str, Any]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scholarbase.api.responding import Call
+from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
-from scholarbase.models.requests import TitleBatchBody, TitleParameters
+from scholarbase.models.requests import TitleParameters
 from scholarbase.models.responses import TitleBatchResponse, TitleMatchResponse
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
@@ -33,7 +33,7 @@ add(
     router,
     "POST",
     "/batch",
-    Call(TOOL.name, TitleBatchBody, TOOL.run, lambda body: [TOOL.arguments_for(body)], TOOL.is_short),
+    native_call(TOOL),
     name="match_titles",
     response=TitleBatchResponse,
     summary="Match many titles",
