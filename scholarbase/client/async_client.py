@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, cast
 
@@ -13,7 +13,7 @@ from tenacity import AsyncRetrying
 
 from scholarbase.client import endpoints
 from scholarbase.client.client import Client
-from scholarbase.client.core import DEFAULT_BACKOFF, DEFAULT_RETRIES, DEFAULT_TIMEOUT, BaseClient
+from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Request, T
 from scholarbase.models.paging import Paging
 from scholarbase.models.requests import title_batches
@@ -46,21 +46,8 @@ class AsyncClient(BaseClient):
     ``iter_`` methods. Close it with ``aclose``, or use it in an ``async with`` statement.
     """
 
+    _http_class = httpx.AsyncClient
     _http: httpx.AsyncClient
-
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        timeout: float | httpx.Timeout = DEFAULT_TIMEOUT,
-        retries: int = DEFAULT_RETRIES,
-        backoff: float = DEFAULT_BACKOFF,
-        headers: Mapping[str, str] | None = None,
-        api_key: str | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        super().__init__(base_url, timeout, retries, backoff, headers, api_key)
-        self._http = httpx.AsyncClient(transport=transport, **self._options)
 
     async def aclose(self) -> None:
         """Close the connections. A second call does nothing."""

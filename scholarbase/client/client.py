@@ -18,7 +18,7 @@ import httpx
 from tenacity import Retrying
 
 from scholarbase.client import endpoints
-from scholarbase.client.core import DEFAULT_BACKOFF, DEFAULT_RETRIES, DEFAULT_TIMEOUT, BaseClient
+from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Request, T
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -60,21 +60,8 @@ class Client(BaseClient, Source):
         ClientError: the client is closed.
     """
 
+    _http_class = httpx.Client
     _http: httpx.Client
-
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        timeout: float | httpx.Timeout = DEFAULT_TIMEOUT,
-        retries: int = DEFAULT_RETRIES,
-        backoff: float = DEFAULT_BACKOFF,
-        headers: Mapping[str, str] | None = None,
-        api_key: str | None = None,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        super().__init__(base_url, timeout, retries, backoff, headers, api_key)
-        self._http = httpx.Client(transport=transport, **self._options)
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""

@@ -29,18 +29,21 @@ _VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class BaseClient:
-    """The arguments of ``Client`` and ``AsyncClient``, except ``transport``, and what both do around a request."""
+    """The arguments of ``Client`` and ``AsyncClient``, and what both do around a request."""
 
-    _http: httpx.Client | httpx.AsyncClient
+    _http_class: type[Any]
+    _http: Any
 
     def __init__(
         self,
-        base_url: str | None,
-        timeout: float | httpx.Timeout,
-        retries: int,
-        backoff: float,
-        headers: Mapping[str, str] | None,
-        api_key: str | None,
+        base_url: str | None = None,
+        *,
+        timeout: float | httpx.Timeout = DEFAULT_TIMEOUT,
+        retries: int = DEFAULT_RETRIES,
+        backoff: float = DEFAULT_BACKOFF,
+        headers: Mapping[str, str] | None = None,
+        api_key: str | None = None,
+        transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidRequest(f"retries is {retries!r}: it must be an integer of 0 or more.")
@@ -61,12 +64,13 @@ class BaseClient:
         if api_key and not url.userinfo:  # both would use the Authorization header
             all_headers["Authorization"] = f"Bearer {_checked_key(api_key)}"
         all_headers.update(headers)
-        self._options: dict[str, Any] = {
-            "auth": (url.username, url.password) if url.userinfo else None,
-            "timeout": timeout,
-            "headers": all_headers,
-            "trust_env": not is_loopback(url.host),
-        }
+        self._http = self._http_class(
+            auth=(url.username, url.password) if url.userinfo else None,
+            timeout=timeout,
+            headers=all_headers,
+            transport=transport,
+            trust_env=not is_loopback(url.host),
+        )
 
     def _retry_options(self, request: Request[Any]) -> dict[str, Any]:
         return retry_options(self.base_url + request.path, self._retries, self._backoff, log)
