@@ -82,6 +82,11 @@ async def execute(short: bool, work: Callable[[], T]) -> T:
     return work() if short else await run_in_threadpool(work)
 
 
+def _excludes_seen(request: Any) -> bool:
+    """Whether a request, or a search of a batch, leaves out what its session has returned."""
+    return any(getattr(one, "exclude_seen", False) for one in getattr(request, "searches", (request,)))
+
+
 def _json(response: Response) -> bytes:
     """The JSON of a response. One with all fields, the default, is encoded directly."""
     return _encode(response if getattr(response, "fields", ()) is PAPER_FIELDS else response.selected())
@@ -110,7 +115,8 @@ class NativeRoute(APIRoute):
         async def handle(request: HttpRequest) -> HttpResponse:
             scope = request.scope
             values: Any = {}
-            if scope["query_string"] or b"%" in scope["raw_path"] or not scope["raw_path"].isascii():
+            raw_path: bytes = scope.get("raw_path", b"")
+            if scope["query_string"] or b"%" in raw_path or not raw_path.isascii():
                 values = _url_values(request, names, repeated)
             if call is None:
                 return await run_endpoint(request)
@@ -125,7 +131,7 @@ class NativeRoute(APIRoute):
                 RECORDING in scope
                 or parsed.max_tokens is not None
                 or parsed.format != "json"
-                or getattr(parsed, "exclude_seen", False)
+                or _excludes_seen(parsed)
             ):
                 return await respond(request, library, call, parsed)
             content = await execute(call.is_short(library, parsed), lambda: _json(call.run(library, parsed)))
@@ -158,7 +164,7 @@ def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset
     Raises:
         InvalidRequest: a parameter is unknown or must not be repeated, or the URL is not UTF-8.
     """
-    sent: bytes = request.scope["raw_path"] + b"?" + request.scope["query_string"]
+    sent: bytes = request.scope.get("raw_path", b"") + b"?" + request.scope["query_string"]
     if b"%" in sent or not sent.isascii():
         try:
             unquote_to_bytes(sent).decode()
@@ -222,7 +228,7 @@ async def run_call(library: Library, call: Call, request: Any, recording: Record
     Raises:
         BudgetExhausted: a limit of the session is reached. Other errors of the library.
     """
-    seen = any(getattr(one, "exclude_seen", False) for one in getattr(request, "searches", (request,)))
+    seen = _excludes_seen(request)
     if recording is not None:
         recording.set_request([vars(request)], request)
     if recording is not None and recording.needs_budget(seen):

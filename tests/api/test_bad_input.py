@@ -132,6 +132,13 @@ WRONG: Final[dict[str, tuple[str, str, dict[str, Any], int, str]]] = {
         400,
         "name one in the header X-ScholarBase-Session",
     ),
+    "seen by nobody in a batch": (
+        "POST",
+        "/v1/search/batch",
+        {"json": {"searches": [SEARCH, SEARCH | {"exclude_seen": True}]}},
+        400,
+        "exclude_seen requires a session",
+    ),
     "too few tokens": (
         "GET",
         "/v1/search",
