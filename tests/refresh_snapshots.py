@@ -47,7 +47,9 @@ def tools() -> bytes:
 
 def cli_help() -> bytes:
     """The help of every command, one after the other."""
-    context = click.Context(main, info_name="scholarbase", terminal_width=100, max_content_width=100)
+    # With the group's own settings: click keeps a command's help option from the first context that asks for it.
+    settings = {**main.context_settings, "terminal_width": 100, "max_content_width": 100}
+    context = click.Context(main, info_name="scholarbase", **settings)
     return "\n\n".join(_helps(main, context)).encode()
 
 
