@@ -514,7 +514,7 @@ def block(language: str) -> str:
 
 def test_the_page_describes_every_key_and_tool() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    keys = re.search(r"^\| key \| what \|$(.*?)^$", page, re.S | re.M)
+    keys = re.search(r"^\| key \| meaning \|$(.*?)^$", page, re.S | re.M)
     tools = re.search(r"^\| tool \| kind \|.*?$(.*?)^$", page, re.S | re.M)
     assert keys is not None
     assert tools is not None
