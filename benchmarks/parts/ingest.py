@@ -1,4 +1,4 @@
-"""Time of an ingest compared with the bare sum of its work, and its memory with that of a quarter of the papers.
+"""Time of an ingest compared with the bare sum of its work, and its memory with an ingest of a quarter of the papers.
 
 The bare sum is the minimum work of any ingest of catalogue, full text, edges and BM25, done sequentially in one process
 with all inputs in memory: read and parse the source files; ``executemany`` of the rows of the finished library; FTS5's

@@ -1,7 +1,7 @@
 """The commands to build, serve, search and check libraries.
 
 Every option is an argument of the Python function behind it. Results go to standard output, everything else to
-standard error. The exit status is 0, or that of the error (:mod:`scholarbase.errors`).
+standard error. The exit status is 0, or the status of the error (:mod:`scholarbase.errors`).
 """
 
 from __future__ import annotations

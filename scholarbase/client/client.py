@@ -11,8 +11,7 @@ recorded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import httpx
 from tenacity import Retrying
@@ -66,14 +65,6 @@ class Client(BaseClient, Source):
     def close(self) -> None:
         """Close the connections. A second call does nothing."""
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # AsyncClient has the same methods as coroutines; its _send and _send_all are coroutines too.
 

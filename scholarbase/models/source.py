@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from scholarbase.models.limits import MIN_TITLE_SCORE, CitationSort, Direction, Engine, Mode
 from scholarbase.models.paging import Paging
@@ -66,6 +67,18 @@ class Source(ABC):
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that decide rankings too, and the manifest."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is open. A second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _pages(self, page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
         paging = Paging(limit)

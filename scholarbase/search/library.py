@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
@@ -158,14 +157,6 @@ class Library(Source):
         self._catalog.close()
         if self._encoder is not None:
             self._encoder.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- search -----------------------------------------------------------------------------------------
 
