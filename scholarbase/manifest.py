@@ -18,7 +18,7 @@ from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.models.encoders import EncoderSpec
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of the library's layout on disk."""
 
 

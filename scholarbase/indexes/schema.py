@@ -52,6 +52,7 @@ def m001_catalog(db: Database) -> None:
             "arxiv_id": str,
             "title": str,
             "title_hash": int,
+            "main_title_hash": int,
             "authors": str,
             "year": int,
             "publication_date": str,
@@ -73,6 +74,9 @@ def m001_catalog(db: Database) -> None:
     papers.create_index(["corpus_id"], index_name="papers_by_corpus_id", unique=True)
     papers.create_index(["arxiv_id"], index_name="papers_by_arxiv_id", unique=True)
     papers.create_index(["title_hash"], index_name="papers_by_title")
+    db.execute(
+        "CREATE INDEX papers_by_main_title ON papers (main_title_hash) WHERE main_title_hash IS NOT NULL"
+    )
     db.table("abstracts").create({"paper_id": int, "abstract": str}, pk="paper_id", not_null={"abstract"})
     db.execute(
         """

@@ -16,7 +16,7 @@ import orjson
 from scholarbase.indexes import citations
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
-from scholarbase.indexes.titles import title_hash
+from scholarbase.indexes.titles import main_title_hash, title_hash
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -32,9 +32,9 @@ from scholarbase.settings import KeepRule
 
 _INSERT_PAPER = """
 INSERT INTO papers (
-    id, corpus_id, arxiv_id, title, title_hash, authors, year, publication_date, first_day, last_day,
+    id, corpus_id, arxiv_id, title, title_hash, main_title_hash, authors, year, publication_date, first_day, last_day,
     venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 _JOIN_ARXIV = """
@@ -177,6 +177,7 @@ class CatalogWriter:
                     r.arxiv_id,
                     r.title,
                     title_hash(r.title),
+                    main_title_hash(r.title),
                     _authors(r),
                     r.year,
                     r.publication_date,
