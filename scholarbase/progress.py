@@ -7,20 +7,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 log = logging.getLogger("scholarbase.progress")
 
@@ -36,7 +37,10 @@ class Tracker(Protocol):
 
 
 class Reporter(Protocol):
-    """Shows stages, in sequence or in parallel. ``total`` and ``done`` have any unit, ``unit`` is that of the count."""
+    """Shows stages, in sequence or in parallel.
+
+    ``unit`` names what ``advance`` counts. ``total`` and ``done`` may have another unit, such as bytes.
+    """
 
     def stage(
         self, name: str, unit: str, total: int | None, done: int = 0
@@ -75,44 +79,43 @@ class _Count:
 
 
 class LogReporter:
-    """A line when a stage begins, every few seconds while it runs, and when it ends."""
+    """A line every few seconds while a stage runs, also while it makes no progress, and when it ends."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     @contextmanager
     def stage(self, name: str, unit: str, total: int | None, done: int = 0) -> Iterator[Tracker]:
-        tracker = _LogTracker(name, unit, total, done, self._seconds)
-        yield tracker
+        tracker = _LogTracker(name, unit, total, done)
+        ended = Event()
+
+        def write_lines() -> None:
+            while not ended.wait(self._seconds):
+                log.info("%s", tracker.line())
+
+        writer = Thread(target=write_lines, name="progress", daemon=True)
+        writer.start()
+        try:
+            yield tracker
+        finally:
+            ended.set()
+            writer.join()
         log.info("%s: %s %s in %.1f s", name, f"{tracker.count:,}", unit, time.monotonic() - tracker.began)
 
 
 class _LogTracker(_Count):
-    def __init__(self, name: str, unit: str, total: int | None, done: int, seconds: float) -> None:
+    def __init__(self, name: str, unit: str, total: int | None, done: int) -> None:
         super().__init__()
         self._name, self._unit, self._total, self._first = name, unit, total, done
-        self._seconds = seconds
-        self._next = self.began + seconds
 
-    def advance(self, count: int) -> None:
-        super().advance(count)
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + self._seconds
-            log.info(
-                "%s: %s %s, %s/s%s",
-                self._name,
-                f"{self.count:,}",
-                self._unit,
-                f"{self.rate:,.0f}",
-                self._left(now),
-            )
-
-    def _left(self, now: float) -> str:
+    def line(self) -> str:
+        """The count, its rate, and the time that is left."""
+        elapsed = time.monotonic() - self.began
+        line = f"{self._name}: {self.count:,} {self._unit} in {elapsed:,.0f} s, {self.rate:,.0f}/s"
         if self._total is None or self.done <= self._first:
-            return ""
-        seconds = (self._total - self.done) * (now - self.began) / (self.done - self._first)
-        return f", {100 * self.done / self._total:.0f}%, about {seconds:,.0f} s left"
+            return line
+        seconds = (self._total - self.done) * elapsed / (self.done - self._first)
+        return f"{line}, {100 * self.done / self._total:.0f}%, about {seconds:,.0f} s left"
 
 
 class TerminalReporter:
@@ -149,13 +152,28 @@ class TerminalReporter:
             BarColumn(bar_width=30),
             TaskProgressColumn(),
             TextColumn("{task.fields[counted]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            _TimeColumn(),
             console=self._console,
         )
         bars.start()
         return bars
+
+
+class _TimeColumn(ProgressColumn):
+    """The time of a stage, and while it runs the time that is left, once that is known."""
+
+    def render(self, task: Task) -> Text:
+        elapsed = task.finished_time if task.finished else task.elapsed
+        text = _clock(elapsed or 0.0)
+        if not task.finished and task.time_remaining is not None:
+            text += f", about {_clock(task.time_remaining)} left"
+        return Text(text)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class _TerminalTracker(_Count):

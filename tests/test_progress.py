@@ -9,6 +9,8 @@ import pty
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,10 +60,26 @@ def test_without_a_terminal_each_stage_logs_a_line(small_snapshot: Path, tmp_pat
 
 def test_a_long_stage_logs_the_time_left(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "scholarbase.progress")
-    with LogReporter(seconds=0.0).stage("encode", "papers", 200, 100) as tracker:
+    with LogReporter(seconds=0.01).stage("encode", "papers", 200, 100) as tracker:
+        wait_for(lambda: len(caplog.records) >= 1)  # before there is progress
         tracker.at(150)
         tracker.advance(50)
-    first, last = (record.getMessage() for record in caplog.records)
+        wait_for(lambda: "75%" in caplog.text)
+    first, *_, last = (record.getMessage() for record in caplog.records)
+    assert re.fullmatch(r"encode: 0 papers in \d+ s, 0/s", first)
     # It began at 100 of 200: half of what was left is done.
-    assert re.fullmatch(r"encode: 50 papers, [\d,]+/s, 75%, about \d+ s left", first)
+    assert re.search(r"encode: 50 papers in \d+ s, [\d,]+/s, 75%, about \d+ s left", caplog.text)
     assert re.fullmatch(r"encode: 50 papers in \d+\.\d s", last)
+
+
+def test_the_terminal_shows_the_time_left_once_it_is_known() -> None:
+    from scholarbase.progress import _clock
+
+    assert [_clock(seconds) for seconds in (0, 5.4, 65, 3665)] == ["0:00", "0:05", "1:05", "1:01:05"]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

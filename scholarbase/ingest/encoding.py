@@ -20,7 +20,8 @@ from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.sources.vectors import open_vectors
 from scholarbase.progress import Reporter
 
-DOCUMENTS_PER_PART: Final = 512
+DOCUMENTS_PER_PART: Final = 128
+"""A part is written at once, and progress moves by parts: a CPU encodes a few papers per second with BGE-M3."""
 AGREEMENT_SAMPLE: Final = 8
 """Papers encoded again to check that vectors computed elsewhere are from this encoder."""
 AGREEMENT: Final = 0.9
