@@ -7,9 +7,11 @@ error, whose message tells the model what to change.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
@@ -32,20 +34,31 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from scholarbase import __version__
-from scholarbase.api.problems import problem
+from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, run_call
-from scholarbase.api.session_headers import session_headers
-from scholarbase.errors import BodyTooLarge, Forbidden, InvalidRequest, ScholarBaseError, ToolNotFound
+from scholarbase.api.session_headers import SESSION, session_headers
+from scholarbase.errors import (
+    BodyTooLarge,
+    Forbidden,
+    InvalidRequest,
+    MethodNotAllowed,
+    ScholarBaseError,
+    ToolNotFound,
+)
+from scholarbase.http import is_loopback
 from scholarbase.responses.text import as_text
 from scholarbase.sessions.progress import dumps
+from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import TOOLS, tool_named
+from scholarbase.tools.definitions import schemas, tool_named
 
 log = logging.getLogger("scholarbase.mcp")
 
 Call = Callable[[Any, str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Calls a tool: the request's context, the tool's name and the arguments to the JSON of the response."""
+ListSchemas = Callable[[Any], Awaitable[list[dict[str, Any]]]]
+"""Lists the tools: the request's context to schemas in the form ``mcp``."""
 
 INSTRUCTIONS: Final = (
     "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
@@ -57,11 +70,22 @@ PARENT_META: Final = "scholarbase/parent"
 ROUND_META: Final = "scholarbase/round"
 
 
-def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
-    """An MCP server that runs its tools with ``call``."""
+def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int) -> Server[Any]:
+    """An MCP server that lists its tools with ``list_schemas`` and runs them with ``call``."""
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=listed)
+        annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        return ListToolsResult(
+            tools=[
+                McpTool(
+                    name=tool["name"],
+                    description=tool["description"],
+                    input_schema=tool["inputSchema"],
+                    annotations=annotations,
+                )
+                for tool in await list_schemas(context)
+            ]
+        )
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         arguments = dict(params.arguments or {})
@@ -82,15 +106,6 @@ def server_of(call: Call, *, max_bytes: int) -> Server[Any]:
         text = TextContent(type="text", text=as_text(content, offset=arguments.get("offset") or 0))
         return CallToolResult(content=[text], structured_content=content)
 
-    listed = [
-        McpTool(
-            name=tool.name,
-            description=tool.description,
-            input_schema=tool.schema(),
-            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-        )
-        for tool in TOOLS
-    ]
     return Server(
         "scholarbase",
         version=__version__,
@@ -135,6 +150,7 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
         headers = {**session_headers(request.headers), **_session_meta(context)}
         recording = await start_recording(state, request.scope, name, headers)
         try:
+            arguments = tool.canonical(arguments)
             _check_format(arguments)
             response = await run_call(library, call_of(tool), tool.parse(arguments), recording)
         except Exception as error:
@@ -145,8 +161,11 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
             await record(recording, [arguments], response)
         return response.content
 
+    async def list_schemas(context: Any) -> list[dict[str, Any]]:
+        return schemas("mcp", modes=state.library.modes, in_session=SESSION in context.request.headers)
+
     return StreamableHTTPSessionManager(
-        server_of(call, max_bytes=max_bytes),
+        server_of(call, list_schemas, max_bytes=max_bytes),
         json_response=True,
         stateless=True,
         max_request_body_size=1 << 62,  # BodyLimit applies first
@@ -154,24 +173,57 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
 
 
 class McpApp:
-    """ASGI application of ``/mcp`` that rejects requests from pages of other origins, to prevent DNS rebinding attacks.
+    """ASGI application of ``/mcp``: POST requests, but not from pages of other origins.
 
-    See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning.
+    The origin is checked to prevent DNS rebinding attacks: see
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning. Pages of this machine
+    are allowed, and those of the server's own origin, unless its name could be rebound: that of a server without keys
+    under a name that the settings do not have.
     """
 
-    def __init__(self, manager: StreamableHTTPSessionManager, origins: Collection[str]) -> None:
+    def __init__(self, manager: StreamableHTTPSessionManager, settings: Settings) -> None:
         self._manager = manager
-        self._origins = origins
+        self._origins = settings.cors_origins or ()
+        self._own_host = settings.host
+        self._has_keys = settings.keys is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        origin = Headers(scope=scope).get("Origin")
-        if origin is not None and origin not in self._origins and "*" not in self._origins:
-            error = Forbidden(
+        headers = Headers(scope=scope)
+        origin = headers.get("Origin")
+        if origin is not None and not self._is_allowed(origin, headers.get("Host", "")):
+            error: ScholarBaseError = Forbidden(
                 f"Pages of {origin} may not send requests to this server: add the origin to SCHOLARBASE_CORS_ORIGINS."
             )
-            await problem(error.status, error.slug, error.title, str(error))(scope, receive, send)
-            return
-        await self._manager.handle_request(scope, receive, send)
+            await rejection(error, scope["path"])(scope, receive, send)
+        elif scope["method"] != "POST":
+            # The server sends no messages of its own, so it offers no stream (2025-11-25, "Listening for Messages").
+            response = rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope["path"])
+            response.headers["Allow"] = "POST"
+            await response(scope, receive, send)
+        else:
+            await self._manager.handle_request(scope, receive, send)
+
+    def _is_allowed(self, origin: str, host: str) -> bool:
+        if origin in self._origins or "*" in self._origins:
+            return True
+        try:
+            page = urlsplit(origin)
+            name = page.hostname or ""
+        except ValueError:
+            return False
+        if page.scheme in ("http", "https") and is_loopback(name):
+            return True
+        if page.netloc.lower() != host.lower():
+            return False
+        return self._has_keys or name == self._own_host or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _session_meta(context: Any) -> dict[str, Any]:
@@ -197,14 +249,15 @@ def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
                 + ": start it with --session, or leave the session out."
             )
         _check_format(arguments)
-        content = await to_thread.run_sync(
+        return await to_thread.run_sync(
             lambda: tools.call(name, arguments, parent=meta.get("parent"), round=meta.get("round"))
         )
-        assert isinstance(content, dict)
-        return content
+
+    async def list_schemas(context: Any) -> list[dict[str, Any]]:
+        return await to_thread.run_sync(tools.schemas, "mcp")
 
     async def main() -> None:
-        server = server_of(call, max_bytes=max_bytes)
+        server = server_of(call, list_schemas, max_bytes=max_bytes)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.problems import problem_of, unexpected
+from scholarbase.api.problems import TOOLS_PATH, rejection, unexpected
 from scholarbase.errors import BodyTooLarge
 
 log = logging.getLogger("scholarbase.access")
@@ -23,7 +23,6 @@ REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
-TOOLS_PATH: Final = "/mcp"
 TOOLS_FACTOR: Final = 4
 """The body limit is this many times larger at ``TOOLS_PATH``, where calls that are too large are tool errors."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
@@ -145,7 +144,7 @@ class BodyLimit:
         if undeclared:
             await self._counting(limit, scope, receive, send)
         elif length is not None and length > limit:
-            await problem_of(_too_large(f"{length:,}", limit))(scope, receive, send)
+            await rejection(_too_large(f"{length:,}", limit), scope["path"])(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -177,7 +176,7 @@ class BodyLimit:
             if not too_large or started:
                 raise
         if too_large and not started:
-            await problem_of(_too_large(f"more than {limit:,}", limit))(scope, receive, send)
+            await rejection(_too_large(f"more than {limit:,}", limit), scope["path"])(scope, receive, send)
 
 
 def _too_large(size: str, limit: int) -> BodyTooLarge:

@@ -10,12 +10,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, ScholarBaseError
+from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, MethodNotAllowed, ScholarBaseError
 from scholarbase.models.requests import sentence
 
 log = logging.getLogger("scholarbase.api")
 
 MEDIA_TYPE = "application/problem+json"
+TOOLS_PATH = "/mcp"
 
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
@@ -27,6 +28,18 @@ def problem(status: int, slug: str, title: str, detail: str) -> Response:
 
 def problem_of(error: ScholarBaseError) -> Response:
     return problem(error.status, error.slug, error.title, str(error))
+
+
+def rejection(error: ScholarBaseError, path: str) -> Response:
+    """The response to a request that does not reach its route: at ``/mcp`` a JSON-RPC error, else a problem document.
+
+    JSON-RPC leaves the codes from -32099 to -32000 to servers (https://www.jsonrpc.org/specification#error_object).
+    """
+    if path.rstrip("/") != TOOLS_PATH:
+        return problem_of(error)
+    data = {"type": PROBLEM_TYPE_BASE + error.slug, "title": error.title, "status": error.status}
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": str(error), "data": data}}
+    return Response(orjson.dumps(body), error.status, media_type="application/json")
 
 
 def install(app: FastAPI) -> None:
@@ -70,7 +83,7 @@ def _http(request: Request, error: Exception) -> Response:
     titles = {
         400: (InvalidRequest.slug, InvalidRequest.title),
         404: ("not-found", "Not found"),
-        405: ("method-not-allowed", "Method not allowed"),
+        405: (MethodNotAllowed.slug, MethodNotAllowed.title),
     }
     slug, title = titles.get(error.status_code, ("http", "Request failed"))
     response = problem(error.status_code, slug, title, details.get(error.status_code, str(error.detail)))

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
 from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT, BodyLimit
-from scholarbase.api.problems import MEDIA_TYPE, problem_of
+from scholarbase.api.problems import MEDIA_TYPE, rejection
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
     BodyTooLarge,
@@ -36,6 +36,8 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Health checks, which need no key and have no limit."""
 ADMIN_PATHS: Final = ("/metrics",)
 """Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""
+LOOPBACK_ORIGINS: Final = r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?"
+"""Pages of this machine may send requests, such as those of MCP clients under development."""
 EXPOSED: Final = (
     REQUEST_ID,
     SNAPSHOT,
@@ -84,14 +86,14 @@ def install(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if settings.keys is not None:
         app.add_middleware(Guard, keys=settings.keys, settings=settings)
-    if settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origins,
-            allow_methods=("*",),
-            allow_headers=("*",),
-            expose_headers=EXPOSED,
-        )
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=settings.cors_origins or (),
+        allow_origin_regex=LOOPBACK_ORIGINS,
+        allow_methods=("*",),
+        allow_headers=("*",),
+        expose_headers=EXPOSED,
+    )
 
 
 class Guard:
@@ -121,7 +123,7 @@ class Guard:
                 _check_rate(key, rate, verdict)
             _check_role(key, path)
         except ScholarBaseError as error:
-            await _rejection(error, sent)(scope, receive, send)
+            await _rejection(error, sent, path)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -198,8 +200,8 @@ def _with_rate_headers(send: Send, rate: int, verdict: Verdict) -> Send:
     return sent
 
 
-def _rejection(error: ScholarBaseError, sent: str | None) -> Response:
-    response = problem_of(error)
+def _rejection(error: ScholarBaseError, sent: str | None, path: str) -> Response:
+    response = rejection(error, path)
     if isinstance(error, Unauthorized):
         # RFC 6750, section 3: a challenge has at least one parameter, and an error code for an invalid key.
         code = "" if sent is None else ', error="invalid_token"'
