@@ -6,19 +6,48 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.models.source import ToolServer
+from scholarbase.models.checks import check_json_format
+from scholarbase.models.limits import SchemaForm
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
+from scholarbase.tools.definitions import schemas, tool_named
 from scholarbase.tools.responding import CallResponse, make_response
 
 log = logging.getLogger("scholarbase.tools")
+
+
+class ToolServer(Protocol):
+    """A server that answers tool calls by name, such as :class:`scholarbase.client.Client`."""
+
+    def tools(
+        self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None
+    ) -> list[dict[str, Any]]: ...
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        session: str | None = None,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> dict[str, Any]: ...
+
+    def call_tool_as_text(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        session: str | None = None,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> str: ...
 
 
 class Tools:
@@ -56,9 +85,16 @@ class Tools:
             opened = store.open(session) if isinstance(session, Session) else store.find(session, "")
             self._session = wait_for(opened, BUDGET_SECONDS)
 
-    def schemas(self, form: SchemaForm = "openai") -> list[dict[str, Any]]:
-        """The tools as function schemas."""
-        return schemas(form)
+    def schemas(self, form: SchemaForm = "openai", *, strict: bool = False) -> list[dict[str, Any]]:
+        """The tools as function schemas, with the search modes of the library.
+
+        Args:
+            form: ``openai`` (chat completions), ``openai-responses``, ``anthropic``, ``gemini`` or ``mcp``.
+            strict: schemas for OpenAI's strict mode.
+        """
+        if not isinstance(self._source, Library):
+            return self._source.tools(form, strict=strict, session=self.session)
+        return schemas(form, modes=self._source.modes, in_session=self.session is not None, strict=strict)
 
     def call(
         self,
@@ -67,10 +103,12 @@ class Tools:
         *,
         parent: int | None = None,
         round: int | None = None,
-    ) -> dict[str, Any] | str:
-        """Call a tool; the result is JSON, or a text where ``format`` is ``text``.
+    ) -> dict[str, Any]:
+        """Call a tool; the result is the JSON of its response.
 
         Args:
+            name: the name of the tool.
+            arguments: its arguments, as a model wrote them.
             parent: the number of the call that this one follows from; by default found from its arguments.
             round: the agent's turn, for calls that are made side by side.
 
@@ -82,9 +120,33 @@ class Tools:
         """
         if not isinstance(self._source, Library):
             return self._source.call_tool(name, arguments, session=self.session, parent=parent, round=round)
-        recording = self._recording(self._source, name, parent, round)
-        response = call_recorded(self._source, name, arguments, recording)
-        return response.body.decode() if response.is_text else response.content
+        check_json_format(arguments)
+        return self._call(self._source, name, arguments, parent, round).content
+
+    def call_as_text(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> str:
+        """Call a tool; the result is readable text. Arguments and errors are those of ``call``."""
+        if not isinstance(self._source, Library):
+            return self._source.call_tool_as_text(
+                name, arguments, session=self.session, parent=parent, round=round
+            )
+        return self._call(self._source, name, {**arguments, "format": "text"}, parent, round).body.decode()
+
+    def _call(
+        self,
+        library: Library,
+        name: str,
+        arguments: Mapping[str, Any],
+        parent: int | None,
+        round_: int | None,
+    ) -> CallResponse:
+        return call_recorded(library, name, arguments, self._recording(library, name, parent, round_))
 
     def _recording(
         self, library: Library, name: str, parent: int | None, round_: int | None
@@ -117,6 +179,7 @@ def call_recorded(
     to a size. Raises as ``Tools.call``."""
     tool = tool_named(name)
     try:
+        arguments = tool.canonical(arguments)
         request = tool.parse(arguments)
         seen = bool(getattr(request, "exclude_seen", False))
         if recording is not None and recording.needs_budget(seen):

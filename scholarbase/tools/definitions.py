@@ -7,12 +7,22 @@ model reads the whole list with every question. Arguments that the operator of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, cast
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
-from scholarbase.models.papers import PAPER_FIELDS
+from scholarbase.identifiers import parse
+from scholarbase.models.limits import (
+    DEFAULT_EDGES,
+    DEFAULT_RESULTS,
+    MAX_LIMIT,
+    MODES,
+    SCHEMA_FORMS,
+    Mode,
+    SchemaForm,
+)
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     EdgeBody,
     ExpandBody,
@@ -21,12 +31,9 @@ from scholarbase.models.requests import (
     SearchBody,
     TitleBatchBody,
 )
-from scholarbase.models.responses import Response
+from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
 from scholarbase.search.library import Library
-
-SchemaForm = Literal["openai", "anthropic", "mcp"]
-
-SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
+from scholarbase.tools import arguments as written
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "citation_count"]
 """The default fields of papers in lists."""
@@ -37,7 +44,7 @@ _READ: Final = [
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
-_MAX_TOKENS: Final = "Caps the response"
+_MAX_TOKENS: Final = "Response size"
 
 
 def never_short(library: Library, request: Any) -> bool:
@@ -61,11 +68,23 @@ class Tool:
     is_short: Callable[[Library, Any], bool] = never_short
     arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
     """For each argument: field name, argument name, default in this tool."""
+    kinds: Mapping[str, Mapping[str, Any]] = field(init=False)
+    """For each argument its type in JSON Schema."""
 
     def __post_init__(self) -> None:
+        properties = self.request.model_json_schema()["properties"]
+        object.__setattr__(self, "kinds", {name: _plain_type(kind) for name, kind in properties.items()})
         fields = [(name, f.alias or name, f.default) for name, f in self.request.model_fields.items()]
         arguments = tuple((name, key, self.defaults.get(key, default)) for name, key, default in fields)
         object.__setattr__(self, "arguments", arguments)
+
+    def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """A model's arguments with the names and types of this tool (:mod:`scholarbase.tools.arguments`).
+
+        Raises:
+            InvalidRequest: an argument is unknown.
+        """
+        return written.canonical(arguments, self.kinds, self.name, self.shown)
 
     def parse(self, arguments: Mapping[str, Any]) -> Request:
         """Build the request of a model's arguments; null means omitted.
@@ -73,14 +92,7 @@ class Tool:
         Raises:
             InvalidRequest: an argument is unknown, missing or invalid.
         """
-        if not isinstance(arguments, Mapping):
-            raise InvalidRequest(f"The arguments of {self.name} are not a JSON object: send an object.")
-        known = [key for _, key, _ in self.arguments]
-        values = {name: value for name, value in arguments.items() if value is not None}
-        for name in values:
-            if name not in known:
-                raise InvalidRequest(f"Unknown argument {name!r}: {self.name} takes {', '.join(self.shown)}.")
-        return self.request.parse({**self.defaults, **values}, kind="argument")
+        return self.request.parse({**self.defaults, **self.canonical(arguments)}, kind="argument")
 
     def arguments_for(self, request: Request, **also: Any) -> dict[str, Any]:
         """The arguments of this tool that return the same papers as a native request.
@@ -100,18 +112,34 @@ class Tool:
                 arguments[key] = list(value) if isinstance(value, tuple) else value
         return arguments
 
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments that a model sees."""
-        properties = self.request.model_json_schema()["properties"]
+    def schema(
+        self, *, modes: Sequence[Mode] = MODES, in_session: bool = True, strict: bool = False
+    ) -> dict[str, Any]:
+        """The JSON schema of the arguments that a model sees.
+
+        Args:
+            modes: the search modes that the library has.
+            in_session: whether calls are recorded in a session, which ``exclude_seen`` needs.
+            strict: require every argument, with null for one that is left out.
+        """
+        required = [name for name, f in self.request.model_fields.items() if f.is_required()]
+        properties = {
+            name: {**self.kinds[name], "description": description}
+            for name, description in self.shown.items()
+            if in_session or name != "exclude_seen"
+        }
+        if "mode" in properties:
+            properties["mode"]["enum"] = list(modes)
+        if not strict:
+            return {"type": "object", "properties": properties, "required": required}
+        properties = {
+            name: kind if name in required else _nullable(kind) for name, kind in properties.items()
+        }
         return {
             "type": "object",
-            "properties": {
-                name: {**_plain_type(properties[name]), "description": what}
-                if what
-                else _plain_type(properties[name])
-                for name, what in self.shown.items()
-            },
-            "required": [name for name, f in self.request.model_fields.items() if f.is_required()],
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
         }
 
 
@@ -124,16 +152,43 @@ def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def _nullable(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """A type that also accepts null."""
+    nullable = {**kind, "type": [kind["type"], "null"]}
+    if "enum" in kind:
+        nullable["enum"] = [*kind["enum"], None]
+    return nullable
+
+
+def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchResponse:
+    """The papers of a batch; an id that is malformed has its own error."""
+    errors: dict[str, InvalidId] = {}
+    for paper_id in request.ids:
+        try:
+            parse(paper_id)
+        except InvalidRequest as error:
+            errors[paper_id] = InvalidId(paper_id, str(error))
+    valid = tuple(paper_id for paper_id in request.ids if paper_id not in errors)
+    response = library.run_papers(request.model_copy(update={"ids": valid}))
+    found = iter(response.results)
+    results = tuple(errors[paper_id] if paper_id in errors else next(found) for paper_id in request.ids)
+    return PaperBatchResponse(response.snapshot, cast(tuple[Paper | None, ...], results), response.fields)
+
+
+_LIMIT: Final = f"Default {DEFAULT_EDGES}"
+_OFFSET: Final = "Last next_offset"
+_FROM: Final = "YYYY[-MM[-DD]]"
+_TO: Final = "As from"
 _EDGE_ARGUMENTS: Final = {
     "paper_id": _ID,
-    "limit": "Default 25",
-    "offset": "",
-    "sort": "",
-    "from": "",
-    "to": "",
-    "max_tokens": "",
+    "limit": _LIMIT,
+    "offset": _OFFSET,
+    "sort": "- is descending",
+    "from": _FROM,
+    "to": _TO,
+    "max_tokens": _MAX_TOKENS,
 }
-_EDGE_DEFAULTS: Final = {"limit": 25, "fields": _LISTED}
+_EDGE_DEFAULTS: Final = {"fields": _LISTED}
 
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
@@ -144,13 +199,13 @@ TOOLS: Final[tuple[Tool, ...]] = (
         Library.run,
         {
             "q": 'A question or words; "phrases", AND, OR, NOT, prefix* and title:word work too',
-            "mode": "",
-            "limit": "Default 10, at most 1000",
-            "offset": "The last next_offset",
-            "from": "YYYY[-MM[-DD]]",
-            "to": "",
+            "mode": "Words (sparse), meaning (dense) or both",
+            "limit": f"Default {DEFAULT_RESULTS}, at most {MAX_LIMIT}",
+            "offset": _OFFSET,
+            "from": _FROM,
+            "to": _TO,
             "category": "Such as cs.CL, or cs",
-            "min_citations": "",
+            "min_citations": "Worldwide",
             "exclude": "Phrases that must not be the topic",
             "exclude_seen": "Leave out papers already returned",
             "max_tokens": _MAX_TOKENS,
@@ -164,15 +219,15 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "same, an empty list if nothing matches.",
         TitleBatchBody,
         Library.run_titles,
-        {"titles": "", "limit": "Matches for each title; default 1", "max_tokens": ""},
+        {"titles": "Titles", "limit": "Matches for each title; default 1", "max_tokens": _MAX_TOKENS},
         {"fields": _LISTED},
     ),
     Tool(
         "get_papers",
         "Read papers: abstract, authors, date, venue, counts. null is a paper that is not in the library.",
         PaperBatchBody,
-        Library.run_papers,
-        {"ids": _ID, "fields": "Such as title, abstract, external_ids", "max_tokens": ""},
+        _read_papers,
+        {"ids": _ID, "fields": "Such as title, abstract, external_ids", "max_tokens": _MAX_TOKENS},
         {"fields": _READ},
         Library.is_short_batch,
     ),
@@ -203,17 +258,17 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "seeds": "Paper ids",
             "direction": "Default both",
             "hops": "1 (default) or 2",
-            "limit": "Default 25",
-            "offset": "",
-            "from": "",
-            "to": "",
-            "category": "",
-            "min_citations": "",
-            "exclude": "",
-            "exclude_seen": "",
-            "max_tokens": "",
+            "limit": _LIMIT,
+            "offset": _OFFSET,
+            "from": _FROM,
+            "to": _TO,
+            "category": "Such as cs.CL",
+            "min_citations": "Worldwide",
+            "exclude": "Phrases",
+            "exclude_seen": "Unseen only",
+            "max_tokens": _MAX_TOKENS,
         },
-        {"limit": 25, "fields": _LISTED},
+        {"fields": _LISTED},
     ),
 )
 
@@ -228,21 +283,51 @@ def tool_named(name: str) -> Tool:
         raise ToolNotFound(f"There is no tool {name!r}: the tools are {', '.join(_BY_NAME)}.") from None
 
 
-def schemas(form: SchemaForm) -> list[dict[str, Any]]:
-    """All tools as function schemas: ``openai`` (https://platform.openai.com/docs/guides/function-calling),
-    ``anthropic`` (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use) or ``mcp``
-    (https://modelcontextprotocol.io/specification).
+def schemas(
+    form: SchemaForm = "openai",
+    *,
+    modes: Sequence[Mode] = MODES,
+    in_session: bool = True,
+    strict: bool = False,
+) -> list[dict[str, Any]]:
+    """All tools as function schemas.
+
+    Args:
+        form: ``openai`` (chat completions) or ``openai-responses``
+            (https://platform.openai.com/docs/guides/function-calling), ``anthropic``
+            (https://docs.anthropic.com/en/docs/agents-and-tools/tool-use), ``gemini``
+            (https://ai.google.dev/gemini-api/docs/function-calling) or ``mcp``
+            (https://modelcontextprotocol.io/specification).
+        modes, in_session: as for :meth:`Tool.schema`.
+        strict: for OpenAI's strict mode.
 
     Raises:
-        InvalidRequest: another form.
+        InvalidRequest: another form, or ``strict`` in a form without it.
     """
     if form not in SCHEMA_FORMS:
         raise InvalidRequest(f"Unknown format {form!r}: use one of {', '.join(SCHEMA_FORMS)}.")
-    return [_in_form(tool, form) for tool in TOOLS]
+    if strict and not form.startswith("openai"):
+        raise InvalidRequest(
+            f"The format {form!r} has no strict schemas: leave strict out, or use an openai format."
+        )
+    return [
+        _in_form(tool, form, tool.schema(modes=modes, in_session=in_session, strict=strict), strict)
+        for tool in TOOLS
+    ]
 
 
-def _in_form(tool: Tool, form: SchemaForm) -> dict[str, Any]:
+def _in_form(tool: Tool, form: SchemaForm, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
     about = {"name": tool.name, "description": tool.description}
-    if form == "openai":
-        return {"type": "function", "function": {**about, "parameters": tool.schema()}}
-    return {**about, "input_schema" if form == "anthropic" else "inputSchema": tool.schema()}
+    match form:
+        case "openai":
+            options = {"strict": True} if strict else {}
+            return {"type": "function", "function": {**about, "parameters": schema, **options}}
+        case "openai-responses":
+            # Strict is the default of this API.
+            return {"type": "function", **about, "parameters": schema, "strict": strict}
+        case "gemini":
+            return {**about, "parameters": schema}
+        case "anthropic":
+            return {**about, "input_schema": schema}
+        case "mcp":
+            return {**about, "inputSchema": schema}

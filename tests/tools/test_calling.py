@@ -23,7 +23,6 @@ SEED = "arXiv:hep-th/9301068"
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("search_papers", {"q": QUESTION, "limit": 3}),
     ("search_papers", {"q": QUESTION, "limit": 30, "max_tokens": 800}),
-    ("search_papers", {"q": QUESTION, "format": "text"}),
     ("match_titles", {"titles": ["Two Dimensional QCD is a String Theory"]}),
     ("get_papers", {"ids": [SEED, "arXiv:2001.00001"]}),
     ("get_citations", {"paper_id": SEED}),
@@ -38,7 +37,28 @@ def test_a_library_and_a_server_give_the_same(
 ) -> None:
     with Client(server) as client:
         assert Tools(client).call(name, arguments) == Tools(sample).call(name, arguments)
-        assert Tools(client).schemas() == client.tools()
+        assert Tools(client).call_as_text(name, arguments) == Tools(sample).call_as_text(name, arguments)
+        assert Tools(client).schemas() == client.tools() == Tools(sample).schemas()
+        with pytest.raises(InvalidRequest, match="ending in _as_text"):
+            client.call_tool(name, {**arguments, "format": "text"})
+        with pytest.raises(InvalidRequest, match="ending in _as_text"):
+            Tools(sample).call(name, {**arguments, "format": "text"})
+
+
+def test_a_malformed_id_of_a_batch_has_its_own_error(sample: Library, server: str) -> None:
+    arguments = {"ids": [SEED, "not an id", "arXiv:2001.00001"], "fields": ["title"]}
+    with Client(server) as client:
+        assert client.call_tool("get_papers", arguments) == Tools(sample).call("get_papers", arguments)
+        with pytest.raises(InvalidRequest, match="'not an id'"):
+            client.papers(arguments["ids"])
+    found, malformed, missing = Tools(sample).call("get_papers", arguments)["results"]
+    assert found["id"] == SEED
+    assert malformed["paper_id"] == "not an id"
+    assert "'not an id'" in malformed["error"]
+    assert missing is None
+    lines = Tools(sample).call_as_text("get_papers", arguments).splitlines()
+    assert any(line.startswith("2. ") and "'not an id'" in line for line in lines)
+    assert Tools(sample).call("get_papers", {"ids": ["no id"]})["results"][0]["paper_id"] == "no id"
 
 
 def test_authors_are_one_line_and_fields_few(sample: Library) -> None:
@@ -61,7 +81,7 @@ def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> No
         with pytest.raises(ToolNotFound):
             tools.call("find", {})
         with pytest.raises(InvalidRequest, match="Unknown argument"):
-            tools.call("search_papers", {"query": QUESTION})
+            tools.call("search_papers", {"color": QUESTION})
         with pytest.raises(PaperNotFound):
             tools.call("get_citations", {"paper_id": "arXiv:2001.00001"})
         with pytest.raises(InvalidRequest, match="not a JSON object"):
@@ -76,7 +96,7 @@ def test_what_is_wrong_is_raised_and_kept(sample: Library, tmp_path: Path) -> No
         "search_papers",
     ]
     assert [line["error"].split(":")[0] for line in lines] == [
-        "Unknown argument 'query'",
+        "Unknown argument 'color'",
         lines[1]["error"].split(":")[0],
         "The arguments of search_papers are not a JSON object",
         "The session 's' may have 3 calls, and 0 are left",

@@ -106,7 +106,9 @@ NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
     (200, lambda a: post(a, "/v1/tools/get_papers", ids=[SEED, MISSING], fields=None)),
     (200, lambda a: post(a, "/v1/tools/get_citations", paper_id=SEED, offset=2, limit=3)),
     (404, lambda a: post(a, "/v1/tools/get_references", paper_id=MISSING)),
-    (400, lambda a: post(a, "/v1/tools/search_papers", question=QUESTION)),
+    (200, lambda a: post(a, "/v1/tools/search_papers", question=QUESTION, limit="5", categories="hep-th")),
+    (200, lambda a: post(a, "/v1/tools/get_papers", ids=[SEED, "no id"])),
+    (400, lambda a: post(a, "/v1/tools/search_papers", color=QUESTION)),
 ]
 
 

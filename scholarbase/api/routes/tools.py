@@ -11,8 +11,10 @@ from starlette.responses import Response
 from scholarbase.api.openapi import ToolsResponse
 from scholarbase.api.responding import call_of, json_response, respond
 from scholarbase.api.routes import OpenLibrary, resource
+from scholarbase.api.session_headers import SESSION
+from scholarbase.models.limits import SchemaForm
 from scholarbase.models.requests import EXAMPLE_QUESTION
-from scholarbase.tools.definitions import SchemaForm, schemas, tool_named
+from scholarbase.tools.definitions import schemas, tool_named
 
 router = resource("/v1/tools", "tools")
 
@@ -22,8 +24,14 @@ class ToolsParameters(BaseModel):
 
     format: SchemaForm = Field(
         "openai",
-        description="The form of the schemas: OpenAI's, Anthropic's or MCP's.",
+        description="The form of the schemas: of OpenAI's chat completions or responses, Anthropic, Gemini or MCP.",
         examples=["openai"],
+    )
+    strict: bool = Field(
+        False,
+        description="Schemas for OpenAI's strict mode: every argument is required, and null stands for one that is "
+        "left out.",
+        examples=[False],
     )
 
 
@@ -31,8 +39,15 @@ class ToolsParameters(BaseModel):
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
-    """The six tools as function schemas that a model accepts unchanged."""
-    return json_response({"snapshot": library.snapshot_id, "tools": schemas(parameters.format)})
+    """The six tools as function schemas that a model accepts unchanged. `exclude_seen` is among the arguments if the
+    header X-ScholarBase-Session names a session."""
+    tools = schemas(
+        parameters.format,
+        modes=library.modes,
+        in_session=SESSION in request.headers,
+        strict=parameters.strict,
+    )
+    return json_response({"snapshot": library.snapshot_id, "tools": tools})
 
 
 @router.post("/{name}", response_model=None, summary="Call a tool")
@@ -50,4 +65,5 @@ async def call_tool(
 ) -> Response:
     """The response of the native route, with each paper's authors as one string."""
     tool = tool_named(name)
+    arguments = tool.canonical(arguments)
     return await respond(request, library, call_of(tool, arguments), tool.parse(arguments))

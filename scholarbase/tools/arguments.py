@@ -1,0 +1,184 @@
+"""Arguments of tool calls as models write them, to the names and types of the tool.
+
+Another name or type is accepted where it can have only one meaning: ``query`` for ``q``, ``"5"`` for 5. Everything else
+is left as it is, and the request rejects it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from rapidfuzz import fuzz, process
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import parse
+
+_OTHER_NAMES: Final[Mapping[str, str]] = {
+    "q": "query question search_query query_text",
+    "limit": "top_k topk top_n k n max_results num_results n_results result_limit page_size",
+    "from": "from_ from_date date_from start_date from_year year_from start_year min_year since",
+    "to": "to_ to_date date_to end_date to_year year_to end_year max_year until",
+    "category": "categories arxiv_category arxiv_categories",
+    "venue": "venues",
+    "min_citations": "min_citation_count minimum_citations citation_count_min",
+    "mode": "search_mode search_type",
+    "exclude": "exclude_phrases exclude_terms exclude_topics",
+    "exclude_ids": "exclude_papers exclude_paper_ids excluded_ids",
+    "max_tokens": "token_limit max_response_tokens",
+    "fields": "include_fields return_fields",
+    "sort": "sort_by order_by",
+    "hops": "num_hops max_hops depth",
+    "paper_id": "id paper arxiv_id paper_ids ids",
+    "ids": "id paper paper_id arxiv_id arxiv_ids paper_ids papers",
+    "seeds": "id ids paper paper_id paper_ids papers seed seed_id seed_ids seed_papers",
+    "titles": "title paper_title paper_titles",
+}
+"""Names that models write for an argument. A tool uses those of its own arguments."""
+_HINTS: Final[Mapping[str, str]] = {
+    "page": "offset, the number of results to skip",
+    "start": "offset, the number of results to skip",
+    "year": "from and to",
+    "years": "from and to",
+    "date": "from and to",
+    "date_range": "from and to",
+    "year_range": "from and to",
+    "before": "to, the last date",
+    "after": "from, the first date",
+    "published_before": "to, the last date",
+    "published_after": "from, the first date",
+    "keywords": "q",
+    "author": "q, which searches titles and abstracts; authors cannot be searched",
+    "authors": "q, which searches titles and abstracts; authors cannot be searched",
+}
+"""Names that can have several meanings, and the arguments to use instead."""
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-\s]+")
+_DATE: Final = re.compile(r"(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2})(?:[T ].*)?)?", re.ASCII)
+_DIGITS: Final = re.compile(r"[0-9]{1,18}")
+_DATES: Final = frozenset({"from", "to", "as_of"})
+_COMMA_SEPARATED: Final = frozenset({"category", "fields"})
+_IDS: Final = frozenset({"ids", "seeds", "exclude_ids", "within"})
+_SIMILAR: Final = 70
+"""The least similarity of a suggested name, of 100."""
+
+
+def canonical(
+    arguments: Mapping[str, Any], kinds: Mapping[str, Mapping[str, Any]], tool: str, shown: Mapping[str, str]
+) -> dict[str, Any]:
+    """The arguments of a call under the names of the tool, with the types of its request, without nulls.
+
+    Args:
+        arguments: what a model wrote.
+        kinds: the tool's arguments, and the type of each in JSON Schema.
+        tool: the tool's name, for messages.
+        shown: the arguments that its schema has.
+
+    Raises:
+        InvalidRequest: they are not an object, an argument is unknown, or two name the same one.
+    """
+    if not isinstance(arguments, Mapping):
+        raise InvalidRequest(f"The arguments of {tool} are not a JSON object: send an object.")
+    values: dict[str, Any] = {}
+    written: dict[str, str] = {}
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        key = _known_name(name, kinds)
+        if key is None:
+            raise InvalidRequest(_unknown(name, kinds, tool, shown))
+        converted = _converted(key, value, kinds[key])
+        if key in values and values[key] != converted:
+            raise InvalidRequest(f"{written[key]!r} and {name!r} are the same argument: send {key} alone.")
+        # Models write an empty text for an optional argument that they do not use.
+        if value != "" or key == "q":
+            values[key], written[key] = converted, name
+    return values
+
+
+def _known_name(name: str, kinds: Mapping[str, Any]) -> str | None:
+    if name in kinds:
+        return name
+    plain = _WORDS.sub("_", str(name).strip()).lower()
+    if plain in kinds:
+        return plain
+    found = [key for key in kinds if plain in _OTHER_NAMES.get(key, "").split()]
+    return found[0] if len(found) == 1 else None
+
+
+def _unknown(name: str, kinds: Mapping[str, Any], tool: str, shown: Mapping[str, str]) -> str:
+    plain = _WORDS.sub("_", str(name).strip()).lower()
+    known = {other: key for key in kinds for other in (key, *_OTHER_NAMES.get(key, "").split())}
+    hint = _HINTS.get(plain)
+    if hint is not None and not any(word.strip(",;") in kinds for word in hint.split()):
+        hint = None
+    if hint is None and (
+        best := process.extractOne(plain, list(known), scorer=fuzz.ratio, score_cutoff=_SIMILAR)
+    ):
+        hint = known[best[0]]
+    use = "" if hint is None else f"use {hint}. "
+    return f"Unknown argument {str(name)[:100]!r}: {use}{tool} takes {', '.join(shown)}."
+
+
+def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
+    """A value with the type of its argument, or unchanged."""
+    if name in _DATES:
+        return _date(value)
+    text = value.strip() if isinstance(value, str) else None
+    result = value
+    match kind.get("type"):
+        case "integer":
+            result = _integer(value)
+        case "boolean" if text is not None:
+            result = {"true": True, "false": False}.get(text.lower(), value)
+        case "array" if text is not None:
+            result = _list(name, text)
+        case "string" if isinstance(value, list) and len(value) == 1:
+            [result] = value
+        case "string" if text is not None and "enum" in kind:
+            result = text.lower() if text.lower() in kind["enum"] else value
+    return result
+
+
+def _integer(value: Any) -> Any:
+    """A whole number that is written as a text or with a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        return int(value)
+    return value
+
+
+def _date(value: Any) -> Any:
+    """A year as a number, and dates such as 2021/3/5 and 2021-03-05T00:00:00Z, as YYYY, YYYY-MM or YYYY-MM-DD."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    match = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return value.strip() if isinstance(value, str) else value
+    return "-".join(part.zfill(2) for part in match.groups() if part)
+
+
+def _list(name: str, text: str) -> list[Any]:
+    """The list that a text stands for: JSON, values between commas, or one value."""
+    if text.startswith("["):
+        try:
+            return list(orjson.loads(text))
+        except orjson.JSONDecodeError:
+            return [text]
+    parts = [part.strip() for part in text.split(",")]
+    # Phrases, titles, venues and DOIs may contain commas.
+    if name in _COMMA_SEPARATED or (name in _IDS and not _is_id(text) and all(map(_is_id, parts))):
+        return parts
+    return [text]
+
+
+def _is_id(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidRequest:
+        return False
+    return True
