@@ -3,8 +3,9 @@
     ScholarBaseError
     ├── InvalidRequest        a value of the request is invalid
     │   ├── UnsupportedMode   this library has no index for this kind of search
-    │   ├── NothingLeft       the filters exclude every paper that could match
+    │   ├── NothingLeft       as_of is before every paper
     │   ├── ToolNotFound      unknown tool
+    │   ├── MethodNotAllowed  the route does not support the HTTP method
     │   └── BodyTooLarge      the request body exceeds the server's limit
     ├── PaperNotFound         the library does not hold a paper with this id
     ├── SessionError          a session cannot be used
@@ -25,6 +26,7 @@
     ├── SourceError           a snapshot file cannot be read
     │   ├── SourceChanged     a snapshot file changed after the job began
     │   └── TooManyRejects    more invalid records than the settings allow
+    ├── MissingExtra          a package of an extra is not installed
     ├── StorageError          the disk is full or cannot be written
     ├── EncoderError          a model cannot be loaded, or its service does not respond
     ├── VectorIndexError      the vector index fails or cannot be reached
@@ -47,6 +49,50 @@ A message is a sentence that names the value, what was expected and what to do. 
 from __future__ import annotations
 
 from typing import ClassVar
+
+__all__ = [
+    "AccessError",
+    "AddressError",
+    "BodyTooLarge",
+    "BudgetExhausted",
+    "ClientError",
+    "EncoderError",
+    "EncoderMismatch",
+    "EvaluationError",
+    "Forbidden",
+    "InvalidRequest",
+    "LibraryBusy",
+    "LibraryCorrupt",
+    "LibraryError",
+    "LibraryExists",
+    "LibraryNotFound",
+    "MethodNotAllowed",
+    "MissingExtra",
+    "NothingLeft",
+    "PaperNotFound",
+    "QueryFileError",
+    "RateLimited",
+    "ReplayDiffers",
+    "RunDamaged",
+    "RunExists",
+    "RunMismatch",
+    "RunNotFound",
+    "ScholarBaseError",
+    "ServerFailure",
+    "ServerUnreachable",
+    "SessionError",
+    "SessionExists",
+    "SessionNotFound",
+    "SourceChanged",
+    "SourceError",
+    "StorageError",
+    "TooManyRejects",
+    "ToolNotFound",
+    "Unauthorized",
+    "UnsupportedMode",
+    "VectorIndexError",
+    "VerificationFailed",
+]
 
 PROBLEM_TYPE_BASE = "https://github.com/scholarbase/scholarbase/blob/main/docs/errors.md#"
 
@@ -77,7 +123,7 @@ class UnsupportedMode(InvalidRequest):
 
 
 class NothingLeft(InvalidRequest):
-    """The filters exclude every paper of this library that could match."""
+    """``as_of`` is before every paper of this library."""
 
     slug = "nothing-left"
     title = "Nothing left"
@@ -97,6 +143,14 @@ class ToolNotFound(InvalidRequest):
     status = 404
     slug = "tool-not-found"
     title = "Tool not found"
+
+
+class MethodNotAllowed(InvalidRequest):
+    """The route does not support the HTTP method."""
+
+    status = 405
+    slug = "method-not-allowed"
+    title = "Method not allowed"
 
 
 class PaperNotFound(ScholarBaseError):
@@ -244,6 +298,15 @@ class TooManyRejects(SourceError):
 
     slug = "too-many-rejects"
     title = "Too many rejects"
+
+
+class MissingExtra(ScholarBaseError):
+    """A package of an extra is not installed."""
+
+    status = 501
+    exit_code = 16
+    slug = "missing-extra"
+    title = "Missing extra"
 
 
 class StorageError(ScholarBaseError):

@@ -1,4 +1,4 @@
-"""Lazy imports of the packages of the ``evaluation`` extra."""
+"""Packages of the extras, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -7,30 +7,50 @@ import importlib.util
 from types import ModuleType
 from typing import Final
 
-from scholarbase.errors import EvaluationError
+from scholarbase.errors import MissingExtra
 
-MEASURING: Final = ("ir_measures", "scipy")
-REPORTING: Final = ("matplotlib", "jinja2")
-
-
-def check_installed(*packages: str) -> None:
-    """Check that packages are installed. Raises EvaluationError: a package is missing."""
-    for package in packages:
-        try:
-            found = importlib.util.find_spec(package) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
-            raise _missing(package)
+PACKAGES: Final = {
+    "server": ("fastapi", "fastapi_offline", "httptools", "prometheus_client", "uvicorn"),
+    "mcp": ("mcp",),
+    "qdrant": ("qdrant_client",),
+    "evaluation": ("ir_measures", "scipy"),
+    "report": ("matplotlib", "jinja2"),
+    "tracing": ("opentelemetry",),
+}
+"""The packages that a feature needs, by its extra; those of a report are in the extra ``evaluation``."""
 
 
-def require(name: str) -> ModuleType:
-    """Import the module ``name``. Raises EvaluationError: it is not installed."""
+def install_command(extra: str) -> str:
+    """The command that installs an extra."""
+    return f'pip install ".[{extra}]" in the checkout of ScholarBase'
+
+
+def missing(package: str, extra: str, purpose: str) -> MissingExtra:
+    """The error for a package that is not installed."""
+    return MissingExtra(f"{purpose} needs the package {package}: run {install_command(extra)}.")
+
+
+def check_installed(feature: str, purpose: str) -> None:
+    """Check that the packages of a feature (a key of ``PACKAGES``) are installed.
+
+    Raises:
+        MissingExtra: one is missing. The message begins with ``purpose``.
+    """
+    for package in PACKAGES[feature]:
+        if not is_installed(package):
+            raise missing(package, "evaluation" if feature == "report" else feature, purpose)
+
+
+def is_installed(package: str) -> bool:
     try:
-        return importlib.import_module(name)
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def require(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import a module of an extra. Raises as ``check_installed``."""
+    try:
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise _missing(name.partition(".")[0]) from error
-
-
-def _missing(package: str) -> EvaluationError:
-    return EvaluationError(f'The evaluation needs {package}: pip install "scholarbase[evaluation]".')
+        raise missing(module.partition(".")[0], extra, purpose) from error

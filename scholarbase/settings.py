@@ -23,14 +23,21 @@ LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s*A-Z]+")
 
 
-class Settings(BaseSettings):
+class ClientSettings(BaseSettings):
+    """The settings of a client, which ignores all others."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    url: str = Field("http://127.0.0.1:8000", description="The server that the client sends requests to.")
+    api_key: SecretStr | None = Field(None, description="The key that the client sends.")
+
+
+class Settings(ClientSettings):
     """Settings from the environment. Create them with :func:`load_settings`, which rejects unknown names."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     library: Path | None = Field(None, description="The library's folder.")
-    url: str = Field("http://127.0.0.1:8000", description="The server that the client sends requests to.")
-    api_key: SecretStr | None = Field(None, description="The key that the client sends.")
 
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
     port: int = Field(

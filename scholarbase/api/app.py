@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -12,15 +12,16 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from scholarbase import __version__
 from scholarbase.api import openapi, problems
 from scholarbase.api.access import guard
-from scholarbase.api.mcp import McpApp, over_http
 from scholarbase.api.middleware import Requests
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
+from scholarbase.extras import is_installed, missing
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings, load_settings
@@ -47,7 +48,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with tools.run():
+        async with mcp_running:
             yield
         if sessions is not None:
             sessions.close()
@@ -69,10 +70,8 @@ def create_app(
     registry = CollectorRegistry()
     app.state.library = library
     app.state.sessions = sessions
-    tools = over_http(app.state, max_bytes=settings.max_body_bytes)
-    app.router.routes.append(
-        Route("/mcp", McpApp(tools, settings.cors_origins or ()), include_in_schema=False)
-    )
+    mcp, mcp_running = _mcp(app, settings)
+    app.router.routes += [Route(path, mcp, include_in_schema=False) for path in ("/mcp", "/mcp/")]
     app.state.metrics = _metrics(registry)
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
@@ -84,6 +83,17 @@ def create_app(
     guard.install(app, settings)
     app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
     return app
+
+
+def _mcp(app: FastAPI, settings: Settings) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The application of ``/mcp``, and the context in which it runs."""
+    if not is_installed("mcp"):
+        error = missing("mcp", "mcp", "The Model Context Protocol")
+        return problems.rejection(error, problems.TOOLS_PATH), nullcontext()
+    from scholarbase.api.mcp import McpApp, over_http
+
+    tools = over_http(app.state, max_bytes=settings.max_body_bytes)
+    return McpApp(tools, settings), tools.run()
 
 
 def _metrics(registry: CollectorRegistry) -> CollectorRegistry:

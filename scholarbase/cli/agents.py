@@ -69,6 +69,10 @@ def mcp(
 
     --session, --query and --as-of record the calls in a session.
     """
+    from scholarbase.extras import check_installed
+
+    for feature in ("mcp", "server"):
+        check_installed(feature, "The Model Context Protocol")
     from scholarbase.api.mcp import serve_stdio
     from scholarbase.client import Client
     from scholarbase.tools import Tools

@@ -28,7 +28,14 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.models.limits import CITATION_SORTS, ENGINES, MODES
+from scholarbase.models.limits import (
+    CITATION_SORTS,
+    DEFAULT_EDGES,
+    DEFAULT_MATCHES,
+    DEFAULT_RESULTS,
+    ENGINES,
+    MODES,
+)
 from scholarbase.settings import Settings, load_settings
 
 INTERRUPTED = 130
@@ -175,6 +182,9 @@ def serve(
     public: bool,
 ) -> None:
     """Serve a library over HTTP."""
+    from scholarbase.extras import check_installed
+
+    check_installed("server", "The server")
     from scholarbase.api.server import serve as run
 
     path = require_library(library, settings)
@@ -215,7 +225,7 @@ def _run(
     "--mode", type=click.Choice(MODES), help="How to search. [default: the best mode of the library]"
 )
 @click.option("--engine", type=click.Choice(ENGINES), help="The sparse engine.")
-@click.option("--limit", default=10, show_default=True, help="Number of results.")
+@click.option("--limit", default=DEFAULT_RESULTS, show_default=True, help="Number of results.")
 @click.option("--offset", default=0, help="Number of results to skip.")
 @click.option("--field", "fields", multiple=True, help="A field to return; may be repeated. [default: all]")
 @click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD.")
@@ -244,12 +254,13 @@ def search(settings: Settings, /, q: str, **options: Any) -> None:
     """Search for papers that match Q."""
     options["fields"] = options["fields"] or None
     options["within"] = options["within"] or None
-    _run("search", q, "show_search", settings, default_encoder=None, **options)
+    needs_encoder = options["mode"] != "sparse" or options["engine"] == "learned"
+    _run("search", q, "show_search", settings, default_encoder=None if needs_encoder else "none", **options)
 
 
 @main.command()
 @click.argument("title")
-@click.option("--limit", default=5, show_default=True, help="Number of matches.")
+@click.option("--limit", default=DEFAULT_MATCHES, show_default=True, help="Number of matches.")
 @as_of_option
 @source_options
 @click.pass_obj
@@ -271,7 +282,7 @@ def paper(settings: Settings, /, paper_id: str, **options: Any) -> None:
 def _edges(direction: str) -> None:
     @main.command(direction, help=f"List the {direction} of the paper PAPER_ID.")
     @click.argument("paper_id")
-    @click.option("--limit", default=25, show_default=True, help="Number of papers.")
+    @click.option("--limit", default=DEFAULT_EDGES, show_default=True, help="Number of papers.")
     @click.option("--offset", default=0, help="Number of papers to skip.")
     @click.option(
         "--sort",
@@ -334,6 +345,9 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     """Load a library's vectors into a Qdrant server, then point the alias at them."""
     from contextlib import closing
 
+    from scholarbase.extras import check_installed
+
+    check_installed("qdrant", "Loading vectors into a Qdrant server")
     from scholarbase.indexes.vectors.edge import EdgeIndex
     from scholarbase.indexes.vectors.server import connect
     from scholarbase.indexes.vectors.transfer import load_into_server

@@ -28,7 +28,8 @@ def _authors(paper: Paper, most: int = 3) -> str:
 
 
 def _summary(paper: Paper) -> str:
-    cited = None if paper.citation_count is None else f"cited {paper.citation_count:,} times"
+    count = paper.citation_count
+    cited = None if count is None else "cited once" if count == 1 else f"cited {count:,} times"
     parts = (paper.id, str(paper.year or ""), paper.venue or " ".join(paper.categories), cited)
     return " · ".join(part for part in parts if part)
 
@@ -51,6 +52,8 @@ def show_search(response: SearchResponse) -> None:
     )
     for failure in response.failed_legs:
         console.print(f"[red]Without the leg {escape(failure.leg)}: {escape(failure.detail)}[/red]")
+    for warning in response.warnings:
+        console.print(f"[yellow]Warning: {escape(warning)}[/yellow]")
     for place, hit in enumerate(response.results, 1):
         console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
         for leg in hit.explain or ():

@@ -171,12 +171,13 @@ def run(
     LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines. If interrupted, the same command continues the run.
     """
     from scholarbase.evaluation.answers import judge
-    from scholarbase.evaluation.extras import MEASURING, REPORTING, check_installed
     from scholarbase.evaluation.measures import parse_measure
     from scholarbase.evaluation.searching import SearchSettings, check_modes, default_name, run_searches
+    from scholarbase.extras import check_installed
     from scholarbase.progress import reporter
 
-    check_installed(*MEASURING, *(REPORTING if report else ()))
+    for feature in ("evaluation", "report") if report else ("evaluation",):
+        check_installed(feature, "The evaluation")
     requested_modes = _modes(mode)
     for measure in map(parse_measure, measures):
         if measure.cutoff is not None and measure.cutoff > limit:
@@ -235,9 +236,9 @@ def _import_run(
 ) -> None:
     """Write the results of another system as a run with ``make``, and show it."""
     from scholarbase.evaluation.answers import judge
-    from scholarbase.evaluation.extras import MEASURING, check_installed
+    from scholarbase.extras import check_installed
 
-    check_installed(*MEASURING)
+    check_installed("evaluation", "The evaluation")
     query_set = _read(queries, options["metadata"], options["skip_broken"])
     name = options["name"] or file.name.lstrip(".").split(".")[0] or "run"
     place = {key: options[key] for key in ("library", "url", "encoder")}
@@ -444,12 +445,12 @@ def sweep(
     continues the sweep.
     """
     from scholarbase.evaluation.display import show_sweep
-    from scholarbase.evaluation.extras import MEASURING, check_installed
     from scholarbase.evaluation.grids import read_sweep
     from scholarbase.evaluation.sweeps import run_sweep
+    from scholarbase.extras import check_installed
     from scholarbase.progress import reporter
 
-    check_installed(*MEASURING)
+    check_installed("evaluation", "The evaluation")
     read = read_sweep(sweep_file, library=library or settings.library, settings=settings)
     result = run_sweep(
         read,

@@ -6,8 +6,9 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, cast
+from typing import Any, Concatenate, ParamSpec, Self, Unpack, cast
 
+import anyio
 import httpx
 from tenacity import AsyncRetrying
 
@@ -18,6 +19,7 @@ from scholarbase.client.endpoints import Request, T
 from scholarbase.models.paging import Paging
 from scholarbase.models.requests import title_batches
 from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
+from scholarbase.models.source import EdgeArguments, SearchArguments
 
 P = ParamSpec("P")
 
@@ -44,9 +46,12 @@ def _awaitable(
 class AsyncClient(BaseClient):
     """:class:`Client` for asyncio, with the same arguments and errors: await its methods, and use ``async for`` with
     ``iter_`` methods. Close it with ``aclose``, or use it in an ``async with`` statement.
+
+    Any number of tasks can share a client: up to 64 requests are sent at once, and the others wait.
     """
 
     _http_class = httpx.AsyncClient
+    _semaphore_class = anyio.Semaphore
     _http: httpx.AsyncClient
 
     async def aclose(self) -> None:
@@ -64,8 +69,12 @@ class AsyncClient(BaseClient):
     async def _send(self, request: Request[T]) -> T:
         retrying = AsyncRetrying(**self._retry_options(request))
         with self._raising(request, retrying):
-            response: httpx.Response = await retrying(self._http.request, **request.arguments(self.base_url))
+            response: httpx.Response = await retrying(self._request, **request.arguments(self.base_url))
         return self._read(request, response, retrying)
+
+    async def _request(self, **arguments: Any) -> httpx.Response:
+        async with self._slots:
+            return await self._http.request(**arguments)
 
     async def _send_all(self, requests: Sequence[Request[list[T]]]) -> list[T]:
         return [result for request in requests for result in await self._send(request)]
@@ -76,9 +85,9 @@ class AsyncClient(BaseClient):
         )
 
     async def _pages(
-        self, page: Callable[[int, int], Awaitable[Any]], limit: int | None
+        self, page: Callable[[int, int], Awaitable[Any]], limit: int | None, offset: int
     ) -> AsyncIterator[Any]:
-        paging = Paging(limit)
+        paging = Paging(limit, offset)
         while (window := paging.next_page()) is not None:
             for result in paging.add(await page(*window)):
                 yield result
@@ -94,10 +103,14 @@ class AsyncClient(BaseClient):
     _paper = _awaitable(Client._paper)
     _papers = _awaitable(Client._papers)
 
-    def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> AsyncIterator[Hit]:
-        """The results of a search, fetched in pages, up to ``limit`` or the end of paging: 10,000 results, or
-        ``fusion_depth`` in a hybrid search. Each paper is returned once. The arguments are those of ``search``."""
-        return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
+    def iter_search(
+        self, q: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[SearchArguments]
+    ) -> AsyncIterator[Hit]:
+        """The results of a search, page by page, each paper once. The arguments are those of
+        ``Client.iter_search``."""
+        return self._pages(
+            lambda size, start: self.search(q, limit=size, offset=start, **arguments), limit, offset
+        )
 
     match_title = _awaitable(Client.match_title)
     match_titles = _awaitable(Client.match_titles)
@@ -109,25 +122,28 @@ class AsyncClient(BaseClient):
     references = _awaitable(Client.references)
 
     def iter_citations(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
+        self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
     ) -> AsyncIterator[Citation]:
-        """All citations, fetched in pages, up to ``limit``. The arguments are those of ``citations``."""
+        """All citations, page by page, up to ``limit``. The other arguments are those of ``citations``."""
         return self._pages(
-            lambda size, offset: self.citations(paper_id, limit=size, offset=offset, **arguments), limit
+            lambda size, start: self.citations(paper_id, limit=size, offset=start, **arguments), limit, offset
         )
 
     def iter_references(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
+        self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
     ) -> AsyncIterator[Citation]:
-        """All references, fetched in pages, up to ``limit``. The arguments are those of ``references``."""
+        """All references, page by page, up to ``limit``. The other arguments are those of ``citations``."""
         return self._pages(
-            lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
+            lambda size, start: self.references(paper_id, limit=size, offset=start, **arguments),
+            limit,
+            offset,
         )
 
     expand = _awaitable(Client.expand)
 
     tools = _awaitable(Client.tools)
     call_tool = _awaitable(Client.call_tool)
+    call_tool_as_text = _awaitable(Client.call_tool_as_text)
     open_session = _awaitable(Client.open_session)
     trajectory = _awaitable(Client.trajectory)
     session_report = _awaitable(Client.session_report)

@@ -10,8 +10,9 @@ recorded once.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 from tenacity import Retrying
@@ -19,6 +20,7 @@ from tenacity import Retrying
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Request, T
+from scholarbase.models.limits import SchemaForm
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -32,12 +34,10 @@ from scholarbase.models.requests import (
 from scholarbase.models.responses import CitationsResponse, ExpandResponse, SearchResponse, TitleMatchResponse
 from scholarbase.models.source import Source
 
-ToolForm = Literal["openai", "anthropic", "mcp"]
-
 
 class Client(BaseClient, Source):
-    """A ScholarBase server, with the methods and types of a library. Thread-safe. Close it with ``close``, or use it
-    in a ``with`` statement.
+    """A ScholarBase server, with the methods and types of a library. Thread-safe: up to 64 requests are sent at
+    once, and others wait. Close it with ``close``, or use it in a ``with`` statement.
 
     Args:
         base_url: the server's address; the setting ``SCHOLARBASE_URL`` by default.
@@ -60,6 +60,7 @@ class Client(BaseClient, Source):
     """
 
     _http_class = httpx.Client
+    _semaphore_class = threading.Semaphore
     _http: httpx.Client
 
     def close(self) -> None:
@@ -71,8 +72,12 @@ class Client(BaseClient, Source):
     def _send(self, request: Request[T]) -> T:
         retrying = Retrying(**self._retry_options(request))
         with self._raising(request, retrying):
-            response = retrying(self._http.request, **request.arguments(self.base_url))
+            response = retrying(self._request, **request.arguments(self.base_url))
         return self._read(request, response, retrying)
+
+    def _request(self, **arguments: Any) -> httpx.Response:
+        with self._slots:
+            return self._http.request(**arguments)
 
     def _send_all(self, requests: Sequence[Request[list[T]]]) -> list[T]:
         return [result for request in requests for result in self._send(request)]
@@ -105,9 +110,17 @@ class Client(BaseClient, Source):
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         return self._send(endpoints.expand(request))
 
-    def tools(self, form: ToolForm = "openai") -> list[dict[str, Any]]:
-        """The function schemas of the tools, in the format of ``openai``, ``anthropic`` or ``mcp``."""
-        return self._send(endpoints.tools(form))
+    def tools(
+        self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The function schemas of the tools.
+
+        Args:
+            form: ``openai`` (chat completions), ``openai-responses``, ``anthropic``, ``gemini`` or ``mcp``.
+            strict: schemas for strict mode: every argument is required, and null stands for one that is left out.
+            session: the session of the calls, in which ``exclude_seen`` is available.
+        """
+        return self._send(endpoints.tools(form, strict, session))
 
     def call_tool(
         self,
@@ -117,15 +130,29 @@ class Client(BaseClient, Source):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
-    ) -> dict[str, Any] | str:
-        """Call a tool. Returns JSON, or text if its ``format`` is ``text``.
+    ) -> dict[str, Any]:
+        """Call a tool; the result is the JSON of its response.
 
         Args:
+            name: the name of the tool, such as ``search_papers``.
+            arguments: its arguments, as a model wrote them.
             session: the session that records the call. A new name opens a session.
             parent: the number of the call that this one follows from; derived from the arguments by default.
             round: the agent's turn.
         """
         return self._send(endpoints.call_tool(name, arguments, session, parent, round))
+
+    def call_tool_as_text(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        session: str | None = None,
+        parent: int | None = None,
+        round: int | None = None,
+    ) -> str:
+        """Call a tool; the result is readable text. The arguments are those of ``call_tool``."""
+        return self._send(endpoints.call_tool_as_text(name, arguments, session, parent, round))
 
     def open_session(
         self,

@@ -17,7 +17,7 @@ from scholarbase.client.endpoints import Request, T
 from scholarbase.client.responses import read_response, request_error
 from scholarbase.errors import ClientError, InvalidRequest
 from scholarbase.http import is_loopback, retry_options
-from scholarbase.settings import load_settings
+from scholarbase.settings import ClientSettings
 
 log = logging.getLogger("scholarbase.client")
 
@@ -25,6 +25,8 @@ DEFAULT_TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)
 """Seconds: to connect, and between two bytes of a response."""
 DEFAULT_RETRIES: Final = 3
 DEFAULT_BACKOFF: Final = 0.5
+MAX_CONNECTIONS: Final = 64
+"""Requests that a client sends at once. Others wait."""
 _VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
 
 
@@ -32,6 +34,7 @@ class BaseClient:
     """The arguments of ``Client`` and ``AsyncClient``, and what both do around a request."""
 
     _http_class: type[Any]
+    _semaphore_class: type[Any]
     _http: Any
 
     def __init__(
@@ -50,7 +53,7 @@ class BaseClient:
         for name, seconds in (("timeout", timeout), ("backoff", backoff)):
             if not isinstance(seconds, httpx.Timeout) and not seconds > 0:
                 raise InvalidRequest(f"{name} is {seconds!r}: it must be more than 0 seconds.")
-        settings = load_settings()
+        settings = ClientSettings()
         url = _parse_address(settings.url if base_url is None else base_url)
         self.base_url: Final = str(url.copy_with(userinfo=b""))
         """The server's address, without user name and password."""
@@ -69,8 +72,12 @@ class BaseClient:
             timeout=timeout,
             headers=all_headers,
             transport=transport,
+            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
             trust_env=not is_loopback(url.host),
         )
+        # httpx examines every waiting request whenever a connection is free, so a thousand tasks waiting in its pool
+        # take many times as long as a thousand that wait here.
+        self._slots = self._semaphore_class(MAX_CONNECTIONS)
 
     def _retry_options(self, request: Request[Any]) -> dict[str, Any]:
         return retry_options(self.base_url + request.path, self._retries, self._backoff, log)

@@ -12,7 +12,7 @@ import orjson
 
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.identifiers import parse
-from scholarbase.models.checks import check_ids
+from scholarbase.models.checks import check_ids, check_json_format
 from scholarbase.models.limits import MAX_BATCH
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -173,23 +173,41 @@ def expand(request: ExpandBody) -> Request[ExpandResponse]:
     )
 
 
-def tools(form: str) -> Request[list[dict[str, Any]]]:
+def tools(form: str, strict: bool, session: str | None) -> Request[list[dict[str, Any]]]:
     """``GET /v1/tools``."""
-    return Request("GET", "/v1/tools", lambda data: list(data["tools"]), _query_string({"format": form}))
+    query = _query_string({"format": form} | ({"strict": True} if strict else {}))
+    headers = {} if session is None else {"X-ScholarBase-Session": session}
+    return Request("GET", "/v1/tools", lambda data: list(data["tools"]), query, headers=headers)
 
 
 def call_tool(
     name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
-) -> Request[dict[str, Any] | str]:
-    """``POST /v1/tools/{name}``. A session records a retried call once, by its ``Idempotency-Key``."""
+) -> Request[dict[str, Any]]:
+    """``POST /v1/tools/{name}``."""
+    check_json_format(arguments)
+    return _call_tool(dict, name, arguments, session, parent, round)
+
+
+def call_tool_as_text(
+    name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
+) -> Request[str]:
+    """``POST /v1/tools/{name}`` with the format text."""
+    return _call_tool(str, name, {**arguments, "format": "text"}, session, parent, round)
+
+
+def _call_tool(
+    read: Callable[[Any], T],
+    name: str,
+    arguments: Mapping[str, Any],
+    session: str | None,
+    parent: int | None,
+    round: int | None,
+) -> Request[T]:
+    # A session records a retried call once, by its Idempotency-Key.
     headers = {} if session is None else {"X-ScholarBase-Session": session, "Idempotency-Key": uuid4().hex}
     for header, value in (("X-ScholarBase-Parent", parent), ("X-ScholarBase-Round", round)):
         if value is not None:
             headers[header] = str(value)
-
-    def read(data: Any) -> dict[str, Any] | str:
-        return data if isinstance(data, str) else dict(data)
-
     path = f"/v1/tools/{quote(name, safe='')}"
     return Request("POST", path, read, body=_json(dict(arguments)), headers=headers)
 

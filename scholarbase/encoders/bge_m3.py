@@ -21,6 +21,7 @@ from scholarbase.encoders.checkpoint import (
 )
 from scholarbase.encoders.device import choose_device
 from scholarbase.errors import EncoderError
+from scholarbase.extras import missing
 from scholarbase.models.encoders import EncoderSpec
 
 DEFAULT_NAME: Final = "BAAI/bge-m3"
@@ -72,10 +73,7 @@ class BgeM3Encoder:
         try:
             from FlagEmbedding import BGEM3FlagModel
         except ImportError as error:
-            raise EncoderError(
-                f"The model {path_or_name} needs FlagEmbedding, which is not installed: "
-                'pip install "scholarbase[bge-m3]".'
-            ) from error
+            raise missing("FlagEmbedding", "bge-m3", f"The model {path_or_name}") from error
         device = choose_device(device)
         self._name = model_name(folder)
         self._device = device
@@ -143,7 +141,7 @@ class BgeM3Encoder:
             except Exception as error:
                 raise EncoderError(
                     f"The model {self._name} failed to encode {len(texts)} texts on {self._device} "
-                    f"({type(error).__name__}: {error}): if memory ran out, use a smaller tokens_per_batch."
+                    f"({type(error).__name__}: {error}): if memory ran out, use another device."
                 ) from error
         return Encodings(unit_rows(dense, f"The model {self._name}"), sparse)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 
 from scholarbase.errors import EncoderError
+from scholarbase.extras import missing
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?", re.ASCII)
 _HUB_CACHE_FOLDER = re.compile(r"models--(?P<name>.+)")
@@ -64,9 +65,9 @@ def find_checkpoint(name: str, extra_files: Sequence[str] = ()) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
-        raise EncoderError(
-            f"The model {name!r} is not a folder, and downloading it needs an extra: "
-            'pip install "scholarbase[sentence-transformers]", or scholarbase[bge-m3] for BGE-M3.'
+        extra = "bge-m3" if "bge-m3" in name.lower() else "sentence-transformers"
+        raise missing(
+            "huggingface_hub", extra, f"Downloading the model {name!r}, which is not a folder,"
         ) from error
     patterns = [*_CONFIGURATION, *_TOKENIZER, *_SLOW_TOKENIZER, *_WEIGHTS, *_PICKLED_WEIGHTS, *extra_files]
     # Modules of sentence-transformers models are in folders such as 1_Pooling or 2_Dense.

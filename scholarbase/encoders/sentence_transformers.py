@@ -20,6 +20,7 @@ from scholarbase.encoders.checkpoint import (
 )
 from scholarbase.encoders.device import choose_device
 from scholarbase.errors import EncoderError
+from scholarbase.extras import missing
 from scholarbase.models.encoders import EncoderSpec
 
 if TYPE_CHECKING:
@@ -48,10 +49,8 @@ class SentenceTransformersEncoder:
         try:
             import sentence_transformers
         except ImportError as error:
-            raise EncoderError(
-                f"The model {path_or_name} needs sentence-transformers, which is not installed: "
-                'pip install "scholarbase[sentence-transformers]".'
-            ) from error
+            package = "sentence-transformers"
+            raise missing(package, package, f"The model {path_or_name}") from error
         self._batch_size = batch_size
         self._lock = threading.Lock()
         # Errors may be sent to clients, so they have the name and not the path.

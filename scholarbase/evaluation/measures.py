@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, InvalidRequest
-from scholarbase.evaluation.extras import require
+from scholarbase.extras import require
 from scholarbase.models.runs import JudgedQuery, RankedId, Run
 
 Over = Literal["all", "held"]
@@ -309,7 +309,8 @@ def _measure(
     theirs = [ir_measure(measure) for measure in measures]
     run = {query_id: scores[query_id] for query_id in qrels if scores[query_id]}
     found = {
-        (str(m.measure), m.query_id): m.value for m in require("ir_measures").iter_calc(theirs, qrels, run)
+        (str(m.measure), m.query_id): m.value
+        for m in require("ir_measures", "evaluation", "The evaluation").iter_calc(theirs, qrels, run)
     }
     return {
         measure.name: {query_id: float(found[str(their), query_id]) for query_id in qrels}
@@ -320,7 +321,7 @@ def _measure(
 def ir_measure(measure: Measure) -> Any:
     """ir_measures' object of a measure. Raises EvaluationError: ir_measures is not installed."""
     # ir_measures.parse_measure uses parts of ``ast`` that Python 3.14 removed.
-    family = getattr(require("ir_measures"), measure.family)
+    family = getattr(require("ir_measures", "evaluation", "The evaluation"), measure.family)
     return family if measure.cutoff is None else family @ measure.cutoff
 
 

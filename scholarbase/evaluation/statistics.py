@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.evaluation.extras import require
+from scholarbase.extras import require
 
 RESAMPLES: Final = 10_000
 BATCH: Final = 500
@@ -66,7 +66,7 @@ def bootstrap_interval(
     if np.ptp(sample) == 0:
         mean = float(sample[0])
         return Interval(mean, mean, mean, sample.size)
-    result = require("scipy.stats").bootstrap(
+    result = require("scipy.stats", "evaluation", "The evaluation").bootstrap(
         (sample,),
         np.mean,
         n_resamples=resamples,
@@ -113,7 +113,7 @@ def paired_test(
         p = 1.0  # every sign assignment is as far from 0
     else:
         p = float(
-            require("scipy.stats")
+            require("scipy.stats", "evaluation", "The evaluation")
             .permutation_test(
                 (changed,),
                 lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)),

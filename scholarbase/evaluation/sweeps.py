@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, RunExists
 from scholarbase.evaluation.answers import judge
-from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.grids import AXES, Point, Sweep, shortest
 from scholarbase.evaluation.measures import Measure, ir_measure
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_interval, paired_test
+from scholarbase.extras import require
 from scholarbase.files import atomic_write
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
@@ -363,7 +363,9 @@ class _Scorer:
                 name = answer.paper_id if number is None else str(number)
                 grades[name] = max(answer.grade, 0, grades.get(name, 0))
             self._qrels[query_id] = grades
-        self._evaluator = require("ir_measures").evaluator([ir_measure(measure)], self._qrels)
+        self._evaluator = require("ir_measures", "evaluation", "The evaluation").evaluator(
+            [ir_measure(measure)], self._qrels
+        )
 
     def values(self, rankings: Mapping[str, Ranking]) -> list[float]:
         """The value of each query, in their order."""

@@ -233,8 +233,8 @@ class _Job:
         if not self._count("papers"):
             raise SourceError(
                 f"The sources have no papers that the keep rule {self._rules.keep!r} keeps: "
-                "give the abstracts or an arXiv snapshot too, or another --keep (abstract, title; the documents of a "
-                "BEIR collection need one of these)."
+                "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
+                "title, which the documents of a BEIR collection need)."
             )
         self._read_files("read citations", edges, writer)
 

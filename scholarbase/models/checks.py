@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.identifiers import parse
@@ -142,9 +142,20 @@ def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
     return values
 
 
-def check_ids(ids: Sequence[str], name: str) -> tuple[str, ...]:
-    """Paper ids of any form, at most ``MAX_IDS``. The lookup checks their forms."""
-    if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(i, str) for i in ids):
+def check_json_format(arguments: Mapping[str, Any]) -> None:
+    """Reject a tool's argument ``format`` where the response is always JSON."""
+    if isinstance(arguments, Mapping) and arguments.get("format") not in (None, "json"):
+        raise InvalidRequest(
+            f"format is {arguments['format']!r}, and this method returns JSON: leave format out, and use the method "
+            "ending in _as_text for text."
+        )
+
+
+def check_ids(ids: Sequence[str] | str, name: str) -> tuple[str, ...]:
+    """Paper ids of any form, at most ``MAX_IDS``; a string is one id. The lookup checks their forms."""
+    if isinstance(ids, str):
+        ids = (ids,)
+    if not isinstance(ids, Iterable) or not all(isinstance(i, str) for i in ids):
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
     if len(ids) > MAX_IDS:
         raise InvalidRequest(f"{name} has {len(ids)} ids: the maximum in one request is {MAX_IDS}.")

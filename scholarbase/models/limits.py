@@ -9,12 +9,20 @@ Engine = Literal["bm25", "feedback", "fts5", "learned"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
+SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
+SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 
+DEFAULT_RESULTS: Final = 10
+"""Results of a search, unless the request says otherwise: the same over HTTP, in Python, in tools and commands."""
+DEFAULT_EDGES: Final = 25
+"""Citations, references or neighbours on a page by default."""
+DEFAULT_MATCHES: Final = 5
+"""Matches of a title by default; in a batch of titles, one each."""
 MAX_LIMIT: Final = 1000
 """Results per page."""
 MAX_DEPTH: Final = 10_000

@@ -12,10 +12,10 @@ PAGE_SIZE: Final = 100
 class Paging:
     """The position of an iterator over pages. Each paper is returned once."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int | None, offset: int = 0) -> None:
         self._limit = limit
         self._returned = 0
-        self._offset: int | None = 0
+        self._offset: int | None = offset
         self._snapshot: str | None = None
         self._seen: set[str] = set()
 

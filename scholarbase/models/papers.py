@@ -68,8 +68,10 @@ class Paper(msgspec.Struct, frozen=True):
 PAPER_FIELDS: Final = Paper.__struct_fields__
 
 
-def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
+def check_fields(names: Sequence[str] | str | None) -> tuple[str, ...]:
     """The requested fields in the order of :class:`Paper`, always with ``id``; all if None.
+
+    A string is one name, or several separated by commas.
 
     Raises:
         InvalidRequest: a name is not a field of a paper.
@@ -77,7 +79,7 @@ def check_fields(names: Sequence[str] | None) -> tuple[str, ...]:
     if names is None:
         return PAPER_FIELDS
     if isinstance(names, str):
-        raise InvalidRequest(f"fields is {names!r}: it must be a list of names, such as ['title', 'year'].")
+        names = [name.strip() for name in names.split(",")]
     unknown = [name for name in names if name not in PAPER_FIELDS]
     if unknown:
         raise InvalidRequest(

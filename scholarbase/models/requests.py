@@ -33,6 +33,9 @@ from scholarbase.models.checks import (
     in_batch,
 )
 from scholarbase.models.limits import (
+    DEFAULT_EDGES,
+    DEFAULT_MATCHES,
+    DEFAULT_RESULTS,
     MAX_BATCH,
     MAX_QUERY_LENGTH,
     MAX_TITLES,
@@ -223,7 +226,7 @@ class _Query(Request):
         "By default fts5 for query syntax, else bm25.",
         examples=["bm25"],
     )
-    limit: Limit = 10
+    limit: Limit = DEFAULT_RESULTS
     offset: Offset = 0
     fields: FieldNames = PAPER_FIELDS
 
@@ -337,7 +340,7 @@ class TitleParameters(ResponseOptions):
         description="The title. Typing errors and a missing subtitle are tolerated.",
         examples=["Two Dimensional QCD is a String Theory"],
     )
-    limit: TitleLimit = 5
+    limit: TitleLimit = DEFAULT_MATCHES
     min_score: MinScore = MIN_TITLE_SCORE
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
@@ -400,7 +403,7 @@ class PaperBatchBody(ResponseOptions):
 
 
 class _EdgePage(ResponseOptions):
-    limit: Limit = 100
+    limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     sort: CitationSort | None = Field(
         default=None,
@@ -443,7 +446,7 @@ class _Expansion(ResponseOptions):
         examples=["both"],
     )
     hops: int = Field(default=1, description="The number of hops: 1 or 2.", examples=[1])
-    limit: Limit = 100
+    limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     fields: FieldNames = PAPER_FIELDS
 

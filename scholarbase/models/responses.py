@@ -22,7 +22,16 @@ Snapshot = Annotated[
     str,
     Meta(description="Identifies the library's content: equal requests on it return equal bytes."),
 ]
+Warnings = Annotated[
+    tuple[str, ...],
+    Meta(
+        description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`."
+    ),
+]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
+
+
+_OMITTED_EMPTY = frozenset({"failed_legs", "warnings"})
 
 
 class LegExplanation(msgspec.Struct, frozen=True):
@@ -67,7 +76,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
             return self
         content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "fields"}
         content["results"] = [_selected(item, fields) for item in content["results"]]
-        return {name: value for name, value in content.items() if name != "failed_legs" or value}
+        return {name: value for name, value in content.items() if value or name not in _OMITTED_EMPTY}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
@@ -89,8 +98,8 @@ def _selected(item: Any, fields: Sequence[str]) -> Any:
         return {name: getattr(item, name) for name in fields}
     if isinstance(item, tuple):
         return [_selected(one, fields) for one in item]
-    if item is None:
-        return None
+    if item is None or isinstance(item, InvalidId):
+        return item
     content = {name: getattr(item, name) for name in item.__struct_fields__}
     content["paper"] = {name: getattr(item.paper, name) for name in fields}
     return {name: value for name, value in content.items() if name != "explain" or value is not None}
@@ -111,6 +120,7 @@ class SearchResponse(Response, frozen=True):
     failed_legs: Annotated[
         tuple[FailedLeg, ...], Meta(description="Present with `partial`, when a leg failed.")
     ] = ()
+    warnings: Warnings = ()
     fields: tuple[str, ...] = PAPER_FIELDS
 
 
@@ -165,6 +175,7 @@ class ExpandResponse(Response, frozen=True):
     total: int
     next_offset: NextOffset
     results: tuple[Neighbour, ...]
+    warnings: Warnings = ()
     fields: tuple[str, ...] = PAPER_FIELDS
 
 
@@ -187,6 +198,13 @@ class TitleBatchResponse(Response, frozen=True):
     snapshot: Snapshot
     results: tuple[tuple[TitleMatch, ...], ...]
     fields: tuple[str, ...] = PAPER_FIELDS
+
+
+class InvalidId(msgspec.Struct, frozen=True):
+    """In a tool's response, the place of an id that is malformed."""
+
+    paper_id: str
+    error: str
 
 
 class PaperBatchResponse(Response, frozen=True):

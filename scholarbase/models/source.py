@@ -5,9 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
 
-from scholarbase.models.limits import MIN_TITLE_SCORE, CitationSort, Direction, Engine, Mode
+from scholarbase.models.limits import (
+    DEFAULT_EDGES,
+    DEFAULT_MATCHES,
+    DEFAULT_RESULTS,
+    MIN_TITLE_SCORE,
+    CitationSort,
+    Direction,
+    Engine,
+    Mode,
+)
 from scholarbase.models.paging import Paging
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -28,6 +37,52 @@ from scholarbase.models.responses import (
     SearchResponse,
     TitleMatchResponse,
 )
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Page(Protocol[T_co]):
+    """A page of results."""
+
+    @property
+    def snapshot(self) -> str: ...
+
+    @property
+    def next_offset(self) -> int | None: ...
+
+    @property
+    def results(self) -> tuple[T_co, ...]: ...
+
+
+class SearchArguments(TypedDict, total=False):
+    """The arguments of ``iter_search`` that it passes to ``search``, which describes them."""
+
+    mode: Mode | None
+    engine: Engine | None
+    fields: Sequence[str] | None
+    from_: str | None
+    to: str | None
+    category: Sequence[str]
+    venue: Sequence[str]
+    min_citations: int | None
+    exclude: Sequence[str]
+    exclude_ids: Sequence[str]
+    within: Sequence[str] | None
+    as_of: str | None
+    exact: bool
+    explain: bool
+    partial: bool
+
+
+class EdgeArguments(TypedDict, total=False):
+    """The arguments of ``iter_citations`` and ``iter_references`` that they pass to ``citations``."""
+
+    sort: CitationSort | None
+    from_: str | None
+    to: str | None
+    as_of: str | None
+    fields: Sequence[str] | None
 
 
 class Source(ABC):
@@ -80,10 +135,12 @@ class Source(ABC):
     ) -> None:
         self.close()
 
-    def _pages(self, page: Callable[[int, int], Any], limit: int | None) -> Iterator[Any]:
-        paging = Paging(limit)
+    def _pages(self, page: Callable[[int, int], _Page[T]], limit: int | None, offset: int) -> Iterator[T]:
+        paging = Paging(limit, offset)
         while (window := paging.next_page()) is not None:
             yield from paging.add(page(*window))
+
+    # -- search -----------------------------------------------------------------------------------------
 
     def search(
         self,
@@ -91,7 +148,7 @@ class Source(ABC):
         *,
         mode: Mode | None = None,
         engine: Engine | None = None,
-        limit: int = 10,
+        limit: int = DEFAULT_RESULTS,
         offset: int = 0,
         fields: Sequence[str] | None = None,
         from_: str | None = None,
@@ -107,42 +164,87 @@ class Source(ABC):
         explain: bool = False,
         partial: bool = False,
     ) -> SearchResponse:
-        """Search for papers. The arguments are those of :class:`SearchRequest`.
+        """Search for papers. For every list, one string is accepted too.
+
+        Args:
+            q: a question or words, or query syntax: ``"a phrase"``, AND, OR, NOT, ``prefix*``, ``title:word``.
+            mode: ``sparse`` (by words), ``dense`` (by meaning) or ``hybrid`` (both). None: hybrid if the library
+                supports it, else sparse.
+            engine: the sparse leg: ``bm25``, ``feedback``, ``fts5`` or ``learned``. None: fts5 for query syntax, else
+                bm25.
+            limit: the number of results, 1 to 1000.
+            offset: the number of results to skip: the ``next_offset`` of the previous page.
+            fields: the fields of each paper, such as ``["title", "year"]``; None returns all. ``id`` is always there.
+            from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
+            to: only papers up to this date.
+            category: only papers in one of these arXiv categories (``cs.CL``) or archives (``cs``).
+            venue: only papers from one of these venues, by any of their names.
+            min_citations: only papers with at least this many citations worldwide.
+            exclude: leave out papers whose title or abstract contains one of these phrases.
+            exclude_ids: leave out these papers, by ids of any form. Ids that the library does not hold are named in
+                the ``warnings`` of the response.
+            within: search only these papers, by ids of any form.
+            as_of: the library on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers.
+            exact: search dense vectors without approximation, and count every match.
+            explain: show what each leg contributed to a result, and which words of ``q`` the paper contains.
+            partial: if a leg fails, return the results of the others and name it in ``failed_legs``.
 
         Raises:
             InvalidRequest: an argument is invalid.
             UnsupportedMode: this library has no index for the mode or engine.
-            NothingLeft: ``as_of`` is before every paper, or all matching papers contain a phrase of ``exclude``.
-            PaperNotFound: the library does not hold a paper in ``exclude_ids`` or ``within`` (as of ``as_of``).
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold a paper in ``within`` (as of ``as_of``).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
         """
         return self.run(search_request(**_arguments(locals())))
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
-        """Run many searches, in order; a request is a :class:`SearchRequest` or the arguments of one ``search``. A
-        client sends up to 100 in one HTTP request.
+        """Run many searches, in order. A client sends up to 100 in one HTTP request.
+
+        Args:
+            requests: each a :class:`SearchRequest` or the arguments of one ``search``.
 
         Raises: as ``search``, for the first request that fails. The message names it.
         """
         return self.run_searches(search_requests(requests))
 
-    def iter_search(self, q: str, *, limit: int | None = None, **arguments: Any) -> Iterator[Hit]:
-        """The results of a search, page by page, each paper once. The arguments are those of ``search``.
+    def iter_search(
+        self, q: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[SearchArguments]
+    ) -> Iterator[Hit]:
+        """The results of a search, page by page, each paper once.
 
-        Ends at ``limit`` or at the last page: after 10,000 results, or ``fusion_depth`` in a hybrid search.
+        Args:
+            q: a question, words or query syntax.
+            limit: the number of results; None for all that paging reaches: 10,000, or ``fusion_depth`` in a hybrid
+                search.
+            offset: the number of results to skip.
+            arguments: the other arguments of ``search``.
+
+        Raises: as ``search``.
         """
-        return self._pages(lambda size, offset: self.search(q, limit=size, offset=offset, **arguments), limit)
+        return self._pages(
+            lambda size, start: self.search(q, limit=size, offset=start, **arguments), limit, offset
+        )
+
+    # -- titles and papers ------------------------------------------------------------------------------
 
     def match_title(
         self,
         title: str,
         *,
-        limit: int = 5,
+        limit: int = DEFAULT_MATCHES,
         min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> TitleMatchResponse:
         """The papers with this title, then papers with similar titles, best match first.
+
+        Args:
+            title: the title, possibly with typing errors or without its subtitle.
+            limit: the number of matches, 1 to 100.
+            min_score: the minimum similarity, above 0 and at most 1 (the same title).
+            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
+            fields: the fields of each paper; None returns all.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -159,11 +261,25 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> list[TitleMatchResponse]:
-        """Match many titles, in order. Raises as ``match_title``. The message names the title."""
-        return self._match_all(titles, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
+        """Match many titles, in order.
+
+        Args:
+            titles: the titles.
+            limit: the number of matches for each title, 1 to 100.
+            min_score, as_of, fields: as in ``match_title``.
+
+        Raises: as ``match_title``. The message names the title.
+        """
+        listed = [titles] if isinstance(titles, str) else titles
+        return self._match_all(listed, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
 
     def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
         """The paper with an id of any form.
+
+        Args:
+            paper_id: such as ``arXiv:1706.03762``, ``DOI:...``, ``CorpusId:...`` or a link.
+            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
+            fields: the fields of the paper; None returns all.
 
         Raises:
             InvalidRequest: the id or another argument is invalid.
@@ -177,6 +293,10 @@ class Source(ABC):
     ) -> list[Paper | None]:
         """Many papers, in order; None for a paper that the library does not hold (as of ``as_of``).
 
+        Args:
+            ids: ids of any form.
+            as_of, fields: as in ``paper``.
+
         Raises:
             InvalidRequest: an id is invalid.
             NothingLeft: ``as_of`` is before every paper.
@@ -185,11 +305,13 @@ class Source(ABC):
             return []
         return self._papers(PaperBatchBody.of(ids=ids, as_of=as_of, fields=fields))
 
+    # -- citations --------------------------------------------------------------------------------------
+
     def citations(
         self,
         paper_id: str,
         *,
-        limit: int = 100,
+        limit: int = DEFAULT_EDGES,
         offset: int = 0,
         sort: CitationSort | None = None,
         from_: str | None = None,
@@ -197,7 +319,18 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that cite the paper: most cited first, or newest first with ``as_of``.
+        """The papers of this library that cite the paper.
+
+        Args:
+            paper_id: an id of any form.
+            limit: the number of results, 1 to 1000.
+            offset: the number of results to skip: the ``next_offset`` of the previous page.
+            sort: ``-citation_count`` (most cited first), ``-date`` (newest first), ``citation_count`` or ``date``.
+                None: most cited first, or newest first with ``as_of``.
+            from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
+            to: only papers up to this date.
+            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
+            fields: the fields of each paper; None returns all.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -210,7 +343,7 @@ class Source(ABC):
         self,
         paper_id: str,
         *,
-        limit: int = 100,
+        limit: int = DEFAULT_EDGES,
         offset: int = 0,
         sort: CitationSort | None = None,
         from_: str | None = None,
@@ -218,23 +351,25 @@ class Source(ABC):
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
     ) -> CitationsResponse:
-        """The papers of this library that the paper cites. Sorts and raises as ``citations``."""
+        """The papers of this library that the paper cites. Arguments and errors are those of ``citations``."""
         return self.run_references(EdgeBody.of(**_arguments(locals())))
 
     def iter_citations(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
+        self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
     ) -> Iterator[Citation]:
-        """All citations, page by page, up to ``limit``. The arguments are those of ``citations``."""
+        """All citations, page by page, up to ``limit``. The other arguments are those of ``citations``."""
         return self._pages(
-            lambda size, offset: self.citations(paper_id, limit=size, offset=offset, **arguments), limit
+            lambda size, start: self.citations(paper_id, limit=size, offset=start, **arguments), limit, offset
         )
 
     def iter_references(
-        self, paper_id: str, *, limit: int | None = None, **arguments: Any
+        self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
     ) -> Iterator[Citation]:
-        """All references, page by page, up to ``limit``. The arguments are those of ``references``."""
+        """All references, page by page, up to ``limit``. The other arguments are those of ``citations``."""
         return self._pages(
-            lambda size, offset: self.references(paper_id, limit=size, offset=offset, **arguments), limit
+            lambda size, start: self.references(paper_id, limit=size, offset=start, **arguments),
+            limit,
+            offset,
         )
 
     def expand(
@@ -243,7 +378,7 @@ class Source(ABC):
         *,
         direction: Direction = "both",
         hops: int = 1,
-        limit: int = 100,
+        limit: int = DEFAULT_EDGES,
         offset: int = 0,
         from_: str | None = None,
         to: str | None = None,
@@ -260,10 +395,22 @@ class Source(ABC):
 
         Papers that most seeds reach come first.
 
+        Args:
+            seeds: the papers to start from, by ids of any form.
+            direction: follow ``citations`` (papers that cite the seeds), ``references`` (papers that the seeds cite)
+                or ``both``.
+            hops: 1, or 2 for the neighbours of neighbours too.
+            limit: the number of results, 1 to 1000.
+            offset: the number of results to skip: the ``next_offset`` of the previous page.
+            from_, to, category, venue, min_citations, exclude, exclude_ids, within: as in ``search``, for the
+                neighbours.
+            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
+            fields: the fields of each paper; None returns all.
+
         Raises:
             InvalidRequest: an argument is invalid, or there are too many edges to follow.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper in the request (as of ``as_of``).
+            PaperNotFound: the library does not hold a seed or a paper in ``within`` (as of ``as_of``).
         """
         return self.run_expand(ExpandBody.of(**_arguments(locals())))
 
@@ -271,17 +418,3 @@ class Source(ABC):
 def _arguments(method: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of a request, from the local variables of a method that has nothing else."""
     return {name: value for name, value in method.items() if name != "self"}
-
-
-class ToolServer(Protocol):
-    """A server that answers tool calls by name: what ``Client`` has besides the methods of a library."""
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        session: str | None = None,
-        parent: int | None = None,
-        round: int | None = None,
-    ) -> dict[str, Any] | str: ...

@@ -31,6 +31,9 @@ _STRINGS: Final = {"type": "array", "items": {"type": "string"}}
 
 
 def as_tuple(value: Any) -> Any:
+    """A list as a tuple; a string as a tuple of one."""
+    if isinstance(value, str):
+        return (value,)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -43,6 +46,12 @@ def _min_score(value: float) -> float:
 def titled(title: str) -> str:
     with in_batch("title", title):
         return check_title(title)
+
+
+def _categories(names: Any) -> tuple[str, ...]:
+    # No category has a comma in its name.
+    listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+    return check_names(listed, "category")
 
 
 def ids_of(name: str) -> BeforeValidator:
@@ -74,7 +83,7 @@ FieldNames = Annotated[
     Field(
         json_schema_extra=lambda schema: schema.pop("default", None),
         description="The fields of each paper; all by default. `id` is always included. "
-        f"Fields: {', '.join(PAPER_FIELDS)}. In a URL, separated by commas.",
+        f"Fields: {', '.join(PAPER_FIELDS)}. In a string or a URL, separated by commas.",
     ),
 ]
 Limit = Annotated[
@@ -122,10 +131,10 @@ AsOf = Annotated[
 ]
 Categories = Annotated[
     tuple[str, ...],
-    BeforeValidator(lambda names: check_names(names, "category")),
+    BeforeValidator(_categories),
     Field(
         description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). "
-        "In a URL, separated by commas.",
+        "In a string or a URL, separated by commas.",
         examples=[["hep-th"]],
     ),
 ]

@@ -61,7 +61,8 @@ def is_title_batch(response: Mapping[str, Any]) -> bool:
 
 
 def head(response: Mapping[str, Any], shown: int) -> str:
-    """The first line, with the kind and number of results and the snapshot, and a line for each failed leg.
+    """The first line, with the kind and number of results and the snapshot, and a line for each failed leg and
+    warning.
 
     ``shown`` is the number of results, titles, ids or searches in the response.
     """
@@ -88,6 +89,7 @@ def head(response: Mapping[str, Any], shown: int) -> str:
         f"Without the leg {plain(failed['leg'])}: {plain(failed['detail'])}"
         for failed in response.get("failed_legs", ())
     ]
+    lines += [f"Warning: {plain(warning)}" for warning in response.get("warnings", ())]
     return "\n".join(lines)
 
 
@@ -110,6 +112,8 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
     number = "" if rank is None else f"{rank}. "
     if item is None:
         return f"{number}not in this library"
+    if item.get("error"):
+        return f"{number}{plain(item['error'])}"
     paper = item.get("paper", item)
     title = plain(paper.get("title"))
     lines = [f"{number}{title or plain(paper['id'])}"]

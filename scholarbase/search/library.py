@@ -18,7 +18,6 @@ from scholarbase.errors import (
     EncoderError,
     LibraryCorrupt,
     LibraryError,
-    NothingLeft,
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
@@ -33,7 +32,9 @@ from scholarbase.models.checks import as_of_day, check_sort, in_batch
 from scholarbase.models.limits import (
     MAX_LIMIT,
     MIN_TITLE_SCORE,
+    MODES,
     Direction,
+    Mode,
 )
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -106,6 +107,8 @@ class Library(Source):
         self._lookup = Lookup(papers, snapshot)
         self.best_mode: Final = self._ranker.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
+        self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
+        """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._closed = False
 
@@ -162,7 +165,7 @@ class Library(Source):
 
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run one :class:`SearchRequest`. Raises as ``search``."""
-        return self._respond(self._resolve(request))
+        return self._respond(*self._resolve(request))
 
     def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
         """Run the searches of a batch. Raises as ``search_batch``."""
@@ -175,23 +178,25 @@ class Library(Source):
             with in_batch("search", request.q):
                 queries.append(self._resolve(request))
         responses = []
-        for query in queries:
+        for query, warnings in queries:
             with in_batch("search", query.request.q):
-                responses.append(self._respond(query))
+                responses.append(self._respond(query, warnings))
         return responses
 
-    def _resolve(self, request: SearchRequest) -> Query:
+    def _resolve(self, request: SearchRequest) -> tuple[Query, tuple[str, ...]]:
+        """The query of a request, and warnings."""
         if self._closed:
             raise LibraryError(f"The library at {self.path} is closed: open it again.")
         filters = NO_FILTERS
+        warnings: tuple[str, ...] = ()
         if not request.model_fields_set.isdisjoint(FILTER_NAMES):
-            filters = self._lookup.filters(request)
-        return self._ranker.resolve(request, filters)
+            filters, warnings = self._lookup.filters(request)
+        return self._ranker.resolve(request, filters), warnings
 
-    def _respond(self, query: Query) -> SearchResponse:
+    def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = query.request, self._ranker.rank(query)
         if not ranking.total and request.exclude:
-            self._check_exclude(query)
+            warnings += self._exclude_warning(query)
         hits, explanations = ranking.hits, ranking.explanations
         papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
         return SearchResponse(
@@ -208,21 +213,20 @@ class Library(Source):
                 ]
             ),
             ranking.failed_legs,
+            warnings,
             request.fields,
         )
 
-    def _check_exclude(self, query: Query) -> None:
-        """Raise NothingLeft if papers match and all of them contain a phrase of ``exclude``."""
+    def _exclude_warning(self, query: Query) -> tuple[str, ...]:
+        """A warning if papers match and all of them contain a phrase of ``exclude``."""
         request = query.request
         exact = request.exact or query.mode == "sparse"
         changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact}
-        ranking = self._ranker.rank(self._resolve(request.model_copy(update=changes)))
-        if ranking.total:
-            least = "at least " if ranking.relation == "gte" else ""
-            raise NothingLeft(
-                f"Every one of the {least}{ranking.total:,} papers that match {request.q[:200]!r} contains a phrase of "
-                f"exclude {list(request.exclude)!r}: leave one out."
-            )
+        ranking = self._ranker.rank(self._resolve(request.model_copy(update=changes))[0])
+        if not ranking.total:
+            return ()
+        least = "at least " if ranking.relation == "gte" else ""
+        return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
 
     # -- titles -----------------------------------------------------------------------------------------
 
@@ -292,7 +296,7 @@ class Library(Source):
         return self._edges(request, "references")
 
     def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
-        filters = self._lookup.filters(request)
+        filters, _ = self._lookup.filters(request)
         number = self._lookup.id(request.paper_id, request.as_of)
         limit, offset = request.limit, request.offset
         edges = self._catalog.edges(
@@ -319,7 +323,7 @@ class Library(Source):
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         """Run an :class:`ExpandBody`. Raises as ``expand``."""
-        filters = self._lookup.filters(request)
+        filters, warnings = self._lookup.filters(request)
         total, rows = self._catalog.expand(
             self._lookup.ids(request.seeds, request.as_of),
             request.direction,
@@ -334,7 +338,7 @@ class Library(Source):
         )
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
         next_offset = _next(request.offset, len(results), total)
-        return ExpandResponse(self.snapshot_id, total, next_offset, results, request.fields)
+        return ExpandResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
 
     # -- cost -------------------------------------------------------------------------------------------
     # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look

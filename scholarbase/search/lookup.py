@@ -20,6 +20,8 @@ CACHED_IDS: Final = 4096
 """Cached paper ids. Looking one up takes a quarter of the SQL time of a short request."""
 CACHED_EXCLUSIONS: Final = 4
 """Cached sets of papers that ``exclude`` removes, of up to 13 MB each."""
+WARNED_IDS: Final = 20
+"""Ids that a warning names."""
 _LAST_DAY: Final = 9999_12_31
 
 
@@ -34,8 +36,10 @@ class Lookup:
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
         """The last possible day of a paper, and whether it is the earliest of all papers."""
 
-    def filters(self, request: SearchRequest | ExpandBody | EdgeBody) -> ResolvedFilters:
-        """The filters of a request, with days and catalogue ids.
+    def filters(
+        self, request: SearchRequest | ExpandBody | EdgeBody
+    ) -> tuple[ResolvedFilters, tuple[str, ...]]:
+        """The filters of a request, with days and catalogue ids, and warnings about those without effect.
 
         Raises:
             InvalidRequest: an id is invalid, or a phrase matches too many papers.
@@ -46,10 +50,12 @@ class Lookup:
         to = None if request.to is None else date_bounds(request.to, "to")[1]
         days = [limit for limit in (to, day) if limit is not None]
         first = None if request.from_ is None else date_bounds(request.from_, "from")[0]
+        warnings: tuple[str, ...] = ()
         if isinstance(request, EdgeBody):
             filters = ResolvedFilters(first_day=first, last_day=min(days, default=None))
         else:
             within, as_of = request.within, request.as_of
+            excluded, warnings = self._excluded_ids(request.exclude_ids, as_of, day)
             filters = ResolvedFilters(
                 first_day=first,
                 last_day=min(days, default=None),
@@ -57,10 +63,27 @@ class Lookup:
                 venues=self._catalog.venue_keys(request.venue) if request.venue else (),
                 min_citations=request.min_citations,
                 within=None if within is None else frozenset(self.ids(within, as_of)),
-                exclude=frozenset(self.ids(request.exclude_ids, as_of))
-                | self._matching_phrases(request.exclude, day),
+                exclude=excluded | self._matching_phrases(request.exclude, day),
             )
-        return NO_FILTERS if filters == NO_FILTERS else filters
+        return (NO_FILTERS if filters == NO_FILTERS else filters), warnings
+
+    def _excluded_ids(
+        self, ids: Sequence[str], as_of: str | None, day: int | None
+    ) -> tuple[frozenset[int], tuple[str, ...]]:
+        """The papers of ``exclude_ids``. A paper that is not there cannot be a result, so it needs only a warning."""
+        if not ids:
+            return frozenset(), ()
+        found = self._catalog.resolve([parse(paper_id) for paper_id in ids])
+        held = frozenset(number for number in found if number is not None)
+        if day is not None:
+            held = frozenset(self._catalog.existing(list(held), day))
+        missing = [paper_id for paper_id, number in zip(ids, found, strict=True) if number not in held]
+        if not missing:
+            return held, ()
+        where = f"this library (snapshot {self._snapshot})" + ("" if as_of is None else f" as of {as_of}")
+        return held, (
+            f"exclude_ids has no effect for papers that are not in {where}: {_shown(missing, WARNED_IDS)}.",
+        )
 
     def _matching_phrases(self, phrases: Sequence[str], day: int | None) -> frozenset[int]:
         """The papers, as of a day, whose title or abstract contains one of the phrases."""
@@ -133,5 +156,6 @@ class Lookup:
             )
 
 
-def _shown(ids: Sequence[str]) -> str:
-    return ", ".join(map(repr, ids[:5])) + (" ..." if len(ids) > 5 else "")
+def _shown(ids: Sequence[str], most: int = 5) -> str:
+    more = len(ids) - most
+    return ", ".join(map(repr, ids[:most])) + (f" and {more:,} more" if more > 0 else "")

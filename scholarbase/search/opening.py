@@ -10,6 +10,7 @@ import orjson
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
+from scholarbase.extras import check_installed
 from scholarbase.indexes.vectors.contents import check_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -23,6 +24,7 @@ def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
         return EdgeIndex.open(
             path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
         )
+    check_installed("qdrant", "A Qdrant server as the vector index")
     from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None

@@ -50,7 +50,7 @@ def _gather(content: Mapping[str, Any], ids: list[str], scores: list[float]) -> 
     for item in content["results"]:
         if isinstance(item, list):
             _gather({"results": item}, ids, scores)
-        elif item is None:
+        elif item is None or "error" in item:
             continue
         elif "paper" in item:
             ids.append(item["paper"]["id"])

@@ -14,9 +14,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 import pytrec_eval
+from scholarbase.evaluation.extras import require
 
 from scholarbase.errors import EvaluationError, InvalidRequest
-from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.measures import (
     DEFAULT_MEASURES,
     default_measures,

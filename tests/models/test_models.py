@@ -85,14 +85,15 @@ def test_fields_are_in_the_order_of_a_paper_with_its_id() -> None:
     assert check_fields(["year", "title", "year"]) == ("id", "title", "year")
     with pytest.raises(InvalidRequest, match="'abstracts'"):
         check_fields(["title", "abstracts"])
-    with pytest.raises(InvalidRequest, match=r"must be a list of names"):
-        check_fields("title")
+    assert check_fields("title") == ("id", "title")
+    assert check_fields("year, title") == ("id", "title", "year")
 
 
 def test_lists_of_ids() -> None:
     assert check_ids([], "within") == ()
     assert check_ids(["a"] * MAX_IDS, "within") == ("a",) * MAX_IDS
-    for wrong in ("arXiv:1706.03762", [1706], ["a"] * (MAX_IDS + 1), ["\udc80"]):
+    assert check_ids("arXiv:1706.03762", "within") == ("arXiv:1706.03762",)
+    for wrong in (17, [1706], ["a"] * (MAX_IDS + 1), ["\udc80"]):
         with pytest.raises(InvalidRequest, match="within"):
             check_ids(wrong, "within")  # type: ignore[arg-type]
 
@@ -101,6 +102,7 @@ def test_filters_accept_one_value_or_several_and_reject_empty_ones() -> None:
     assert Filters(category="cs.CL", venue=["ACL", "EMNLP"]) == Filters(
         category=("cs.CL",), venue=("ACL", "EMNLP")
     )  # type: ignore[arg-type]
+    assert Filters(category="cs.CL, cs.LG") == Filters(category=["cs.CL", "cs.LG"])  # type: ignore[arg-type]
     for wrong in ({"category": ("",)}, {"venue": (" ",)}, {"min_citations": -1}, {"min_citations": 1.5}):
         with pytest.raises(InvalidRequest, match=next(iter(wrong))):
             Filters(**wrong)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, NothingLeft
+from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.job import ingest
 from scholarbase.models.requests import Filters
 from scholarbase.search import lookup, ranking
@@ -167,17 +167,35 @@ def test_phrases_with_a_colon_are_phrases() -> None:
 
 @pytest.mark.parametrize("engine", ["bm25", "feedback", "fts5"])
 def test_an_exclusion_that_leaves_nothing_says_so(small: Library, engine: Any) -> None:
-    with pytest.raises(NothingLeft) as raised:
-        small.search("databases", engine=engine, exclude=["database", "erdos"], limit=1, offset=2)
-    assert str(raised.value) == (
-        "Every one of the 9 papers that match 'databases' contains a phrase of exclude ['database', 'erdos']: "
-        "leave one out."
+    nothing = small.search("databases", engine=engine, exclude=["database", "erdos"], limit=1, offset=2)
+    assert (nothing.total, nothing.results, nothing.next_offset) == (0, (), None)
+    assert nothing.warnings == ("exclude removes every result: 9 without it.",)
+    earlier = small.search("databases", engine=engine, exclude=["database"], as_of="2004-12")
+    assert earlier.warnings == ("exclude removes every result: 4 without it.",)
+    unmatched = small.search("zzyzx", engine=engine, exclude=["database"])
+    assert (unmatched.total, unmatched.warnings) == (0, ())
+    assert "warnings" not in unmatched.to_dict()
+    [one] = small.search_batch([{"q": "databases", "engine": engine, "exclude": ["databases"]}])
+    assert "9 without it" in one.warnings[0]
+
+
+def test_an_unknown_id_excludes_nothing_and_is_named(small: Library) -> None:
+    everything = small.search("databases")
+    found = small.search("databases", exclude_ids=["arXiv:2001.00001", "CorpusId:1"], fields=["title"])
+    assert ids(found) == [i for i in ids(everything) if i != small.paper("CorpusId:1").id]
+    [warning] = found.warnings
+    assert "'arXiv:2001.00001'" in warning
+    assert "CorpusId:1'" not in warning
+    assert found.to_dict()["warnings"] == [warning]
+    assert "'arXiv:2001.00001'" in small.expand(["CorpusId:1"], exclude_ids="arXiv:2001.00001").warnings[0]
+    many = small.search("databases", exclude_ids=[f"arXiv:2001.{n:05}" for n in range(1, 100)])
+    assert many.warnings[0].endswith("and 79 more.")
+    # A later paper cannot be a result either.
+    earlier = small.search("databases", as_of="2004-12", exclude_ids=["CorpusId:1"])
+    assert (
+        ids(earlier) == ids(small.search("databases", as_of="2004-12", exclude=["zzyzx"]))
+        or not earlier.warnings
     )
-    with pytest.raises(NothingLeft, match="Every one of the 4 papers"):
-        small.search("databases", engine=engine, exclude=["database"], as_of="2004-12")
-    assert small.search("zzyzx", engine=engine, exclude=["database"]).total == 0
-    with pytest.raises(NothingLeft, match=r"In the search 'databases': Every one of the 9"):
-        small.search_batch([{"q": "databases", "engine": engine, "exclude": ["databases"]}])
 
 
 def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
@@ -189,8 +207,9 @@ def test_an_exclusion_that_leaves_nothing_near_says_so(dense: Library) -> None:
     most = [" the ", " of ", " a ", " in ", " we ", " and ", " to ", " on ", " is "]
     assert all(any(word in f" {text.lower()} " for word in most) for text in texts)
     for mode in ("dense", "hybrid"):
-        with pytest.raises(NothingLeft, match=f"Every one of the {len(texts)} papers"):
-            dense.search("gauge", mode=mode, exclude=most)  # type: ignore[arg-type]
+        nothing = dense.search("gauge", mode=mode, exclude=most)  # type: ignore[arg-type]
+        assert nothing.total == 0
+        assert f" {len(texts)} without it" in nothing.warnings[0]
 
 
 def test_too_many_papers_are_refused_by_name(small: Library, monkeypatch: pytest.MonkeyPatch) -> None:

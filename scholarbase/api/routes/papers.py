@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
 from scholarbase.models.requests import EdgeParameters, PaperBody, PaperParameters
@@ -16,7 +18,8 @@ add(
     router,
     "POST",
     "/batch",
-    native_call(READ),
+    # The tool responds to a malformed id in its place; here the request is invalid.
+    replace(native_call(READ), run=Library.run_papers),
     name="papers",
     response=PaperBatchResponse,
     summary="Look up many papers",

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
-from scholarbase.errors import EvaluationError, QueryFileError
+from scholarbase.errors import QueryFileError
+from scholarbase.extras import missing
 from scholarbase.files import opened
 
 Shape = Literal["lines", "array", "table", "markup", "parquet", "empty"]
@@ -105,14 +106,14 @@ def parquet_rows(path: Path) -> Iterator[Record]:
     """Yield the rows of a Parquet file.
 
     Raises:
-        EvaluationError: pyarrow is missing.
+        MissingExtra: pyarrow is not installed.
         QueryFileError: the file cannot be read.
     """
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise EvaluationError('Reading Parquet needs pyarrow: pip install "scholarbase[parquet]".') from error
+        raise missing("pyarrow", "parquet", "Reading Parquet") from error
     number = 0
     try:
         with ParquetFile(path) as file:

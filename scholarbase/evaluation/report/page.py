@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scholarbase.evaluation.extras import require
 from scholarbase.evaluation.report import agents, contents, plots, tables
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.drilldown import drilldown, script_json
 from scholarbase.evaluation.report.plots import Plot
 from scholarbase.evaluation.report.tables import Table
+from scholarbase.extras import require
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 FOLDED: Final = 15
@@ -118,7 +118,7 @@ def _commands(measured: Measured) -> dict[str, list[str]]:
 
 def to_html(report: Report) -> str:
     """The page: one file with its style, script, plots and data."""
-    jinja2 = require("jinja2")
+    jinja2 = require("jinja2", "evaluation", "The evaluation")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -132,7 +132,7 @@ def to_html(report: Report) -> str:
     page: str = environment.get_template("report.html.j2").render(
         report=report,
         folded=FOLDED,
-        data=require("markupsafe").Markup(script_json(report.data)),
+        data=require("markupsafe", "evaluation", "The evaluation").Markup(script_json(report.data)),
     )
     return page
 

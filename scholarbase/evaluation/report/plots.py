@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from scholarbase.evaluation.extras import require
+from scholarbase.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,7 +123,9 @@ def recall_by_call(curves: Sequence[Curve]) -> Plot:
         axes[0].set_xlabel("tool calls")
         axes[0].set_ylabel("recall of papers seen")
         axes[0].set_xlim(0.5, max(longest, 2) + 0.5)
-        axes[0].xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
+        axes[0].xaxis.set_major_locator(
+            require("matplotlib.ticker", "evaluation", "The evaluation").MaxNLocator(integer=True)
+        )
         _share(axes[0], panel.curves)
         _legend(figure, axes[0], panel.curves)
         return _drawn(
@@ -140,7 +142,7 @@ def recall_by_call(curves: Sequence[Curve]) -> Plot:
 
 @contextmanager
 def _style() -> Iterator[None]:
-    matplotlib = require("matplotlib")
+    matplotlib = require("matplotlib", "evaluation", "The evaluation")
     with matplotlib.rc_context(
         {
             "svg.hashsalt": "scholarbase",
@@ -174,7 +176,9 @@ def _panels(panels: Sequence[Panel], columns: int) -> tuple[Figure, list[Axes]]:
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     height = 0.75 + rows * (2.7 if columns == 1 else 2.35 if columns == 2 else 1.85)
-    figure: Figure = require("matplotlib.figure").Figure(figsize=(WIDTH, height), layout="constrained")
+    figure: Figure = require("matplotlib.figure", "evaluation", "The evaluation").Figure(
+        figsize=(WIDTH, height), layout="constrained"
+    )
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
     axes: list[Axes] = [ax for row in grid for ax in row]
     for ax in axes[len(panels) :]:
@@ -231,7 +235,7 @@ def drawable(text: str, longest: int = 60) -> str:
 
     It is shortened in the middle, as the names of runs often differ only at the end.
     """
-    manager = require("matplotlib.font_manager")
+    manager = require("matplotlib.font_manager", "evaluation", "The evaluation")
     font = manager.get_font(manager.findfont("DejaVu Sans"))
     line = " ".join(text.split())
     if len(line) > longest:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import SourceError
+from scholarbase.extras import missing
 from scholarbase.files import DECOMPRESSION_ERRORS, ByteStream, decompress
 from scholarbase.ingest.sources.detect import MAX_LINES, UNUSED, Dataset, detect
 
@@ -72,10 +73,7 @@ def open_lines(path: Path, position: list[int] | None = None) -> Generator[tuple
     except OSError as error:
         raise _unreadable(path, error) from error
     except ImportError as error:
-        raise SourceError(
-            f"{path} is compressed with zstd, which needs the zstandard package: "
-            'run pip install "scholarbase[zstd]".'
-        ) from error
+        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
 def sha256_of(path: Path) -> str:

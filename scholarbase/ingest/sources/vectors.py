@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scholarbase.errors import SourceError
+from scholarbase.extras import missing
 
 VectorBatch = tuple[list[str], npt.NDArray[np.float32]]
 """Ids, and their vectors of unit length: float32 of shape (ids, dimensions)."""
@@ -135,10 +136,7 @@ def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], np
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise SourceError(
-            f"{files[0]} is a Parquet file, which needs the pyarrow package: "
-            'run pip install "scholarbase[parquet]".'
-        ) from error
+        raise missing("pyarrow", "parquet", f"Reading the Parquet file {files[0]}") from error
     for path in files:
         try:
             table = pq.ParquetFile(path)
