@@ -208,7 +208,7 @@ class McpApp:
             return True
         try:
             page = urlsplit(origin)
-            name = page.hostname or ""
+            name, _ = page.hostname or "", page.port
         except ValueError:
             return False
         if page.scheme in ("http", "https") and is_loopback(name):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+import orjson
 from fastapi import FastAPI
 from pydantic import BaseModel, Field, create_model
 
@@ -40,8 +41,42 @@ def document(app: FastAPI) -> dict[str, Any]:
             content["components"]["schemas"].pop(name, None)
         describe_access(content)
         describe_sessions(content)
+        _prefill(content)
         app.openapi_schema = content
     return app.openapi_schema
+
+
+PREFILLED: Final = ("query", "limit")
+"""Keys of a body, besides those that are required, whose examples the interactive page fills in."""
+
+
+def _prefill(document: dict[str, Any]) -> None:
+    """Leave the interactive page with forms that can be sent as they are: it fills in every example.
+
+    Required parameters come first and keep their examples. Those of optional parameters move to their descriptions.
+    """
+    schemas = document["components"]["schemas"]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            parameters = operation.get("parameters", [])
+            parameters.sort(key=lambda parameter: not parameter["required"])
+            for parameter in parameters:
+                if not parameter["required"] and (examples := parameter["schema"].pop("examples", None)):
+                    example = orjson.dumps(examples[0]).decode().strip('"')
+                    parameter["description"] += f" Example: `{example}`."
+                    parameter["schema"].pop("description", None)  # FastAPI writes it twice
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                schema = media["schema"]
+                schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+                media["example"] = _example(schema)
+
+
+def _example(schema: dict[str, Any]) -> Any:
+    if "examples" in schema:
+        return schema["examples"][0]
+    wanted = (*schema.get("required", ()), *PREFILLED)
+    examples = {name: kind.get("examples") for name, kind in schema["properties"].items() if name in wanted}
+    return {name: shown[0] for name, shown in examples.items() if shown}
 
 
 # -- responses of a library ----------------------------------------------------------------------------------

@@ -24,10 +24,9 @@ _DESCRIPTIONS: Final = (
         SESSION,
         "Records the call in the session of this name, which opens where there is none.",
         "string",
-        "agent-7",
     ),
-    (PARENT, "The number of the session's call that this one follows from.", "integer", 1),
-    (ROUND, "The agent's turn, which calls made side by side share.", "integer", 1),
+    (PARENT, "The number of the session's call that this one follows from.", "integer"),
+    (ROUND, "The agent's turn, which calls made side by side share.", "integer"),
 )
 
 
@@ -99,9 +98,8 @@ def describe(document: dict[str, Any]) -> None:
             "required": False,
             "description": what,
             "schema": {"type": kind},
-            "example": example,
         }
-        for name, what, kind, example in _DESCRIPTIONS
+        for name, what, kind in _DESCRIPTIONS
     ]
     for operations in document["paths"].values():
         for operation in operations.values():

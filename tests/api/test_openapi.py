@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
+from scholarbase.search.library import Library
+from scholarbase.tools.definitions import schemas
 from tests import refresh_snapshots
+from tests.conftest import serving_in_thread
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,10 @@ def test_the_openapi_document_equals_its_snapshot(document: dict[str, Any]) -> N
 
 def test_the_tools_equal_their_snapshot(server: str) -> None:
     snapshot = orjson.loads((refresh_snapshots.FOLDER / "tools.json").read_bytes())
-    assert httpx.get(f"{server}/v1/tools").json()["tools"] == snapshot, refresh_snapshots.HOW
+    assert schemas() == snapshot, refresh_snapshots.HOW
+    for headers in ({}, {"X-ScholarBase-Session": "s"}):
+        shown = httpx.get(f"{server}/v1/tools", headers=headers).json()["tools"]
+        assert shown == schemas(modes=("sparse",), in_session=bool(headers))
 
 
 def test_every_operation_and_parameter_is_described_and_has_an_example(document: dict[str, Any]) -> None:
@@ -43,9 +51,50 @@ def test_every_operation_and_parameter_is_described_and_has_an_example(document:
         for parameter in operation.get("parameters", ()):
             described = parameter | parameter["schema"]
             assert described.get("description"), f"{name}: {parameter['name']}"
-            assert described.get("examples") or "example" in described, f"{name}: {parameter['name']}"
+            if parameter["in"] == "query":
+                shown = described.get("examples") or re.search(r"Example: `.+`", described["description"])
+                assert shown, f"{name}: {parameter['name']}"
             count += 1
     assert count > 30
+
+
+def prefilled(operation: dict[str, Any]) -> dict[str, Any] | None:
+    """The request of a form as the interactive page fills it in; None if the user must add a value."""
+    values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        examples = [parameter[key] for key in ("example",) if key in parameter] or schema.get("examples", [])
+        value = examples[0] if examples else schema.get("default")
+        if value is not None:
+            values[parameter["in"]][parameter["name"]] = value
+        elif parameter["required"]:
+            return None
+    body = operation.get("requestBody")
+    content = None if body is None else body["content"]["application/json"]["example"]
+    headers = {name: str(value) for name, value in values["header"].items()}
+    return {"path": values["path"], "params": values["query"], "headers": headers, "json": content}
+
+
+def test_every_prefilled_form_can_be_sent(sample: Library, tmp_path: Path) -> None:
+    incomplete = []
+    with serving_in_thread(sample, sessions=str(tmp_path)) as url:
+        for name, operation in operations(httpx.get(f"{url}/openapi.json").json()):
+            request = prefilled(operation)
+            if request is None:
+                incomplete.append(name)
+                continue
+            method, path = name.split(" ")
+            path = path.format(**request.pop("path"))
+            response = httpx.request(method, url + path, **request)
+            assert response.is_success, f"{name}: {response.text}"
+            assert not request["headers"], name
+    # A session's name cannot be known.
+    assert {name.split(" ")[1].split("/")[2] for name in incomplete} == {"sessions"}
+
+
+def test_the_question_comes_first(document: dict[str, Any]) -> None:
+    assert document["paths"]["/v1/search"]["get"]["parameters"][0]["name"] == "q"
+    assert document["paths"]["/v1/title-match"]["get"]["parameters"][0]["name"] == "title"
 
 
 def test_every_key_of_a_body_is_described_and_has_an_example(document: dict[str, Any]) -> None:
@@ -83,7 +132,8 @@ def test_the_examples_work(document: dict[str, Any], server: str) -> None:
         for parameter in operation.get("parameters", ()):
             described = parameter | parameter["schema"]
             if parameter["in"] == "path":
-                path = path.replace(f"{{{parameter['name']}}}", described["examples"][0])
+                example = described.get("examples", ["agent-7.question-12"])[0]
+                path = path.replace(f"{{{parameter['name']}}}", example)
             elif parameter["required"]:
                 params[parameter["name"]] = described["examples"][0]
         body = None

@@ -126,7 +126,7 @@ def test_an_invalid_request_is_400(
     [
         ("GET", "/v1/papers/CorpusId:999", None),
         ("GET", "/v1/papers/CorpusId:999/citations", None),
-        ("GET", "/v1/search?q=x&exclude_ids=CorpusId:999", None),
+        ("GET", "/v1/search?q=x&within=CorpusId:999", None),
         ("POST", "/v1/search/batch", {"searches": [{"q": "x", "within": ["CorpusId:999"]}]}),
         ("POST", "/v1/expand", {"seeds": [HOLOMORPHIC, "CorpusId:999"]}),
     ],

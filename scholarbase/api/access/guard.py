@@ -32,8 +32,13 @@ from scholarbase.errors import (
 from scholarbase.http import is_loopback
 from scholarbase.settings import Settings
 
-OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""Health checks, which need no key and have no limit."""
+HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
+DOCUMENTATION: Final = frozenset({"/docs", "/redoc", "/openapi.json"})
+"""The interactive pages. Their forms send the key that the user enters there."""
+STATIC: Final = "/static-offline-docs/"
+"""The prefix of their scripts."""
+OPEN_PATHS: Final = HEALTH_PATHS | DOCUMENTATION
+"""Paths that need no key and have no limit."""
 ADMIN_PATHS: Final = ("/metrics",)
 """Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""
 LOOPBACK_ORIGINS: Final = r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?"
@@ -111,7 +116,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         path = scope.get("path", "")
-        if scope["type"] != "http" or path in OPEN_PATHS:
+        if scope["type"] != "http" or path in OPEN_PATHS or path.startswith(STATIC):
             await self._app(scope, receive, send)
             return
         sent = _sent_key(scope["headers"])

@@ -26,7 +26,7 @@ from scholarbase.sessions.store import SessionStore, not_found
 
 router = resource("/v1/sessions", "sessions")
 
-SessionName = Annotated[str, Path(description="The session's name.", examples=["agent-7.question-12"])]
+SessionName = Annotated[str, Path(description="The session's name.")]
 
 
 @router.post(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -65,7 +66,16 @@ def shared(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 # -- keys -----------------------------------------------------------------------------------------------
 
 
-PATHS = [SEARCH, "/v1/snapshot", "/docs", "/openapi.json", "/metrics", "/nowhere", "/healthz/", "/healthz%0a"]
+PATHS = [
+    SEARCH,
+    "/v1/snapshot",
+    "/docs/",
+    "/openapi.json/",
+    "/metrics",
+    "/nowhere",
+    "/healthz/",
+    "/healthz%0a",
+]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -87,6 +97,29 @@ def test_a_wrong_key_is_rejected_and_not_quoted(shared: Shared, path: str) -> No
         assert 'error="invalid_token"' in response.headers["www-authenticate"]
         assert "unknown or was revoked" in response.json()["detail"]
         assert wrong not in response.text
+
+
+def test_the_interactive_page_opens_without_a_key_and_its_forms_send_one(shared: Shared) -> None:
+    page = httpx.get(f"{shared.url}/docs")
+    assert page.status_code == 200
+    scripts = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
+    assert scripts
+    for script in scripts:
+        assert httpx.get(shared.url + script).status_code == 200, script
+    document = httpx.get(f"{shared.url}/openapi.json").json()
+    assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    assert {"key": []} in document["security"]
+
+
+def test_at_mcp_the_rejection_is_a_json_rpc_error(shared: Shared) -> None:
+    for path in ("/mcp", "/mcp/"):
+        response = httpx.post(shared.url + path, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert response.status_code == 401
+        assert response.headers["content-type"] == "application/json"
+        content = response.json()
+        assert (content["jsonrpc"], content["id"]) == ("2.0", None)
+        assert "requires a key" in content["error"]["message"]
+        assert content["error"]["data"]["status"] == 401
 
 
 def test_health_needs_no_key(shared: Shared) -> None:
@@ -411,7 +444,11 @@ def preflight(url: str, origin: str, headers: str = "authorization,content-type"
 def test_pages_of_other_origins_are_not_allowed_by_default(server: str) -> None:
     assert "access-control-allow-origin" not in preflight(server, "https://a.org").headers
     response = httpx.get(server + SEARCH, headers={"Origin": "https://a.org"})
-    assert not [name for name in response.headers if name.startswith("access-control")]
+    assert "access-control-allow-origin" not in response.headers
+    for origin in ("http://localhost:6274", "http://127.0.0.1", "http://[::1]:3000"):
+        assert preflight(server, origin).headers["access-control-allow-origin"] == origin
+    for origin in ("http://localhost.a.org", "http://127.0.0.1.a.org", "null"):
+        assert "access-control-allow-origin" not in preflight(server, origin).headers
 
 
 def test_pages_of_configured_origins_may_send_requests(sample: Library, tmp_path: Path) -> None:
