@@ -25,6 +25,7 @@ QUESTION = "Which models learn word vectors from large text corpora?"
 TITLE = "Two dimensional QCD is a string theroy"
 PAPER = "https://arxiv.org/abs/hep-th/9301068"
 
+SERVE = ".venv/bin/scholarbase serve --library demo-library"
 SCHOLARBASE = (sys.executable, "-m", "scholarbase.cli")
 
 
@@ -89,17 +90,22 @@ def main() -> int:
     process, url = served
     try:
         show(console, url)
+        if not sys.stdout.isatty():
+            console.print(
+                "\nThe demo is over, and its server stops. To serve the library until you press Ctrl-C:",
+                highlight=False,
+            )
+            console.print(f"{SERVE}\n", highlight=False)
+            return 0
         console.print(
             f"\nThe server is at [bold]{url}[/]. Try every call on its interactive page: [bold]{url}/docs[/]"
         )
         console.print(
             f'or: curl "{url}/v1/search?q=word+embeddings&fields=title,year&limit=3"', highlight=False
         )
-        if sys.stdout.isatty():
-            console.print("Serving until you press Ctrl-C.")
-            requests_shown.set()
-            return process.wait()
-        return 0
+        console.print("Serving until you press Ctrl-C.")
+        requests_shown.set()
+        return process.wait()
     except KeyboardInterrupt:
         return 0
     finally:

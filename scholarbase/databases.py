@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -41,6 +43,13 @@ def open_for_writing(
 ) -> sqlite3.Connection:
     """Open a database for writing; ``create`` it if it does not exist."""
     return _connect(path, "mode=rwc" if create else "mode=rw", busy_seconds)
+
+
+@contextmanager
+def open_in_memory() -> Iterator[sqlite3.Connection]:
+    """A temporary database without a file."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        yield connection
 
 
 def _connect(path: Path, options: str, busy_seconds: float) -> sqlite3.Connection:

@@ -59,6 +59,12 @@ class Settings(ClientSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The lowest level that is logged."
     )
+    slow_ms: float | None = Field(
+        None,
+        ge=0,
+        description="Log requests that take longer than this many milliseconds, with the time of each stage.",
+    )
+    tracing: bool = Field(False, description="Send OpenTelemetry traces, with the extra tracing.")
 
     sessions: str | None = Field(
         None,

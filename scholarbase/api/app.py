@@ -21,6 +21,7 @@ from scholarbase.api.middleware import Requests
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
+from scholarbase.api.tracing import Tracer
 from scholarbase.extras import is_installed, missing
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
@@ -43,6 +44,7 @@ def create_app(
         settings: access, limits and the sessions folder; by default from the environment.
     """
     settings = settings or load_settings()
+    tracer = Tracer(snapshot=library.snapshot_id) if settings.tracing else None
     folder = settings.sessions_folder
     sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days or None)
 
@@ -52,6 +54,8 @@ def create_app(
             yield
         if sessions is not None:
             sessions.close()
+        if tracer is not None:
+            tracer.close()
         if on_close is not None:
             on_close()
 
@@ -81,7 +85,13 @@ def create_app(
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
     guard.install(app, settings)
-    app.add_middleware(Requests, snapshot=library.snapshot_id, registry=registry)
+    app.add_middleware(
+        Requests,
+        snapshot=library.snapshot_id,
+        registry=registry,
+        slow_ms=settings.slow_ms,
+        tracer=tracer,
+    )
     return app
 
 

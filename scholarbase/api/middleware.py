@@ -1,4 +1,4 @@
-"""Middleware of every request: id, log line, metrics, snapshot header and body limit."""
+"""Middleware of every request: id, log line, times of its stages, metrics, snapshot header and body limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from scholarbase import timing
 from scholarbase.api.problems import TOOLS_PATH, rejection, unexpected
+from scholarbase.api.tracing import Tracer
 from scholarbase.errors import BodyTooLarge
 
 log = logging.getLogger("scholarbase.access")
@@ -23,6 +25,8 @@ REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 KEY: Final = "scholarbase.key"
 """The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
+MAX_LOGGED: Final = 2000
+"""Characters of a path with its parameters in the log of slow requests."""
 TOOLS_FACTOR: Final = 4
 """The body limit is this many times larger at ``TOOLS_PATH``, where calls that are too large are tool errors."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
@@ -34,13 +38,28 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Requests:
-    """ASGI middleware: sets a request's id (the caller's own if it sends one), logs and counts each response.
+    """ASGI middleware: sets a request's id (the caller's own if it sends one), logs, times and counts each response.
 
-    HEAD is handled as GET; the server omits the body (RFC 9110, 9.3.2).
+    HEAD is handled as GET; the server omits the body (RFC 9110, 9.3.2). The header ``Server-Timing``
+    (https://www.w3.org/TR/server-timing/) has the milliseconds of each stage up to the start of the response.
+
+    Args:
+        slow_ms: requests that take longer are logged with their stages; None logs none.
+        tracer: sends a trace of each request.
     """
 
-    def __init__(self, app: ASGIApp, *, snapshot: str, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        snapshot: str,
+        registry: CollectorRegistry,
+        slow_ms: float | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
         self._app = app
+        self._slow_ms = slow_ms
+        self._tracer = tracer
         self._snapshot = snapshot.encode("latin-1")
         labels = ("method", "route", "status")
         self._count = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
@@ -63,6 +82,7 @@ class Requests:
         request_id = sent if _VALID_ID.fullmatch(sent) else os.urandom(16).hex()
         path = _logged_path(scope)
         start = time.perf_counter()
+        stages = timing.start_recording()
         status = 0
         inner: Scope = {**scope, "request_id": request_id, "logged_path": path}
         if scope["method"] == "HEAD":
@@ -73,7 +93,11 @@ class Requests:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                ours = ((_REQUEST_ID_KEY, request_id.encode("latin-1")), (_SNAPSHOT_KEY, self._snapshot))
+                ours = (
+                    (_REQUEST_ID_KEY, request_id.encode("latin-1")),
+                    (_SNAPSHOT_KEY, self._snapshot),
+                    (b"server-timing", _server_timing(stages, time.perf_counter() - start)),
+                )
                 message["headers"] = [*message.get("headers", ()), *ours]
             await send(message)
 
@@ -100,6 +124,27 @@ class Requests:
                 request_id,
                 key_id,
             )
+            if self._slow_ms is not None and seconds * 1000 > self._slow_ms:
+                query = quote(scope["query_string"], safe=string.punctuation)
+                slow = path + (f"?{query}" if query else "")
+                log.warning(
+                    "slow: %s %s %.1f ms (%s) id=%s",
+                    scope["method"],
+                    slow[:MAX_LOGGED],
+                    seconds * 1000,
+                    ", ".join(f"{name} {s * 1000:.1f}" for name, s in timing.totals(stages).items()),
+                    request_id,
+                )
+            if self._tracer is not None:
+                self._tracer.send(
+                    method,
+                    route,
+                    status,
+                    stages,
+                    start=start,
+                    request_id=request_id,
+                    headers=scope["headers"],
+                )
 
     def _counted(self, method: str, route: str, status: int) -> Counter:
         key = method, route, status
@@ -111,6 +156,11 @@ class Requests:
         if route not in self._times:
             self._times[route] = self._seconds.labels(route)
         return self._times[route]
+
+
+def _server_timing(stages: list[timing.Stage], seconds: float) -> bytes:
+    metrics = [f"{name};dur={s * 1000:.2f}" for name, s in timing.totals(stages).items()] if stages else []
+    return ", ".join([*metrics, f"total;dur={seconds * 1000:.2f}"]).encode()
 
 
 def _logged_path(scope: Scope) -> str:

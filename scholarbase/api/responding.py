@@ -7,6 +7,7 @@ response.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
@@ -19,6 +20,7 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response as HttpResponse
 
+from scholarbase import timing
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import InvalidRequest, StorageError
@@ -79,7 +81,15 @@ async def execute(short: bool, work: Callable[[], T]) -> T:
     so a thread and the event loop wait for each other at every SQLite statement. With ten clients, the event loop alone
     has the higher throughput. Long work would block all of them.
     """
-    return work() if short else await run_in_threadpool(work)
+    if short:
+        return work()
+    queued = time.perf_counter()
+
+    def run() -> T:
+        timing.record("queue", queued)
+        return work()
+
+    return await run_in_threadpool(run)
 
 
 def _excludes_seen(request: Any) -> bool:

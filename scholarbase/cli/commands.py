@@ -338,6 +338,28 @@ def verify(settings: Settings, library: Path | None) -> None:
 
 @main.command()
 @library_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
+    """Check the installation, this machine and a library, and print what to do.
+
+    The exit status is 1 if a check failed.
+    """
+    from scholarbase.cli.doctor import examine, show
+
+    findings = examine(settings, library or settings.library)
+    if as_json:
+        found = list(findings)
+        click.echo(orjson.dumps([one._asdict() for one in found], option=orjson.OPT_INDENT_2).decode())
+        failed = sum(one.state == "failed" for one in found)
+    else:
+        failed = show(findings, click.echo)
+    if failed:
+        raise ScholarBaseError(f"Checks failed: {failed}.")
+
+
+@main.command()
+@library_option
 @click.option("--qdrant-url", help="The Qdrant server. [env: SCHOLARBASE_QDRANT_URL]")
 @click.option("--keep-old", is_flag=True, help="Keep the collections of earlier snapshots.")
 @click.pass_obj

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
 import orjson
 
+from scholarbase import timing
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
@@ -69,6 +71,7 @@ from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opening import open_query_encoder, open_vectors
 from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
 from scholarbase.settings import Settings, load_settings
+from scholarbase.timing import stage
 
 log = logging.getLogger("scholarbase.library")
 
@@ -190,7 +193,8 @@ class Library(Source):
         filters = NO_FILTERS
         warnings: tuple[str, ...] = ()
         if not request.model_fields_set.isdisjoint(FILTER_NAMES):
-            filters, warnings = self._lookup.filters(request)
+            with stage("filters"):
+                filters, warnings = self._lookup.filters(request)
         return self._ranker.resolve(request, filters), warnings
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
@@ -198,7 +202,10 @@ class Library(Source):
         if not ranking.total and request.exclude:
             warnings += self._exclude_warning(query)
         hits, explanations = ranking.hits, ranking.explanations
-        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
+        with stage("hydrate"):
+            papers = self._catalog.papers(
+                [hit.id for hit in hits], request.fields, counts=request.as_of is None
+            )
         return SearchResponse(
             self.snapshot_id,
             query.mode,
@@ -252,8 +259,10 @@ class Library(Source):
         self, title: str, request: TitleParameters | TitleBatchBody, day: int | None
     ) -> tuple[TitleMatch, ...]:
         filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
-        matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
-        papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
+        with stage("titles"):
+            matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
+        with stage("hydrate"):
+            papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
         return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
 
     # -- papers -----------------------------------------------------------------------------------------
@@ -261,7 +270,8 @@ class Library(Source):
     def run_paper(self, request: PaperBody) -> PaperResponse:
         """Run a :class:`PaperBody`. Raises as ``paper``."""
         number = self._lookup.id(request.paper_id, request.as_of)
-        [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
+        with stage("hydrate"):
+            [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
         return PaperResponse(self.snapshot_id, paper, request.fields)
 
     def _paper(self, request: PaperBody) -> Paper:
@@ -281,7 +291,8 @@ class Library(Source):
             for paper_id, number in zip(request.ids, found, strict=True):
                 if number not in held:
                     self._lookup.id(paper_id, request.as_of)  # raises
-        papers = self._catalog.papers(list(held), request.fields, counts=day is None)
+        with stage("hydrate"):
+            papers = self._catalog.papers(list(held), request.fields, counts=day is None)
         by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
         return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
 
@@ -296,6 +307,7 @@ class Library(Source):
         return self._edges(request, "references")
 
     def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
+        start = time.perf_counter()
         filters, _ = self._lookup.filters(request)
         number = self._lookup.id(request.paper_id, request.as_of)
         limit, offset = request.limit, request.offset
@@ -314,6 +326,7 @@ class Library(Source):
         whole = offset == 0 and len(edges) < limit
         total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
         next_offset = _next(offset, len(edges), total)
+        timing.record(direction, start)
         results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
         return CitationsResponse(self.snapshot_id, total, next_offset, results, request.fields)
 
@@ -323,19 +336,22 @@ class Library(Source):
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         """Run an :class:`ExpandBody`. Raises as ``expand``."""
-        filters, warnings = self._lookup.filters(request)
-        total, rows = self._catalog.expand(
-            self._lookup.ids(request.seeds, request.as_of),
-            request.direction,
-            request.hops,
-            filters,
-            request.limit,
-            request.offset,
-            as_of=None if request.as_of is None else as_of_day(request.as_of),
-        )
-        papers = self._catalog.papers(
-            [row.paper_id for row in rows], request.fields, counts=request.as_of is None
-        )
+        with stage("filters"):
+            filters, warnings = self._lookup.filters(request)
+        with stage("expand"):
+            total, rows = self._catalog.expand(
+                self._lookup.ids(request.seeds, request.as_of),
+                request.direction,
+                request.hops,
+                filters,
+                request.limit,
+                request.offset,
+                as_of=None if request.as_of is None else as_of_day(request.as_of),
+            )
+        with stage("hydrate"):
+            papers = self._catalog.papers(
+                [row.paper_id for row in rows], request.fields, counts=request.as_of is None
+            )
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
         next_offset = _next(request.offset, len(results), total)
         return ExpandResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)

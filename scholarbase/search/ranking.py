@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -38,6 +39,7 @@ from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import FusionTable, fuse
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
 from scholarbase.settings import Settings
+from scholarbase.timing import stage
 
 log = logging.getLogger("scholarbase.ranking")
 
@@ -197,7 +199,8 @@ class Ranker:
         end = min(request.offset + request.limit, query.depth)
         explanations: dict[int, tuple[LegExplanation, ...]] = {}
         if query.mode == "hybrid":
-            hits, found, explanations = self._fuse(legs, end, explain=request.explain)
+            with stage("fusion"):
+                hits, found, explanations = self._fuse(legs, end, explain=request.explain)
             total, relation = self._hybrid_total(legs, found)
             reachable = min(found, query.depth)
             hits = hits[request.offset :]
@@ -292,12 +295,14 @@ class Ranker:
                 "feedback": self._feedback_leg,
                 "learned": self._learned,
             }
-            run: Callable[[], Ranking] = partial(legs_of[query.engine], query)
+            run: Callable[[], Ranking] = partial(_timed, query.engine, legs_of[query.engine], query)
+            if query.engine == "learned":  # times its search without the encoder
+                run = partial(self._learned, query)
             if plans and query.engine != "learned" and _encoded_text(query) not in self._encodings:
                 # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant
                 # Edge holds Python's lock while it searches, so the thread could not send the query to the model. The
                 # learned leg needs the model itself.
-                run = self._threads.submit(run).result
+                run = self._threads.submit(copy_context().run, run).result
             plans[query.engine] = run
         legs: dict[str, Ranking] = {}
         failed: list[FailedLeg] = []
@@ -358,7 +363,8 @@ class Ranker:
                 "The query encoder returned no learned weights, which engine 'learned' requires."
             )
         vector = SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
-        return self._sparse(query, LEARNED, vector)
+        with stage("learned"):
+            return self._sparse(query, LEARNED, vector)
 
     def _sparse(self, query: Query, name: str, vector: SparseVector | EngineVector) -> Ranking:
         # Fetch one more, to see whether more match.
@@ -379,12 +385,13 @@ class Ranker:
     def _dense(self, query: Query) -> Ranking:
         vector = self._encode(query).dense[0]
         exact = query.request.exact
-        hits = _without_long_list(
-            lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
-            query.depth,
-            query.filters,
-        )
-        return Ranking(hits, self._count_dense(query.filters), "eq")
+        with stage(DENSE):
+            hits = _without_long_list(
+                lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
+                query.depth,
+                query.filters,
+            )
+            return Ranking(hits, self._count_dense(query.filters), "eq")
 
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
@@ -410,7 +417,8 @@ class Ranker:
         if self._encoder is None:  # _check_mode rejects this
             raise EncoderError("No query encoder is open: start with --encoder.")
         encode, text = self._encoder.encode_queries, _encoded_text(query)
-        return self._encodings.get(text, lambda: encode([text]))
+        with stage("encode"):
+            return self._encodings.get(text, lambda: encode([text]))
 
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
         """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
@@ -422,6 +430,11 @@ class Ranker:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs.values())), "gte")
+
+
+def _timed(name: str, leg: Callable[[Query], Ranking], query: Query) -> Ranking:
+    with stage(name):
+        return leg(query)
 
 
 def _without_long_list(

@@ -11,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from scholarbase.client import AsyncClient, Client, endpoints
+from scholarbase.client.core import MAX_CONNECTIONS
 from scholarbase.errors import (
     ClientError,
     InvalidRequest,
@@ -338,3 +340,39 @@ def test_the_examples_in_the_docs_run(server: str, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert TITLE in said
     assert "not here: No paper 'arXiv:2001.00001'" in said
+
+
+class Counting(httpx.AsyncBaseTransport):
+    """Counts the requests that are under way."""
+
+    def __init__(self) -> None:
+        self._transport = httpx.AsyncHTTPTransport()
+        self.now = self.most = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            return await self._transport.handle_async_request(request)
+        finally:
+            self.now -= 1
+
+
+def test_a_thousand_tasks_share_a_client_and_none_fails(server: str) -> None:
+    transport = Counting()
+
+    async def all_at_once() -> list[Any]:
+        async with AsyncClient(server, transport=transport) as source:
+            return await asyncio.gather(*(source.paper(STRINGS, fields=["title"]) for _ in range(1000)))
+
+    papers = asyncio.run(all_at_once())
+    assert {paper.title for paper in papers} == {TITLE}
+    assert 2 <= transport.most <= MAX_CONNECTIONS
+
+
+def test_a_client_ignores_settings_of_other_parts(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_PORT", "not a port")
+    monkeypatch.setenv("SCHOLARBASE_NO_SUCH_SETTING", "1")
+    monkeypatch.setenv("SCHOLARBASE_URL", server)
+    with Client() as source:
+        assert source.paper(STRINGS).title == TITLE

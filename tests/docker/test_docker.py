@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -99,7 +100,9 @@ def test_the_image_installs_extras_that_exist() -> None:
     install = next(rest for name, rest in instructions() if name == "RUN" and "pip install" in rest)
     shell = re.search(r"pip install (?:--\S+ )*(\S+)", install)
     assert shell is not None
-    for extras, wanted in (("", "."), ("bge-m3", ".[bge-m3]")):
+    always = "server,mcp,qdrant"
+    assert set(always.split(",")) <= set(PROJECT["optional-dependencies"])
+    for extras, wanted in (("", f".[{always}]"), ("bge-m3", f".[{always},bge-m3]")):
         run = subprocess.run(
             ["sh", "-c", f"printf %s {shell[1]}"],
             env={"EXTRAS": extras},
@@ -235,3 +238,51 @@ def test_the_health_check_of_qdrant(compose: dict[str, Any], server: str, closed
         subprocess.run([*command[:-1], not_found], capture_output=True, check=False, timeout=120).returncode
         != 0
     )
+
+
+# -- the demo -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    service: dict[str, Any] = content["services"]["scholarbase"]
+    return service
+
+
+def test_the_demo_builds_the_dockerfile_and_is_published_on_localhost(demo: dict[str, Any]) -> None:
+    assert (ROOT / demo["build"]["context"] / demo["build"]["dockerfile"]).is_file()
+    assert demo["ports"] == ["127.0.0.1:${PORT:-8000}:8000"]
+    assert set(demo["environment"]) <= SETTINGS
+    mounts = dict(
+        volume.rsplit(":", 1) if volume.endswith(":ro") else (volume, "") for volume in demo["volumes"]
+    )
+    assert {"./sample:/sample", "${LIBRARY_DIR:-library}:/library"} <= set(mounts)
+
+
+@pytest.mark.slow
+def test_the_demo_builds_the_library_once_and_serves_it(demo: dict[str, Any], tmp_path: Path) -> None:
+    [shell, option] = demo["entrypoint"]
+    [command] = demo["command"]
+    script = command.replace("$$", "$").replace("/sample", str(ROOT / "sample"))
+    here = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "SCHOLARBASE_LIBRARY": str(tmp_path / "library"),
+        "SCHOLARBASE_PORT": "0",
+        "SCHOLARBASE_SESSIONS": "none",
+        "SCHOLARBASE_ENCODER": "none",
+    }
+    for first in (True, False):
+        with subprocess.Popen(
+            [shell, option, script], env=os.environ | here, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            lines = []
+            for line in process.stderr:
+                lines.append(line)
+                if "Serving" in line:
+                    break
+            process.terminate()
+            process.stderr.read()
+        assert "2,440 papers" in lines[-1]
+        assert any("index full text" in line for line in lines) == first

@@ -51,6 +51,7 @@ EXPOSED: Final = (
     "RateLimit-Policy",
     "RateLimit",
     "Retry-After",
+    "Server-Timing",
     "WWW-Authenticate",
 )
 """Response headers that pages of other origins may read."""

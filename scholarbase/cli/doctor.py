@@ -1,0 +1,215 @@
+"""``scholarbase doctor``: checks of the machine, the installation and a library, each with what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from scholarbase import __version__
+from scholarbase.databases import open_in_memory
+from scholarbase.errors import ScholarBaseError
+from scholarbase.extras import PACKAGES, install_command, is_installed
+from scholarbase.indexes.catalog import FILE_NAME as CATALOG
+from scholarbase.manifest import read_manifest
+from scholarbase.settings import Settings
+
+State = Literal["ok", "warning", "failed"]
+
+SHOWN_PACKAGES: Final = (
+    *("qdrant-edge-py", "sqlite-utils", "pydantic", "httpx", "fastapi", "uvicorn", "mcp", "qdrant-client"),
+    *("sentence-transformers", "FlagEmbedding", "torch"),
+)
+MIN_SQLITE: Final = (3, 38, 0)
+"""RETURNING, and JSON functions as a part of every build (https://sqlite.org/changes.html)."""
+MIN_DESCRIPTORS: Final = 1024
+
+
+class Finding(NamedTuple):
+    """The result of a check: what it found, and what to do if it is not ok."""
+
+    name: str
+    state: State
+    detail: str
+
+
+def examine(settings: Settings, library: Path | None) -> Iterator[Finding]:
+    """Run all checks; those of a library only if one is named."""
+    yield Finding(
+        "scholarbase", "ok", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"
+    )
+    yield Finding("packages", "ok", ", ".join(_versions()))
+    yield from _extras()
+    yield _sqlite()
+    yield _descriptors()
+    if library is None:
+        yield Finding("library", "warning", "No library is named: give --library DIR to check one.")
+    else:
+        yield from _library(library, settings)
+    yield _sessions(settings)
+    yield _port(settings)
+
+
+def _versions() -> Iterator[str]:
+    for package in SHOWN_PACKAGES:
+        try:
+            yield f"{package} {version(package)}"
+        except PackageNotFoundError:
+            continue
+
+
+def _extras() -> Iterator[Finding]:
+    for extra in ("server", "mcp", "qdrant", "evaluation"):
+        missing = [package for package in PACKAGES[extra] if not is_installed(package)]
+        if missing:
+            yield Finding(
+                f"extra {extra}",
+                "warning",
+                f"{', '.join(missing)} not installed. If needed: {install_command(extra)}.",
+            )
+
+
+def _sqlite() -> Finding:
+    name = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info < MIN_SQLITE:
+        least = ".".join(map(str, MIN_SQLITE))
+        return Finding(
+            "sqlite", "failed", f"{name} is too old: use a Python that is built with {least} or newer."
+        )
+    try:
+        with open_in_memory() as connection:
+            connection.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='porter unicode61')")
+            connection.execute("INSERT INTO t VALUES ('searching')")
+            found = connection.execute("SELECT bm25(t) FROM t WHERE t MATCH 'searches'").fetchall()
+            connection.execute("SELECT json_patch('{}', '{}')")
+    except sqlite3.Error as error:
+        return Finding(
+            "sqlite", "failed", f"{name} lacks FTS5 or JSON ({error}): use another build of Python."
+        )
+    return Finding("sqlite", "ok" if found else "failed", f"{name} with FTS5 and JSON")
+
+
+def _descriptors() -> Finding:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < MIN_DESCRIPTORS:
+        return Finding(
+            "descriptors",
+            "warning",
+            f"{soft} open files are allowed, {hard} at most: run ulimit -n {MIN_DESCRIPTORS}.",
+        )
+    return Finding("descriptors", "ok", f"{soft} open files are allowed")
+
+
+def _library(path: Path, settings: Settings) -> Iterator[Finding]:
+    from scholarbase.search.library import Library
+
+    try:
+        manifest, snapshot = read_manifest(path)
+        with Library.open(path, encoder="none", settings=settings) as library:
+            state = library.ready()
+    except (ScholarBaseError, OSError) as error:
+        yield Finding("library", "failed", str(error))
+        return
+    broken = [f"{part}: {what}" for part, what in state.items() if what not in ("ok", "absent")]
+    papers = f"{manifest.counts['papers']:,} papers, snapshot {snapshot}"
+    if broken:
+        yield Finding("library", "failed", f"{'; '.join(broken)}. Run scholarbase verify, or restore a copy.")
+    else:
+        yield Finding("library", "ok", f"{path}: {papers}")
+    yield _memory(path)
+    if manifest.encoder is not None:
+        yield _encoder(path, settings)
+
+
+def _encoder(path: Path, settings: Settings) -> Finding:
+    from scholarbase.search.opening import open_query_encoder
+
+    manifest, _ = read_manifest(path)
+    assert manifest.encoder is not None
+    try:
+        encoder = open_query_encoder(path, manifest, None, settings)
+    except ScholarBaseError as error:
+        return Finding("encoder", "failed", str(error))
+    if encoder is None:
+        return Finding(
+            "encoder", "warning", "SCHOLARBASE_ENCODER is none: dense and hybrid searches are off."
+        )
+    encoder.close()
+    return Finding(
+        "encoder", "ok", f"{manifest.encoder.name} opens and encodes as when the library was built"
+    )
+
+
+def _memory(path: Path) -> Finding:
+    size = sum(
+        file.stat().st_size for file in (path / CATALOG, *(path / "vectors").rglob("*")) if file.is_file()
+    )
+    available = _available_memory()
+    if available is None:
+        return Finding("memory", "ok", f"the library has {size / 1e9:.1f} GB")
+    detail = f"{available / 1e9:.1f} GB available, and the library has {size / 1e9:.1f} GB"
+    if available < size:
+        return Finding(
+            "memory", "warning", f"{detail}: searches will wait for the disk. Add memory, or stop others."
+        )
+    return Finding("memory", "ok", detail)
+
+
+def _available_memory() -> int | None:
+    """Bytes that programs and the page cache can use; None where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
+
+
+def _sessions(settings: Settings) -> Finding:
+    folder = settings.sessions_folder
+    if folder is None:
+        return Finding("sessions", "ok", "not recorded")
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        return Finding(
+            "sessions",
+            "failed",
+            f"{folder} cannot be written: name another folder by SCHOLARBASE_SESSIONS, or none.",
+        )
+    return Finding("sessions", "ok", f"recorded in {folder}")
+
+
+def _port(settings: Settings) -> Finding:
+    where = f"{settings.host} port {settings.port}"
+    try:
+        [family, kind, *_, address] = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return Finding(
+                "port", "warning", f"{where} is in use: use another --port, or stop the other server."
+            )
+        return Finding(
+            "port", "failed", f"{where} cannot be used ({error.strerror}): use another --host or --port."
+        )
+    return Finding("port", "ok", f"{where} is free")
+
+
+def show(findings: Iterator[Finding], write: Callable[[str], object]) -> int:
+    """Write a line for each finding. Returns the number of failed checks."""
+    failed = 0
+    for finding in findings:
+        write(f"{finding.state:<8} {finding.name:<12} {finding.detail}")
+        failed += finding.state == "failed"
+    return failed

@@ -1,0 +1,90 @@
+"""``scholarbase doctor``: every check says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from scholarbase import __version__
+from scholarbase.cli import doctor
+from tests.conftest import run_cli
+
+
+def findings(*options: object) -> dict[str, dict[str, str]]:
+    done = run_cli("doctor", "--json", *options)
+    return {finding["name"]: finding for finding in json.loads(done.stdout)}
+
+
+def test_a_good_machine_and_library(sample_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHOLARBASE_PORT", "0")
+    done = run_cli("doctor", "--library", sample_library)
+    assert done.returncode == 0, done.stdout
+    assert "failed" not in done.stdout
+    found = findings("--library", sample_library)
+    assert __version__ in found["scholarbase"]["detail"]
+    assert sqlite3.sqlite_version in found["sqlite"]["detail"]
+    assert "2,440 papers" in found["library"]["detail"]
+    assert "GB available" in found["memory"]["detail"]
+    assert "encoder" not in found  # the library has no dense vectors
+
+
+@pytest.mark.slow
+def test_the_encoder_is_opened(dense_library: Path, tmp_path: Path) -> None:
+    found = findings("--library", dense_library)
+    assert found["encoder"]["state"] == "ok"
+    moved = tmp_path / "library"
+    shutil.copytree(dense_library, moved)
+    about = json.loads((moved / "encoder.json").read_text())
+    (moved / "encoder.json").write_text(json.dumps(about | {"location": str(tmp_path / "gone")}))
+    done = run_cli("doctor", "--library", moved)
+    assert done.returncode == 1
+    assert str(tmp_path / "gone") in done.stdout
+    assert "Checks failed: 1." in done.stderr
+
+
+def test_a_missing_and_a_damaged_library(sample_library: Path, tmp_path: Path) -> None:
+    missing = findings("--library", tmp_path / "nowhere")["library"]
+    assert missing["state"] == "failed"
+    assert 'run "scholarbase ingest" first' in missing["detail"]
+    damaged = tmp_path / "damaged"
+    shutil.copytree(sample_library, damaged)
+    (damaged / "catalog.sqlite").write_bytes(b"")
+    assert findings("--library", damaged)["library"]["state"] == "failed"
+    assert findings()["library"]["state"] == "warning"
+
+
+def test_a_port_in_use_and_a_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        monkeypatch.setenv("SCHOLARBASE_PORT", str(listener.getsockname()[1]))
+        assert "in use: use another --port" in findings()["port"]["detail"]
+    monkeypatch.setenv("SCHOLARBASE_HOST", "192.0.2.1")  # an address of no machine (RFC 5737)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SCHOLARBASE_SESSIONS", str(tmp_path / "file" / "sessions"))
+    found = findings()
+    assert found["port"]["state"] == "failed"
+    assert found["sessions"]["state"] == "failed"
+
+
+def test_little_memory_an_old_sqlite_and_a_missing_extra(
+    sample_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_available_memory", lambda: 1000)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
+    monkeypatch.setitem(doctor.PACKAGES, "server", ("no_such_package",))
+    monkeypatch.setattr(doctor, "MIN_DESCRIPTORS", 2**40)
+    found = findings("--library", sample_library)
+    assert "Add memory" in found["memory"]["detail"]
+    assert found["sqlite"]["state"] == "failed"
+    assert 'pip install ".[server]"' in found["extra server"]["detail"]
+    assert "ulimit -n" in found["descriptors"]["detail"]
+    assert os.linesep not in found["scholarbase"]["detail"]

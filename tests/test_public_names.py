@@ -1,0 +1,188 @@
+"""What ``import scholarbase`` offers, and what type checkers say of a user's script."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import scholarbase
+from scholarbase import errors
+from scholarbase.client import AsyncClient, Client
+from scholarbase.models.source import Source
+from scholarbase.search.library import Library
+from tests.conftest import ROOT
+
+NAMES = [
+    "AccessError",
+    "AddressError",
+    "AsyncClient",
+    "BodyTooLarge",
+    "BudgetExhausted",
+    "Client",
+    "ClientError",
+    "EncoderError",
+    "EncoderMismatch",
+    "EvaluationError",
+    "Forbidden",
+    "InvalidRequest",
+    "Library",
+    "LibraryBusy",
+    "LibraryCorrupt",
+    "LibraryError",
+    "LibraryExists",
+    "LibraryNotFound",
+    "MethodNotAllowed",
+    "MissingExtra",
+    "NothingLeft",
+    "Paper",
+    "PaperNotFound",
+    "QueryFileError",
+    "RateLimited",
+    "ReplayDiffers",
+    "RunDamaged",
+    "RunExists",
+    "RunMismatch",
+    "RunNotFound",
+    "ScholarBaseError",
+    "SearchRequest",
+    "ServerFailure",
+    "ServerUnreachable",
+    "SessionError",
+    "SessionExists",
+    "SessionNotFound",
+    "SourceChanged",
+    "SourceError",
+    "StorageError",
+    "TooManyRejects",
+    "ToolNotFound",
+    "Unauthorized",
+    "UnsupportedMode",
+    "VectorIndexError",
+    "VerificationFailed",
+]
+
+SCRIPT = """
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from scholarbase import AsyncClient, Client, InvalidRequest, Library, Paper, SearchRequest
+from scholarbase.models.responses import Citation, Hit, SearchResponse
+
+
+def search(source: Client | Library) -> list[str]:
+    response: SearchResponse = source.search(
+        "gravity", mode="sparse", fields="title", category="hep-th", from_="1993", exclude_ids=["CorpusId:1"]
+    )
+    hits: Iterator[Hit] = source.iter_search("gravity", limit=200, offset=5, category=["hep-th"], mode="sparse")
+    papers: list[Paper] = [hit.paper for hit in hits]
+    edges: Iterator[Citation] = source.iter_citations(papers[0].id, sort="-date")
+    for edge in edges:
+        papers.append(edge.paper)
+    batch: list[SearchResponse] = source.search_batch([SearchRequest(q="gravity"), {"q": "strings"}])
+    return [hit.paper.id for hit in (*response.results, *batch[0].results)]
+
+
+def tools(client: Client) -> None:
+    found: dict[str, Any] = client.call_tool("search_papers", {"q": "gravity"})
+    text: str = client.call_tool_as_text("search_papers", {"q": "gravity"})
+    print(found["results"], text.splitlines(), client.tools("gemini"))
+
+
+async def both() -> int:
+    async with AsyncClient("http://127.0.0.1:8000") as client:
+        response: SearchResponse = await client.search("gravity", limit=3)
+        found: dict[str, Any] = await client.call_tool("search_papers", {"q": "gravity"})
+        pages: AsyncIterator[Hit] = client.iter_search("gravity", limit=20)
+        async for hit in pages:
+            print(hit.paper.title, found)
+        return response.total
+
+
+if __name__ == "__main__":
+    try:
+        with Client("http://127.0.0.1:8000") as client, Library.open("my-library") as library:
+            print(search(client) + search(library), asyncio.run(both()))
+            tools(client)
+    except InvalidRequest as error:
+        print(error)
+"""
+WRONG = """
+from scholarbase import Client
+
+client = Client()
+client.search("gravity", limits=3)
+client.search("gravity", mode="fuzzy")
+client.iter_search("gravity", sort="-date")
+number: int = client.call_tool("search_papers", {})
+"""
+
+
+def test_the_public_names() -> None:
+    assert sorted(scholarbase.__all__) == sorted(NAMES)
+    for name in NAMES:
+        assert getattr(scholarbase, name) is not None
+    assert set(NAMES) <= set(dir(scholarbase))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = scholarbase.no_such_name
+
+
+def test_every_error_is_public() -> None:
+    defined = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert set(errors.__all__) == defined
+
+
+def test_importing_the_package_imports_no_client_and_no_index() -> None:
+    heavy = ("httpx", "numpy", "qdrant_edge", "pydantic")
+    code = f"import sys, scholarbase; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["search", "match_title", "paper", "citations", "expand", "iter_search"])
+def test_help_explains_every_parameter(name: str) -> None:
+    method = getattr(Source, name)
+    parameters = [n for n in inspect.signature(method).parameters if n != "self"]
+    for cls in (Client, Library, AsyncClient):
+        described = inspect.getdoc(getattr(cls, name)) or ""
+        if cls is AsyncClient and name == "iter_search":
+            continue  # refers to that of Client
+        arguments = described.partition("Args:")[2].partition("Raises:")[0]
+        named = {
+            word.strip() for line in arguments.splitlines() for word in line.partition(":")[0].split(",")
+        }
+        assert set(parameters) <= named, f"{cls.__name__}.{name}: {set(parameters) - named}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "checker", [["mypy", "--strict"], ["basedpyright", "--level", "error", "--pythonpath", sys.executable]]
+)
+def test_a_users_script_passes_type_checkers(checker: list[str], tmp_path: Path) -> None:
+    # An editable installation is not on pyright's path.
+    config = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    good, wrong = (
+        subprocess.run(
+            [sys.executable, "-m", *checker, file], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        for file in ("script.py", "wrong.py")
+    )
+    assert good.returncode == 0, good.stdout
+    lines = {
+        int(line.split(":")[1])
+        for line in wrong.stdout.splitlines()
+        if "wrong.py:" in line and "error" in line
+    }
+    assert lines == {5, 6, 7, 8}, wrong.stdout
