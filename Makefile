@@ -3,6 +3,7 @@
 #   make demo           ingest the sample, serve it, show some responses
 #   make test           the tests without those marked slow
 #   make check          lint, types and all tests
+#   make conformance    the scenarios of the Model Context Protocol for servers (needs npm)
 #   make bench          speed, compared with the engines used (needs the data folder; PAPERS=100000 for a smaller one)
 #   make bench-quality  search quality on SciFact (needs the data folder: make bench-quality DATA=...)
 #   make bench-evaluation  cost of an evaluation compared with its searches (needs the data folder)
@@ -14,7 +15,7 @@ DATA ?= ../shared/data
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types check bench bench-quality bench-evaluation report-scifact report-autoscholar snapshots clean
+.PHONY: demo test lint types check conformance bench bench-quality bench-evaluation report-scifact report-autoscholar snapshots clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -31,6 +32,9 @@ types: $(VENV)/.dev
 
 check: lint types
 	$(BIN)/python -m pytest
+
+conformance: $(VENV)/.dev
+	$(BIN)/python tests/conformance.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py --data $(DATA) $(if $(PAPERS),--papers $(PAPERS)) $(if $(PARTS),--parts $(PARTS))
