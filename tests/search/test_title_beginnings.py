@@ -1,0 +1,93 @@
+"""A title without its subtitle finds the paper, and an unrelated title finds nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from scholarbase.indexes.titles import normalize_title, similarity
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.sources.files import open_lines
+from scholarbase.models.limits import MIN_TITLE_SCORE
+from scholarbase.search.library import Library
+from tests.conftest import arxiv_rows, sample_rows
+
+LEAST_FOUND = 0.95
+RECORDS = 40_000
+"""Records of the shared arXiv file in the library; as many others are not in it."""
+
+
+def beginnings(titles: Sequence[str]) -> list[str]:
+    """The parts before ": " of the titles that have one."""
+    parts = [title.partition(": ") for title in titles]
+    return [main for main, colon, _ in parts if colon and normalize_title(main)]
+
+
+def best(library: Library, titles: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Each title with the title of its best match."""
+    found = library.match_titles(titles, fields="title")
+    for title, response in zip(titles, found, strict=True):
+        yield title, response.results[0].paper.title if response.results else None
+
+
+def begins_with(title: str | None, beginning: str) -> bool:
+    return title is not None and normalize_title(title).startswith(normalize_title(beginning))
+
+
+def share_found(library: Library, titles: Sequence[str]) -> float:
+    queries = beginnings(titles)
+    assert len(queries) > 100
+    return sum(begins_with(match, query) for query, match in best(library, queries)) / len(queries)
+
+
+def wrong_by_beginning(library: Library, titles: Sequence[str]) -> list[tuple[str, str]]:
+    """Matches of titles that are not there which neither begin like them nor are similar to them."""
+    return [
+        (query, match)
+        for query, match in best(library, [*titles, *beginnings(titles)])
+        if match is not None
+        and not begins_with(match, query)
+        and similarity(normalize_title(query), normalize_title(match)) < MIN_TITLE_SCORE
+    ]
+
+
+def test_on_the_sample(sample: Library) -> None:
+    titles = [str(row["title"]) for row in sample_rows("papers")] + [
+        str(row["title"]) for row in arxiv_rows()
+    ]
+    held = [title for title, match in best(sample, titles) if begins_with(match, title)]
+    assert share_found(sample, held) >= LEAST_FOUND
+
+
+def test_the_most_cited_of_equal_beginnings_comes_first(sample: Library) -> None:
+    responses = [sample.match_title(title, limit=100) for title in ("Supersymmetry", "Quantum gravity")]
+    for response in responses:
+        alike = [match.paper.citation_count or 0 for match in response.results if match.score == 0.9]
+        assert alike == sorted(alike, reverse=True)
+
+
+@pytest.mark.slow
+def test_on_the_shared_arxiv_file(shared_data: Path, tmp_path: Path) -> None:
+    """Every second record is in the library; the others are papers that it does not hold."""
+    [source] = (shared_data / "arxiv").glob("*.xz")
+    lines = [line for _, line in itertools.islice(open_lines(source), 2 * RECORDS)]
+    (tmp_path / "arxiv.json").write_bytes(b"\n".join(lines[::2]))
+    ingest([tmp_path / "arxiv.json"], tmp_path / "library")
+    held, others = (
+        [
+            " ".join(json.loads(line)["title"].split())
+            for line in lines[start::step]
+            if json.loads(line)["title"]
+        ]
+        for start, step in ((0, 40), (1, 40))
+    )
+    with Library.open(tmp_path / "library") as library:
+        there = [title for title, match in best(library, held) if begins_with(match, title)]
+        assert share_found(library, there) >= LEAST_FOUND
+        absent = [title for title, match in best(library, others) if not begins_with(match, title)]
+        assert len(absent) > 1000
+        assert wrong_by_beginning(library, absent) == []
