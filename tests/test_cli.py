@@ -102,7 +102,7 @@ def test_errors_have_a_message_and_an_exit_status(
         (["search", ""], 2, "q is empty"),
         (["search", "x", "--limit", "0"], 2, "limit is 0"),
         (["search", "x", "--mode", "dense"], 2, "built without them"),
-        (["search", "x", "--exclude-id", "CorpusId:999"], 4, "CorpusId:999"),
+        (["search", "x", "--within", "CorpusId:999"], 4, "CorpusId:999"),
         (["paper", "CorpusId:999"], 4, "CorpusId:999"),
         (["paper", "not an id"], 2, "not an id"),
     ],

@@ -57,9 +57,9 @@ def show_search(response: SearchResponse) -> None:
     for place, hit in enumerate(response.results, 1):
         console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
         for leg in hit.explain or ():
-            words = f", words {escape(', '.join(leg.terms))}" if leg.terms else ""
+            matching = f"; matches {escape(', '.join(leg.terms))}" if leg.terms else ""
             console.print(
-                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}{words}[/dim]"
+                f"      [dim]{leg.leg}: rank {leg.rank}, score {leg.score:.4g}, share {leg.share:.4g}{matching}[/dim]"
             )
 
 
