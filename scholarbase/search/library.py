@@ -6,7 +6,6 @@ Routes, tools and the command line only translate requests and responses.
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,10 +22,9 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
@@ -79,7 +77,6 @@ SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
-_WORD: Final = re.compile(r"\w+")
 
 
 class Library(Source):
@@ -371,10 +368,7 @@ class Library(Source):
             and not request.exclude
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
-            # Query syntax uses FTS5, and so does a query of only stop words.
-            and q.isascii()
-            and (request.engine == "bm25" or not query_syntax.MARKS.search(q))
-            and not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
+            and self._ranker.is_bm25(q, syntax=request.engine is None)
         )
 
     def is_short_title(self, request: TitleParameters) -> bool:

@@ -7,6 +7,7 @@ engines. Every leg applies the filters before it takes its first results; ties b
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -27,6 +28,7 @@ from scholarbase.errors import (
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
@@ -60,6 +62,7 @@ MOST_FETCHED: Final = 20_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
+_WORD: Final = re.compile(r"\w+")
 MAX_FTS5_WORDS: Final = 256
 """Different words of free text that FTS5 accepts, since it scores every paper with any of them. Long abstracts have
 fewer. BM25 vectors have no limit."""
@@ -142,6 +145,15 @@ class Ranker:
         if mode == "hybrid" and syntax and expression is not None:
             filters = self._within_expression(expression, filters)
         return Query(request, mode, engine, filters, depth, expression, syntax)
+
+    def is_bm25(self, q: str, *, syntax: bool) -> bool:
+        """Whether BM25 vectors alone rank ``q``: FTS5 runs query syntax, if that is allowed, and queries that consist
+        only of stop words."""
+        if syntax and query_syntax.MARKS.search(q) and query_syntax.is_syntax(q):
+            return False
+        if q.isascii():  # does not need the tokenizer
+            return not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
+        return len(self._bm25.query(q).indices) > 0
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
         if mode != "sparse":
