@@ -57,7 +57,9 @@ class OverHttp:
 
     def schemas(self) -> list[dict[str, Any]]:
         """The ``tools`` of a request to a model."""
-        tools: list[dict[str, Any]] = self._json("GET", "/v1/tools?format=openai")["tools"]
+        headers = {"X-ScholarBase-Session": self._session} if self._session else {}
+        response = self._http.get("/v1/tools?format=openai", headers=headers)
+        tools: list[dict[str, Any]] = response.raise_for_status().json()["tools"]
         return tools
 
     def open(self, query_id: str, query: str) -> str:

@@ -167,8 +167,8 @@ class TestSample:
         self, agent: ModuleType, sample_library: Path, tmp_path: Path
     ) -> None:
         with agent.opened(("http",), sample_library, tmp_path) as forms:
-            schemas = {s["function"]["name"]: s["function"]["parameters"] for s in forms["http"].schemas()}
             forms["http"].open("q", "A question")
+            schemas = {s["function"]["name"]: s["function"]["parameters"] for s in forms["http"].schemas()}
             for called in agent.run_agent(forms["http"], agent.SAMPLE_QUESTIONS[0]):
                 assert called.arguments.keys() <= schemas[called.tool]["properties"].keys()
                 assert set(schemas[called.tool]["required"]) <= called.arguments.keys()

@@ -199,17 +199,28 @@ class SessionStore:
         """Record a call; the future gives its number. It is retried while the file cannot be written."""
         line = stored_line(session, call)
 
+        def append(connection: sqlite3.Connection) -> int | None:
+            """None: the session has to be opened again."""
+            number = rows.append_call(connection, session, line, call.key)
+            if number is not None and self._registry.is_use_due(session.id):
+                rows.set_used(connection, session.id)
+            return number
+
         def run(connection: sqlite3.Connection) -> int:
             number = None
             if not session.limits:
                 with suppress(sqlite3.IntegrityError):  # recorded already with this key
-                    number = rows.append_call(connection, session, line, call.key)
+                    number = append(connection)
             if number is None:
                 number = self._append_checked(connection, session, call, line)
-            if self._registry.is_use_due(session.id):
-                rows.set_used(connection, session.id)
+                if self._registry.is_use_due(session.id):
+                    rows.set_used(connection, session.id)
             return number
 
+        if not session.limits and (number := self._writer.run_now(append)) is not None:
+            written: Future[int] = Future()
+            written.set_result(number)
+            return written
         return self._writer.submit(run, recorded=session)
 
     def _append_checked(

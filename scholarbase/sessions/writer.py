@@ -2,6 +2,9 @@
 
 Operations are put into a queue and return futures. The thread runs all that wait in one transaction. While the file
 cannot be written, recorded calls wait in memory in their order, and every other operation fails.
+
+A call that one statement records is written in the caller's thread if nothing waits (:meth:`Writer.run_now`): handing
+it to the thread and back takes several times as long as writing it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from scholarbase.databases import open_for_writing
+from scholarbase.databases import BUSY_SECONDS, open_for_writing
 from scholarbase.errors import InvalidRequest, ScholarBaseError, StorageError
 from scholarbase.sessions import rows
 from scholarbase.sessions.registry import Registry
@@ -41,6 +44,11 @@ DELETE_SECONDS: Final = 3600.0
 GROUP: Final = 256
 """Operations in one transaction, at most."""
 CONNECT_ATTEMPTS: Final = 10
+SHORT_BUSY_MS: Final = 5
+"""How long a statement in the caller's thread waits for another process's transaction."""
+CHECKPOINT_STATEMENTS: Final = 1000
+"""Statements and operations after which the thread copies the write-ahead log to the file. That waits for the disk, so
+no caller's thread does it."""
 _OPERATION_ERRORS: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
 """Errors of one operation; SQLite's other errors are those of the file."""
 
@@ -109,7 +117,12 @@ class Writer:
         self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
-        # The following are used by the thread alone.
+        self._unfinished = 0
+        """Operations in the queue or being run."""
+        self._unchecked = 0
+        """Statements and operations since the last checkpoint."""
+        self._connection_lock = threading.Lock()
+        # The following are used by the thread alone, or with the connection's lock.
         self._waiting: deque[_Operation] = deque()
         self._dropped: Counter[Session] = Counter()
         self._error: Exception | None = None
@@ -138,8 +151,38 @@ class Writer:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="sessions", daemon=True)
                 self._thread.start()
+            self._unfinished += 1
+            operation.future.add_done_callback(self._finish)
             self._queue.put(operation)
         return operation.future
+
+    def _finish(self, _: Future[Any]) -> None:
+        with self._lock:
+            self._unfinished -= 1
+
+    def run_now(self, statement: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Run one statement in this thread.
+
+        Returns None, and has written nothing, where it would have to wait for other operations or another process, or
+        cannot be written: submit it then.
+        """
+        with self._lock:
+            if self._closed or self._unfinished:
+                return None
+        if not self._connection_lock.acquire(blocking=False):
+            return None
+        try:
+            if self._connection is None or self._error is not None or self._file != _identity(self._path):
+                return None
+            result = statement(self._connection)
+            self._unchecked += 1
+        except (sqlite3.Error, OSError):
+            return None
+        finally:
+            self._connection_lock.release()
+        if self._unchecked % CHECKPOINT_STATEMENTS == 0:
+            self.submit(lambda _: None)  # so that the thread makes a checkpoint
+        return result
 
     def close(self) -> None:
         """Write the calls that wait, and end the thread. A second call does nothing."""
@@ -167,7 +210,8 @@ class Writer:
             log.error("%d calls of sessions could not be written, and are lost.", len(self._waiting))
         for operation in self._waiting:
             operation.fail(storage_error(self._path, self._error))
-        self._disconnect()
+        with self._connection_lock:
+            self._disconnect()
 
     def _must_wait(self) -> bool:
         """Whether the last transaction failed, and it is not yet time to retry."""
@@ -192,12 +236,22 @@ class Writer:
 
     def _write(self) -> None:
         """Run what waits, in its order. Where the file cannot be written, calls go on waiting, and the rest fails."""
+        with self._connection_lock:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
         if self._keep_days is not None and time.monotonic() >= self._delete_at:
             self._delete_at = time.monotonic() + DELETE_SECONDS
             self._waiting.append(_Operation(self._delete_unused))
         try:
             while self._waiting:
-                self._write_group(self._connected(), list(islice(self._waiting, GROUP)))
+                connection = self._connected()
+                connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+                self._write_group(connection, list(islice(self._waiting, GROUP)))
+                if self._unchecked >= CHECKPOINT_STATEMENTS:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                    self._unchecked = 0
+                connection.execute(f"PRAGMA busy_timeout = {SHORT_BUSY_MS}")
             self._error = None
         except Exception as error:
             expected = isinstance(error, sqlite3.Error | OSError)
@@ -229,6 +283,7 @@ class Writer:
                 connection.execute("ROLLBACK")
             raise
         self._dropped.clear()
+        self._unchecked += len(operations)
         self._registry.committed()
         for _ in operations:
             self._waiting.popleft()
@@ -315,6 +370,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             # (https://sqlite.org/pragma.html#pragma_synchronous).
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
             migrate(connection)
             return connection
         except BaseException as error:

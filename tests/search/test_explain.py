@@ -137,4 +137,4 @@ def test_the_terms_of_a_text() -> None:
 
 def test_the_command_line_names_them(small: Library) -> None:
     done = run_cli("search", "graph vision", "--explain", "--library", small.path)
-    assert "words graph, vision" in done.stdout
+    assert "matches graph, vision" in done.stdout

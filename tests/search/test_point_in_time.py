@@ -549,7 +549,6 @@ def test_every_id_of_a_call_must_be_there(now: Library) -> None:
     later = next(name for name in DAY if name not in existing(19930630))
     asks: list[Callable[[], Any]] = [
         lambda: now.search("gauge", within=[there, later], as_of="1993-06"),
-        lambda: now.search("gauge", exclude_ids=[later], as_of="1993-06"),
         lambda: now.expand([there, later], as_of="1993-06"),
         lambda: now.expand([there], within=[later], as_of="1993-06"),
         lambda: now.search_batch([{"q": "gauge", "within": [later], "as_of": "1993-06"}]),

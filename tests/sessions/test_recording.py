@@ -73,7 +73,7 @@ def test_each_route_is_recorded_as_its_tool(url: str, tmp_path: Path) -> None:
         ("get_papers", {"ids": [SEED], "missing": "error"}),
         ("get_papers", {"ids": [SEED, "arXiv:2001.00001"]}),
         ("get_citations", {"paper_id": SEED, "limit": 4}),
-        ("get_references", {"paper_id": SEED, "limit": 100}),
+        ("get_references", {"paper_id": SEED}),
         ("expand_papers", {"seeds": [SEED], "limit": 5}),
         ("search_papers", {"q": "black holes", "limit": 1}),
         ("get_papers", {"paper_id": "arXiv:2001.00001"}),
@@ -129,7 +129,7 @@ def test_failures_are_recorded_with_their_arguments_and_messages(url: str) -> No
         agent.search(nothing=1),
         agent.send("GET", "/v1/search?q=a&category=cs.CL&category=hep-th&limit=none"),
         agent.send("POST", "/v1/search", content=b"{", headers={"Content-Type": "application/json"}),
-        agent.send("POST", "/v1/tools/get_papers", json={"ids": ["nonsense id"]}),
+        agent.send("POST", "/v1/tools/get_citations", json={"paper_id": "nonsense id"}),
         agent.send("POST", "/v1/tools/search_papers", content=b'{"q": "half \\ud800"}'),
         agent.send("POST", "/v1/tools/search_papers", content=b'{"q": "a", "offset": ' + b"9" * 40 + b"}"),
         agent.send("POST", "/v1/tools/search_papers", content=b'{"q": ' + b"[" * 300 + b"]" * 300 + b"}"),
@@ -502,8 +502,9 @@ def test_tools_on_a_library_are_recorded_in_a_store(sample: Library, tmp_path: P
         tools = Tools(sample, session="s", store=store)
         content = tools.call("search_papers", {"q": QUESTION, "limit": 3})
         assert isinstance(content, dict)
-        text = tools.call("search_papers", {"q": QUESTION, "format": "text"}, parent=1, round=1)
-        assert isinstance(text, str)
+        text = tools.call_as_text("search_papers", {"query": QUESTION, "limit": "2"}, parent=1, round=1)
+        assert QUESTION not in text
         lines = [json.loads(line) for line in store.lines("s")]
     assert lines[0]["ids"] == ids(content)
     assert (lines[1]["parent"], lines[1]["round"]) == (1, 1)
+    assert lines[1]["arguments"] == {"q": QUESTION, "limit": 2, "format": "text"}, "as they were understood"

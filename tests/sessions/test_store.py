@@ -588,3 +588,46 @@ def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> No
         thread.start()
         thread.join()
     assert [json.loads(line)["call"] for line in found] == list(range(1, 602))
+
+
+# -- statements in the caller's thread ----------------------------------------------------------------------
+
+
+def test_a_call_is_written_at_once_where_nothing_waits(store: SessionStore) -> None:
+    session = opened(store)
+    wait_until(lambda: store.record(session, a_call()).done(), SOON)
+    before = len(lines(store))
+    written = store.record(session, a_call())
+    assert written.done()
+    assert written.result(0) == before + 1 == len(lines(store))
+
+
+def test_calls_keep_their_order_behind_another_processes_transaction(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, a_call())
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = [store.record(session, a_call(arguments={"q": f"{n}"})) for n in range(5)]
+        assert not any(future.done() for future in waiting)
+        other.execute("COMMIT")
+    numbers = [future.result(SOON) for future in waiting] + kept(store, session, a_call(arguments={"q": "5"}))
+    assert numbers == [2, 3, 4, 5, 6, 7]
+    assert [line["arguments"]["q"] for line in lines(store)][1:] == [f"{n}" for n in range(6)]
+
+
+def test_the_log_is_copied_to_the_file_as_calls_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHECKPOINT_STATEMENTS", 20)
+    with SessionStore(tmp_path) as store:
+        session = opened(store)
+        kept(store, session, *[a_call() for _ in range(500)])
+
+        def copied() -> bool:
+            """Whether the file itself has most calls, without its write-ahead log."""
+            (tmp_path / "copy.sqlite").write_bytes(store.path.read_bytes())
+            with closing(sqlite3.connect(f"file:{tmp_path / 'copy.sqlite'}?immutable=1", uri=True)) as copy:
+                [count] = copy.execute("SELECT count(*) FROM calls").fetchone()
+            return int(count) >= 400
+
+        wait_until(copied, SOON)
