@@ -595,7 +595,7 @@ def test_a_trajectory_is_read_by_many_threads_in_turn(store: SessionStore) -> No
 
 def test_a_call_is_written_at_once_where_nothing_waits(store: SessionStore) -> None:
     session = opened(store)
-    wait_until(lambda: store.record(session, a_call()).done(), SOON)
+    wait_until(lambda: store.record(session, a_call()).done())
     before = len(lines(store))
     written = store.record(session, a_call())
     assert written.done()
@@ -630,4 +630,4 @@ def test_the_log_is_copied_to_the_file_as_calls_are_written(
                 [count] = copy.execute("SELECT count(*) FROM calls").fetchone()
             return int(count) >= 400
 
-        wait_until(copied, SOON)
+        wait_until(copied)
