@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder, is_bge_m3
-from scholarbase.errors import EncoderError
+from scholarbase.errors import EncoderError, MissingExtra
 from tests.encoders.tiny_bge_m3 import HIDDEN_SIZE, MAX_POSITIONS, SENTENCES, make_tiny_bge_m3
 
 TEXTS = [
@@ -122,7 +122,7 @@ def test_without_the_extra_the_error_names_it(
     tiny_bge_m3_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "FlagEmbedding", None)  # as if not installed
-    with pytest.raises(EncoderError, match=r'pip install "scholarbase\[bge-m3\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install \"\.\[bge-m3\]"'):
         BgeM3Encoder(tiny_bge_m3_folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from scholarbase.encoders import document_text
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
-from scholarbase.errors import EncoderError
+from scholarbase.errors import EncoderError, MissingExtra
 
 SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 TEXTS = [
@@ -151,7 +151,7 @@ def test_a_missing_device_is_refused(minilm_folder: Path) -> None:
 
 def test_without_the_extra_the_error_names_it(minilm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
-    with pytest.raises(EncoderError, match=r'pip install "scholarbase\[sentence-transformers\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install \"\.\[sentence-transformers\]"'):
         SentenceTransformersEncoder(minilm_folder)
 
 

@@ -310,10 +310,10 @@ def test_a_missing_extra_is_an_error_before_any_search(tmp_path: Path, sample_li
         ("sweep", "sweep.toml", *where),
     ):
         done = run_process("eval", *command, cwd=tmp_path, PYTHONPATH=f"{hidden}:{SAMPLE.parent}")
-        assert done.returncode == 12
-        assert (
-            done.stderr
-            == 'scholarbase: The evaluation needs ir_measures: pip install "scholarbase[evaluation]".\n'
+        assert done.returncode == 16
+        assert done.stderr == (
+            "scholarbase: The evaluation needs the package ir_measures: "
+            'run pip install ".[evaluation]" in the checkout of ScholarBase.\n'
         )
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "sweep").exists()

@@ -14,9 +14,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 import pytrec_eval
-from scholarbase.evaluation.extras import require
 
-from scholarbase.errors import EvaluationError, InvalidRequest
+from scholarbase.errors import EvaluationError, InvalidRequest, MissingExtra
 from scholarbase.evaluation.measures import (
     DEFAULT_MEASURES,
     default_measures,
@@ -25,6 +24,7 @@ from scholarbase.evaluation.measures import (
     rank_ties,
     recall_curve,
 )
+from scholarbase.extras import require
 from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
 
 TREC_NAMES = {
@@ -419,9 +419,9 @@ def test_a_score_that_is_not_a_number_is_an_error() -> None:
 
 def test_a_missing_package_is_named_with_the_way_to_install_it() -> None:
     with pytest.raises(
-        EvaluationError, match=r'needs no_such_package: pip install "scholarbase\[evaluation\]"'
+        MissingExtra, match=r'needs the package no_such_package: run pip install "\.\[evaluation\]"'
     ):
-        require("no_such_package.part")
+        require("no_such_package.part", "evaluation", "The evaluation")
 
 
 def test_a_cutoff_below_where_hybrid_paging_ends_has_a_note() -> None:

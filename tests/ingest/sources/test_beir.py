@@ -89,7 +89,7 @@ def test_a_collection_becomes_a_library(tmp_path: Path) -> None:
 
 def test_the_default_keep_rule_names_what_a_collection_needs(tmp_path: Path) -> None:
     folder = collection(tmp_path / "c", DOCUMENTS)
-    with pytest.raises(SourceError, match="BEIR collection need one of these"):
+    with pytest.raises(SourceError, match="which the documents of a BEIR collection need"):
         ingest([folder], tmp_path / "library")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import SourceError
+from scholarbase.errors import MissingExtra, SourceError
 from scholarbase.ingest.sources import Dataset, discover, open_lines, sha256_of
 
 DATA = Path(__file__).parent / "data"
@@ -86,7 +86,7 @@ def test_a_missing_zstandard_package_is_named(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "papers.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd....")
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(SourceError, match=r'pip install "scholarbase\[zstd\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install \"\.\[zstd\]"'):
         list(open_lines(path))
 
 
