@@ -159,3 +159,9 @@ def test_a_closed_output_pipe_is_not_an_error(sample_library: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_line_of_the_help_is_cut() -> None:
+    for command in ((), ("eval",), ("session",), ("key",)):
+        listed = run_cli(*command, "--help").stdout.partition("Commands:")[2].splitlines()
+        assert [line for line in listed if line.endswith("...")] == []

@@ -120,7 +120,7 @@ def _open_on_server(client: Client, name: str, query: str | None, as_of: str | N
 # -- session --------------------------------------------------------------------------------------------
 
 
-@click.group()
+@click.group(short_help="List, show, replay, export and delete sessions.")
 def session() -> None:
     """List, show, evaluate, replay, export and delete recorded sessions."""
 
@@ -143,7 +143,7 @@ def list_sessions(settings: Settings, sessions: Path | None, as_json: bool) -> N
         click.echo("  ".join(filter(None, columns)))
 
 
-@session.command()
+@session.command(short_help="Print the trajectory of a session.")
 @click.argument("name")
 @sessions_option
 @click.pass_obj
@@ -154,7 +154,7 @@ def show(settings: Settings, name: str, sessions: Path | None) -> None:
             click.echo(line)
 
 
-@session.command()
+@session.command(short_help="Print the costs and the results of a session.")
 @click.argument("name")
 @click.option(
     "--answer", "answers", multiple=True, help="A paper that answers the question; may be repeated."
@@ -221,7 +221,7 @@ def replay(
     click.echo(f"{summary}. No differences.")
 
 
-@session.command()
+@session.command(short_help="Write sessions as training conversations.")
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Export every session that has a query.")
 @click.option("--window", default=5, show_default=True, help="Turns of context before each call.")

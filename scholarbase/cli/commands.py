@@ -85,7 +85,7 @@ def main(context: click.Context) -> None:
 # -- ingest ---------------------------------------------------------------------------------------------
 
 
-@main.command()
+@main.command(short_help="Build a library from snapshot files.")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
 @library_option
 @click.option(
@@ -269,7 +269,7 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
     _run("match_title", title, "show_titles", settings, **options)
 
 
-@main.command()
+@main.command(short_help="Show a paper by an id of any form.")
 @click.argument("paper_id")
 @as_of_option
 @source_options
@@ -323,7 +323,7 @@ def info(settings: Settings, library: Path | None, as_json: bool) -> None:
     show_info(path, manifest, snapshot)
 
 
-@main.command()
+@main.command(short_help="Check a library against its manifest.")
 @library_option
 @click.pass_obj
 def verify(settings: Settings, library: Path | None) -> None:
@@ -336,7 +336,7 @@ def verify(settings: Settings, library: Path | None) -> None:
     click.echo(f"The library at {path} matches its manifest.")
 
 
-@main.command()
+@main.command(short_help="Check the installation, this machine and a library.")
 @library_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
@@ -358,7 +358,7 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
         raise ScholarBaseError(f"Checks failed: {failed}.")
 
 
-@main.command()
+@main.command(short_help="Load a library's vectors into a Qdrant server.")
 @library_option
 @click.option("--qdrant-url", help="The Qdrant server. [env: SCHOLARBASE_QDRANT_URL]")
 @click.option("--keep-old", is_flag=True, help="Keep the collections of earlier snapshots.")

@@ -258,7 +258,7 @@ def _import_run(
     click.echo(f"The run is at {options['out'] / name}.", err=True)
 
 
-@evaluation.command()
+@evaluation.command(short_help="Convert an agent's tool calls to a run.")
 @click.argument("calls", type=A_PATH)
 @click.argument("queries", type=A_PATH)
 @click.option(
@@ -357,7 +357,7 @@ def compare(
         show_side_by_side(first, second, query, rows)
 
 
-@evaluation.command()
+@evaluation.command(short_help="Write a report of RUNS.")
 @click.argument("runs", nargs=-1, required=True, type=A_PATH)
 @click.option("--out", type=A_PATH, default="report", show_default=True, help="The report's folder.")
 @click.option("--title", help="The report's title.")
@@ -385,7 +385,7 @@ def report(
 # -- ceilings and sweeps --------------------------------------------------------------------------------
 
 
-@evaluation.command()
+@evaluation.command(short_help="Show the ceilings of RUNS.")
 @click.argument("runs", nargs=-1, required=True, type=A_PATH)
 @click.option("--first", "n", default=100, show_default=True, help="Results per query to use.")
 @click.option(
@@ -422,7 +422,7 @@ def oracle(
         show_oracles(tables)
 
 
-@evaluation.command()
+@evaluation.command(short_help="Try every combination of settings in a file.")
 @click.argument("sweep_file", metavar="SWEEP", type=A_PATH)
 @library_option
 @click.option("--out", type=A_PATH, default="sweep", show_default=True, help="The folder for the results.")

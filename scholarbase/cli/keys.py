@@ -51,7 +51,7 @@ def create(settings: Settings, name: str, admin: bool, rate: int | None, keys: P
     )
 
 
-@key.command("list")
+@key.command("list", short_help="List the keys.")
 @keys_option
 @click.pass_obj
 def show(settings: Settings, keys: Path | None) -> None:

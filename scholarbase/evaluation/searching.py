@@ -121,6 +121,8 @@ def run_searches(
         checkpoint.open(manifest, judged, restart=restart)
         load = IN_PROCESS if isinstance(source, Library) else OVER_HTTP
         load = load if concurrency is None else load._replace(concurrency=concurrency)
+        if isinstance(source, Library):
+            source.forget_queries()  # of an earlier run: this run's times would be too short
         try:
             _search(source, requests, manifest, checkpoint, load, reporter or SilentReporter())
         except ScholarBaseError as error:

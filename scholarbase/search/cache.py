@@ -21,6 +21,10 @@ class Cache(Generic[V]):
     def __contains__(self, key: Hashable) -> bool:
         return key in self._values
 
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The cached value, else a computed one. Errors are not cached."""
         with self._lock:

@@ -391,6 +391,10 @@ class Library(Source):
 
     # -- about ------------------------------------------------------------------------------------------
 
+    def forget_queries(self) -> None:
+        """Forget the vectors of earlier queries, so that the next searches take as long as if they were the first."""
+        self._ranker.forget_queries()
+
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that decide rankings, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())

@@ -123,6 +123,10 @@ class Ranker:
         """Shut down the thread pool. Running searches finish."""
         self._threads.shutdown(wait=False)
 
+    def forget_queries(self) -> None:
+        """Empty the cache of query vectors."""
+        self._encodings.clear()
+
     def resolve(self, request: SearchRequest, filters: ResolvedFilters) -> Query:
         """Decide which legs run, and how many results they fetch.
 

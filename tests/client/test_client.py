@@ -71,7 +71,7 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_the_process = {"open", "close", "ready"}
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
-        "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title", "has_few_citations",
+        "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title", "has_few_citations", "forget_queries",
         "has_few_references",
     }  # fmt: skip
     public = {name for name in dir(Library) if not name.startswith("_")}
@@ -356,6 +356,9 @@ class Counting(httpx.AsyncBaseTransport):
             return await self._transport.handle_async_request(request)
         finally:
             self.now -= 1
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
 
 
 def test_a_thousand_tasks_share_a_client_and_none_fails(server: str) -> None:

@@ -662,3 +662,20 @@ def test_a_default_name_is_fit_for_a_file() -> None:
     assert default_name(queries, None) == "mine-best"
     assert default_name(queries, "sparse", "fts5") == "mine-sparse-fts5"
     assert default_name(replace(queries, name="../My queries: ü"), "dense") == "My-queries-dense"
+
+
+def test_each_run_computes_the_vectors_of_its_queries(
+    dense: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hybrid run after a dense one was timed as if it needed no encoder."""
+    assert dense._encoder is not None
+    encoded: list[str] = []
+    encode = dense._encoder.encode_queries
+    monkeypatch.setattr(
+        dense._encoder, "encode_queries", lambda texts: (encoded.extend(texts), encode(texts))[1]
+    )
+    some = questions(Query("a", "gauge theories"), Query("b", "black holes"))
+    for mode in ("dense", "hybrid"):
+        encoded.clear()
+        search(dense, tmp_path / mode, SearchSettings(mode=mode, limit=10), some)  # type: ignore[arg-type]
+        assert sorted(encoded) == ["black holes", "gauge theories"]

@@ -248,11 +248,15 @@ def timing(measured: Measured) -> Table | None:
         )
     return Table.of(
         "timing",
-        "How long the searches took",
+        "How long the searches took, cold: the vectors of each query computed anew",
         ["Run"],
         ["Queries timed", "Queries/s, one at a time", "p50, ms", "p95, ms"],
         rows,
-        ["Times vary between machines and repetitions. They are not part of a run's identity."],
+        [
+            "A repeated query is warm: its vectors are cached, so a dense or hybrid search takes about as long as a "
+            "sparse one. A server's cache may hold queries of earlier runs.",
+            "Times vary between machines and repetitions. They are not part of a run's identity.",
+        ],
     )
 
 
