@@ -674,7 +674,7 @@ def test_each_run_computes_the_vectors_of_its_queries(
     monkeypatch.setattr(
         dense._encoder, "encode_queries", lambda texts: (encoded.extend(texts), encode(texts))[1]
     )
-    some = questions(Query("a", "gauge theories"), Query("b", "black holes"))
+    some = questions(Query("a", "gauge theories", ()), Query("b", "black holes", ()))
     for mode in ("dense", "hybrid"):
         encoded.clear()
         search(dense, tmp_path / mode, SearchSettings(mode=mode, limit=10), some)  # type: ignore[arg-type]
