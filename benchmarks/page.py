@@ -160,6 +160,9 @@ def ratios(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xscale("log")
     plain(axes)
+    axes.set_xticks(
+        [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10) if axes.get_xlim()[0] < tick < axes.get_xlim()[1]]
+    )
     axes.grid(axis="x", color="#e5e8ea")
     axes.set_axisbelow(True)
     axes.set_xlabel("times better than the target: right of 1 is reached")

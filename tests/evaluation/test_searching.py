@@ -678,4 +678,4 @@ def test_each_run_computes_the_vectors_of_its_queries(
     for mode in ("dense", "hybrid"):
         encoded.clear()
         search(dense, tmp_path / mode, SearchSettings(mode=mode, limit=10), some)  # type: ignore[arg-type]
-        assert sorted(encoded) == ["black holes", "gauge theories"]
+        assert {"black holes", "gauge theories"} <= set(encoded)
