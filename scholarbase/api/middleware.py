@@ -7,6 +7,8 @@ import os
 import re
 import string
 import time
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final
 from urllib.parse import quote
 
@@ -14,10 +16,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase import timing
 from scholarbase.api.problems import TOOLS_PATH, rejection, unexpected
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import BodyTooLarge
+from scholarbase.timing import STAGES, Stage
 
 log = logging.getLogger("scholarbase.access")
 
@@ -82,7 +84,8 @@ class Requests:
         request_id = sent if _VALID_ID.fullmatch(sent) else os.urandom(16).hex()
         path = _logged_path(scope)
         start = time.perf_counter()
-        stages = timing.start_recording()
+        stages: list[Stage] = []
+        STAGES.set(stages)
         status = 0
         inner: Scope = {**scope, "request_id": request_id, "logged_path": path}
         if scope["method"] == "HEAD":
@@ -132,7 +135,7 @@ class Requests:
                     scope["method"],
                     slow[:MAX_LOGGED],
                     seconds * 1000,
-                    ", ".join(f"{name} {s * 1000:.1f}" for name, s in timing.totals(stages).items()),
+                    ", ".join(f"{name} {s * 1000:.1f}" for name, s in _totals(stages).items()),
                     request_id,
                 )
             if self._tracer is not None:
@@ -158,8 +161,16 @@ class Requests:
         return self._times[route]
 
 
-def _server_timing(stages: list[timing.Stage], seconds: float) -> bytes:
-    metrics = [f"{name};dur={s * 1000:.2f}" for name, s in timing.totals(stages).items()] if stages else []
+def _totals(stages: Sequence[Stage]) -> dict[str, float]:
+    """The seconds of each stage by name, in the order of their first starts. A batch has stages several times."""
+    sums: dict[str, float] = {}
+    for name, start, end in sorted(stages, key=itemgetter(1)):
+        sums[name] = sums.get(name, 0.0) + end - start
+    return sums
+
+
+def _server_timing(stages: Sequence[Stage], seconds: float) -> bytes:
+    metrics = [f"{name};dur={s * 1000:.2f}" for name, s in _totals(stages).items()]
     return ", ".join([*metrics, f"total;dur={seconds * 1000:.2f}"]).encode()
 
 

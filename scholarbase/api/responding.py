@@ -7,9 +7,9 @@ response.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
@@ -20,7 +20,6 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response as HttpResponse
 
-from scholarbase import timing
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import InvalidRequest, StorageError
@@ -30,6 +29,7 @@ from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
+from scholarbase.timing import stages
 from scholarbase.tools.definitions import Tool, never_short
 from scholarbase.tools.responding import CallResponse, make_response
 
@@ -83,10 +83,10 @@ async def execute(short: bool, work: Callable[[], T]) -> T:
     """
     if short:
         return work()
-    queued = time.perf_counter()
+    queued = perf_counter()
 
     def run() -> T:
-        timing.record("queue", queued)
+        stages().append(("queue", queued, perf_counter()))
         return work()
 
     return await run_in_threadpool(run)

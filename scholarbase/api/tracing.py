@@ -79,10 +79,9 @@ class Tracer:
         if status >= 500:
             span.set_status(StatusCode.ERROR)
         context = set_span_in_context(span)
-        for stage in stages:
-            begin = clock + stage.start
-            child = self._tracer.start_span(stage.name, context=context, start_time=_nanoseconds(begin))
-            child.end(_nanoseconds(begin + stage.seconds))
+        for name, begin, end in stages:
+            child = self._tracer.start_span(name, context=context, start_time=_nanoseconds(clock + begin))
+            child.end(_nanoseconds(clock + end))
         span.end()
 
 

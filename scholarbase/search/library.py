@@ -6,14 +6,14 @@ Routes, tools and the command line only translate requests and responses.
 from __future__ import annotations
 
 import logging
-import time
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, Self
 
 import orjson
 
-from scholarbase import timing
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
@@ -22,9 +22,10 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog
+from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
@@ -69,7 +70,7 @@ from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opening import open_query_encoder, open_vectors
 from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
 from scholarbase.settings import Settings, load_settings
-from scholarbase.timing import stage
+from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
 
@@ -77,6 +78,7 @@ SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
+_WORD: Final = re.compile(r"\w+")
 
 
 class Library(Source):
@@ -190,8 +192,9 @@ class Library(Source):
         filters = NO_FILTERS
         warnings: tuple[str, ...] = ()
         if not request.model_fields_set.isdisjoint(FILTER_NAMES):
-            with stage("filters"):
-                filters, warnings = self._lookup.filters(request)
+            start = perf_counter()
+            filters, warnings = self._lookup.filters(request)
+            stages().append(("filters", start, perf_counter()))
         return self._ranker.resolve(request, filters), warnings
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
@@ -199,10 +202,9 @@ class Library(Source):
         if not ranking.total and request.exclude:
             warnings += self._exclude_warning(query)
         hits, explanations = ranking.hits, ranking.explanations
-        with stage("hydrate"):
-            papers = self._catalog.papers(
-                [hit.id for hit in hits], request.fields, counts=request.as_of is None
-            )
+        start = perf_counter()
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
+        stages().append(("hydrate", start, perf_counter()))
         return SearchResponse(
             self.snapshot_id,
             query.mode,
@@ -256,10 +258,11 @@ class Library(Source):
         self, title: str, request: TitleParameters | TitleBatchBody, day: int | None
     ) -> tuple[TitleMatch, ...]:
         filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
-        with stage("titles"):
-            matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
-        with stage("hydrate"):
-            papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
+        start = perf_counter()
+        matches = self._catalog.match_title(title, request.limit, request.min_score, filters)
+        matched = perf_counter()
+        papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
+        stages().extend((("titles", start, matched), ("hydrate", matched, perf_counter())))
         return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
 
     # -- papers -----------------------------------------------------------------------------------------
@@ -267,8 +270,9 @@ class Library(Source):
     def run_paper(self, request: PaperBody) -> PaperResponse:
         """Run a :class:`PaperBody`. Raises as ``paper``."""
         number = self._lookup.id(request.paper_id, request.as_of)
-        with stage("hydrate"):
-            [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
+        start = perf_counter()
+        [paper] = self._catalog.papers([number], request.fields, counts=request.as_of is None)
+        stages().append(("hydrate", start, perf_counter()))
         return PaperResponse(self.snapshot_id, paper, request.fields)
 
     def _paper(self, request: PaperBody) -> Paper:
@@ -288,8 +292,9 @@ class Library(Source):
             for paper_id, number in zip(request.ids, found, strict=True):
                 if number not in held:
                     self._lookup.id(paper_id, request.as_of)  # raises
-        with stage("hydrate"):
-            papers = self._catalog.papers(list(held), request.fields, counts=day is None)
+        start = perf_counter()
+        papers = self._catalog.papers(list(held), request.fields, counts=day is None)
+        stages().append(("hydrate", start, perf_counter()))
         by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
         return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
 
@@ -304,7 +309,7 @@ class Library(Source):
         return self._edges(request, "references")
 
     def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
-        start = time.perf_counter()
+        start = perf_counter()
         filters, _ = self._lookup.filters(request)
         number = self._lookup.id(request.paper_id, request.as_of)
         limit, offset = request.limit, request.offset
@@ -323,7 +328,7 @@ class Library(Source):
         whole = offset == 0 and len(edges) < limit
         total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
         next_offset = _next(offset, len(edges), total)
-        timing.record(direction, start)
+        stages().append((direction, start, perf_counter()))
         results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
         return CitationsResponse(self.snapshot_id, total, next_offset, results, request.fields)
 
@@ -333,22 +338,28 @@ class Library(Source):
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         """Run an :class:`ExpandBody`. Raises as ``expand``."""
-        with stage("filters"):
-            filters, warnings = self._lookup.filters(request)
-        with stage("expand"):
-            total, rows = self._catalog.expand(
-                self._lookup.ids(request.seeds, request.as_of),
-                request.direction,
-                request.hops,
-                filters,
-                request.limit,
-                request.offset,
-                as_of=None if request.as_of is None else as_of_day(request.as_of),
-            )
-        with stage("hydrate"):
-            papers = self._catalog.papers(
-                [row.paper_id for row in rows], request.fields, counts=request.as_of is None
-            )
+        start = perf_counter()
+        filters, warnings = self._lookup.filters(request)
+        resolved = perf_counter()
+        total, rows = self._catalog.expand(
+            self._lookup.ids(request.seeds, request.as_of),
+            request.direction,
+            request.hops,
+            filters,
+            request.limit,
+            request.offset,
+            as_of=None if request.as_of is None else as_of_day(request.as_of),
+        )
+        expanded = perf_counter()
+        papers = self._catalog.papers(
+            [row.paper_id for row in rows], request.fields, counts=request.as_of is None
+        )
+        ends = (
+            ("filters", start, resolved),
+            ("expand", resolved, expanded),
+            ("hydrate", expanded, perf_counter()),
+        )
+        stages().extend(ends)
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
         next_offset = _next(request.offset, len(results), total)
         return ExpandResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
@@ -368,7 +379,15 @@ class Library(Source):
             and not request.exclude
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
-            and self._ranker.is_bm25(q, syntax=request.engine is None)
+            # Query syntax uses FTS5, and so does a query of only stop words.
+            and (
+                request.engine == "bm25" or not query_syntax.MARKS.search(q) or not query_syntax.is_syntax(q)
+            )
+            and (
+                not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
+                if q.isascii()
+                else self._ranker.has_bm25_terms(q)
+            )
         )
 
     def is_short_title(self, request: TitleParameters) -> bool:

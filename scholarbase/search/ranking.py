@@ -7,12 +7,12 @@ engines. Every leg applies the filters before it takes its first results; ties b
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 import msgspec
@@ -28,7 +28,6 @@ from scholarbase.errors import (
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
@@ -41,7 +40,7 @@ from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import FusionTable, fuse
 from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
 from scholarbase.settings import Settings
-from scholarbase.timing import stage
+from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.ranking")
 
@@ -62,7 +61,6 @@ MOST_FETCHED: Final = 20_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
-_WORD: Final = re.compile(r"\w+")
 MAX_FTS5_WORDS: Final = 256
 """Different words of free text that FTS5 accepts, since it scores every paper with any of them. Long abstracts have
 fewer. BM25 vectors have no limit."""
@@ -150,13 +148,8 @@ class Ranker:
             filters = self._within_expression(expression, filters)
         return Query(request, mode, engine, filters, depth, expression, syntax)
 
-    def is_bm25(self, q: str, *, syntax: bool) -> bool:
-        """Whether BM25 vectors alone rank ``q``: FTS5 runs query syntax, if that is allowed, and queries that consist
-        only of stop words."""
-        if syntax and query_syntax.MARKS.search(q) and query_syntax.is_syntax(q):
-            return False
-        if q.isascii():  # does not need the tokenizer
-            return not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
+    def has_bm25_terms(self, q: str) -> bool:
+        """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
         return len(self._bm25.query(q).indices) > 0
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
@@ -215,8 +208,9 @@ class Ranker:
         end = min(request.offset + request.limit, query.depth)
         explanations: dict[int, tuple[LegExplanation, ...]] = {}
         if query.mode == "hybrid":
-            with stage("fusion"):
-                hits, found, explanations = self._fuse(legs, end, explain=request.explain)
+            start = perf_counter()
+            hits, found, explanations = self._fuse(legs, end, explain=request.explain)
+            stages().append(("fusion", start, perf_counter()))
             total, relation = self._hybrid_total(legs, found)
             reachable = min(found, query.depth)
             hits = hits[request.offset :]
@@ -379,8 +373,10 @@ class Ranker:
                 "The query encoder returned no learned weights, which engine 'learned' requires."
             )
         vector = SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
-        with stage("learned"):
-            return self._sparse(query, LEARNED, vector)
+        start = perf_counter()
+        ranking = self._sparse(query, LEARNED, vector)
+        stages().append((LEARNED, start, perf_counter()))
+        return ranking
 
     def _sparse(self, query: Query, name: str, vector: SparseVector | EngineVector) -> Ranking:
         # Fetch one more, to see whether more match.
@@ -401,13 +397,15 @@ class Ranker:
     def _dense(self, query: Query) -> Ranking:
         vector = self._encode(query).dense[0]
         exact = query.request.exact
-        with stage(DENSE):
-            hits = _without_long_list(
-                lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
-                query.depth,
-                query.filters,
-            )
-            return Ranking(hits, self._count_dense(query.filters), "eq")
+        start = perf_counter()
+        hits = _without_long_list(
+            lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
+            query.depth,
+            query.filters,
+        )
+        ranking = Ranking(hits, self._count_dense(query.filters), "eq")
+        stages().append((DENSE, start, perf_counter()))
+        return ranking
 
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
@@ -433,8 +431,10 @@ class Ranker:
         if self._encoder is None:  # _check_mode rejects this
             raise EncoderError("No query encoder is open: start with --encoder.")
         encode, text = self._encoder.encode_queries, _encoded_text(query)
-        with stage("encode"):
-            return self._encodings.get(text, lambda: encode([text]))
+        start = perf_counter()
+        encodings = self._encodings.get(text, lambda: encode([text]))
+        stages().append(("encode", start, perf_counter()))
+        return encodings
 
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
         """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
@@ -449,8 +449,10 @@ class Ranker:
 
 
 def _timed(name: str, leg: Callable[[Query], Ranking], query: Query) -> Ranking:
-    with stage(name):
-        return leg(query)
+    start = perf_counter()
+    ranking = leg(query)
+    stages().append((name, start, perf_counter()))
+    return ranking
 
 
 def _without_long_list(
