@@ -13,8 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,7 +34,7 @@ from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
-from scholarbase.settings import Settings, load_settings
+from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.api")
 
@@ -126,10 +127,10 @@ def _announce(path: Path, library: Library, listener: socket.socket, workers: in
     )
 
 
-def _config(app: FastAPI | str, settings: Settings, *, workers: int = 1) -> uvicorn.Config:
+def _config(app: FastAPI | Callable[[], FastAPI], settings: Settings, *, workers: int = 1) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        factory=isinstance(app, str),
+        factory=not isinstance(app, FastAPI),
         workers=workers,
         http=HttpProtocol,
         access_log=False,
@@ -151,27 +152,21 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
     runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
     make_file(runtime / FILE_NAME)
-    os.environ["SCHOLARBASE_LIBRARY"] = str(path)
-    os.environ["SCHOLARBASE_WORKERS"] = str(settings.workers)
-    if settings.sessions is not None:
-        os.environ["SCHOLARBASE_SESSIONS"] = settings.sessions
     try:
         with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
-            os.environ["SCHOLARBASE_ENCODER"] = encoder
             # Open the library here first, so that an error is logged once and not by every worker.
             with Library.open(path, encoder=encoder, settings=settings) as library:
                 _announce(path, library, listener, settings.workers)
-            config = _config(
-                "scholarbase.api.server:app_from_environment", settings, workers=settings.workers
-            )
+            # A function with the settings, not the environment: workers have exactly the caller's settings.
+            of_workers = settings.model_copy(update={"library": path, "encoder": encoder})
+            config = _config(partial(worker_app, of_workers), settings, workers=settings.workers)
             Multiprocess(config, sockets=[listener]).run()
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
 
 
-def app_from_environment() -> FastAPI:
-    """The application of one worker."""
-    settings = load_settings()
+def worker_app(settings: Settings) -> FastAPI:
+    """The application of one worker process."""
     logs.configure(settings.log_level)
     _end_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)

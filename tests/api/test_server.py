@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from scholarbase.api.access.keys import create_key
 from scholarbase.api.server import _listen
 from scholarbase.search.library import Library
-from tests.conftest import run_process, serving
+from tests.conftest import ROOT, run_process, serving
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
@@ -178,3 +182,49 @@ def test_connections_have_tcp_nodelay() -> None:
 
     asyncio.run(connect())
     assert options == [1]
+
+
+FROM_PYTHON = """
+import sys
+from pathlib import Path
+
+from scholarbase.api.server import serve
+from scholarbase.logs import configure
+from scholarbase.settings import load_settings
+
+if __name__ == "__main__":
+    library, keys, workers = sys.argv[1:]
+    configure("info")
+    settings = load_settings(keys=keys, workers=int(workers), port=0, sessions="none", max_body_bytes=2000)
+    serve(Path(library), settings)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_serving_from_python_enforces_the_callers_keys(
+    sample_library: Path, tmp_path: Path, workers: str
+) -> None:
+    """Two workers read their settings from the environment, so the caller's keys were not enforced."""
+    key, _ = create_key(tmp_path / "keys.json", "ana")
+    (tmp_path / "serve.py").write_text(FROM_PYTHON)
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "serve.py", sample_library, tmp_path / "keys.json", workers],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stderr is not None
+        try:
+            address = next(
+                m[1] for line in process.stderr if (m := re.search(r" at (http://\S+) with", line))
+            )
+            for _ in range(20):  # both workers
+                assert httpx.get(f"{address}/v1/snapshot", timeout=60).status_code == 401
+            headers = {"Authorization": f"Bearer {key}"}
+            assert httpx.get(f"{address}/v1/snapshot", headers=headers, timeout=60).status_code == 200
+            refused = httpx.post(f"{address}/v1/search", headers=headers, json={"q": "x" * 3000}, timeout=60)
+            assert refused.status_code == 413
+        finally:
+            process.terminate()
+            process.stderr.read()
