@@ -31,7 +31,9 @@ _OPERATORS: Final = ("AND", "OR", "NOT")
 _PIECE: Final = re.compile(
     r'(?P<phrase>"[^"]*(?P<close>"\*?)?)|(?P<open>\()|(?P<closing>\))|(?P<bare>[^\s"()]+)'
 )
-_PREFIX: Final = re.compile(r"\w{2,}\*(?=$|[\s,;.?!)])")
+# Possessive and only from the beginning of a word, so that a long word is read once.
+_PREFIX: Final = re.compile(r"(?<!\w)\w{2,}+\*(?=$|[\s,;.?!)])")
+_INNER_STAR: Final = re.compile(r"(?<=\w\w)\*\w")
 
 MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
 """What every text in query syntax contains one of; most questions have none, and need no parser."""
@@ -44,8 +46,7 @@ _SUFFIXES: Final = (
     "icate ication ications icative ical ically icity iciti ative atively ate ates ated ating ion ions ement ements "
     "ment ments ness ance ances ence ences ency ancy able ible ant ent ently ely ly ous ive ity ities er ers ful y"
 )
-_CHANGED_END: Final = re.compile(r"[aeiouyà-öø-ÿ].*(?:y|ing|ed)$|ys$")
-"""Endings that Porter's algorithm changes after a vowel: not those of *sky* and *bring*."""
+_VOWEL: Final = re.compile(r"[aeiouyà-öø-ÿ]")
 _COMPLETIONS: Final = tuple(dict.fromkeys(_SUFFIXES.split()))
 
 
@@ -171,7 +172,7 @@ def _bare_tokens(text: str, position: int, touches: bool) -> Iterator[_Token]:
 
 def _is_marked(token: _Token, text: str) -> bool:
     """Whether a bare token alone is syntax: a prefix, a word in a column, or a field of another search engine."""
-    if text[: token.position - 1].endswith(("title:", "abstract:")):
+    if text.endswith(("title:", "abstract:"), 0, token.position - 1):
         return bool(words(token.text))
     if _FOREIGN_FIELD.match(token.text) or (token.text == "NEAR" and token.touches):
         return True
@@ -187,12 +188,13 @@ def _has_operators(tokens: list[_Token]) -> bool:
     for token, after in pairwise(tokens):
         if token.kind == "column" and token.touches and after.kind == "open":
             return bool(operands)
+    if not operands:
+        return False
+    first, last = operands[0].position, operands[-1].position
     operators = [
         t
         for t in tokens
-        if t.kind == "operator"
-        and any(o.position > t.position for o in operands)
-        and (t.text == "NOT" or any(o.position < t.position for o in operands))
+        if t.kind == "operator" and t.position < last and (t.text == "NOT" or first < t.position)
     ]
     if not operators:
         return False
@@ -316,7 +318,7 @@ class _Parser:
             )
         if token.text == "NEAR" and token.touches:
             raise self._malformed("NEAR, which is not supported (use a phrase, or AND),", token)
-        if re.search(r"\w{2,}\*\w", token.text):
+        if _INNER_STAR.search(token.text):
             raise self._malformed("A star inside a word, which may only be at its end,", token)
 
     def _parentheses(self, opening: _Token) -> str:
@@ -353,6 +355,12 @@ def _phrase(of: list[str]) -> str:
     return f'"{" ".join(of)}"'
 
 
+def _has_changed_end(word: str) -> bool:
+    """Whether Porter's algorithm changes the ending, which it does after a vowel: not those of *sky* and *bring*."""
+    ending = next((ending for ending in ("ing", "ed", "y") if word.endswith(ending)), None)
+    return word.endswith("ys") or (ending is not None and _VOWEL.search(word[: -len(ending)]) is not None)
+
+
 def _prefix(of: list[str]) -> str:
     """Return an expression for words of which the last is a prefix.
 
@@ -369,7 +377,7 @@ def _prefix(of: list[str]) -> str:
     ]
     if prefix[-1] == prefix[-2:-1]:
         completions.append(f"{prefix}ing")  # hopp, of hopping, whose stem is hop
-    if _CHANGED_END.search(prefix):
+    if _has_changed_end(prefix):
         # Porter's algorithm would change the ending and find "poli" for "poly", which "policies" has too. It removes
         # "ness" after that step, so that the prefix remains as it is; the whole word is searched for separately.
         open_ended = [*of[:-1], f"{prefix}ness"]

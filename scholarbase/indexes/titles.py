@@ -23,7 +23,7 @@ from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import ScoredId
-from scholarbase.models.limits import MIN_TITLE_SCORE
+from scholarbase.models.limits import MAX_TITLE_LENGTH, MIN_TITLE_SCORE
 
 SUBTITLE_SCORE: Final = 0.9
 """The least score of a title that is this one with a subtitle."""
@@ -77,6 +77,9 @@ def normalize_title(text: str) -> str:
     It keeps the lower-case letters and digits of any script, without accents, punctuation, spaces and the markup of
     LaTeX and HTML. ``$\\alpha$`` becomes the letter α.
     """
+    text = text[
+        :MAX_TITLE_LENGTH
+    ]  # Unicode's normalization takes quadratic time for a run of combining marks
     if text.isascii() and not _MARKUP.search(text):  # most titles, ten times as fast
         return text.lower().translate(_ASCII_DROPPED)
     text = _COMMAND.sub(_command_text, _TAG.sub("", html.unescape(text)))

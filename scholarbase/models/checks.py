@@ -13,8 +13,10 @@ from scholarbase.identifiers import parse
 from scholarbase.models.limits import (
     CITATION_SORTS,
     MAX_IDS,
+    MAX_NAME_LENGTH,
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
+    MAX_TITLE_LENGTH,
     MAX_TITLE_MATCHES,
     CitationSort,
 )
@@ -93,6 +95,8 @@ def check_text(text: str, name: str) -> None:
 def check_title(title: str) -> str:
     if not isinstance(title, str) or not title.strip():
         raise InvalidRequest("title is empty: send the title of a paper.")
+    if len(title) > MAX_TITLE_LENGTH:
+        raise InvalidRequest(f"title has {len(title):,} characters: the maximum is {MAX_TITLE_LENGTH:,}.")
     check_text(title, "title")
     return title
 
@@ -138,6 +142,10 @@ def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
     for value in values:
         if not value.strip():
             raise InvalidRequest(f"{name} contains an empty value: remove it, or use a name.")
+        if len(value) > MAX_NAME_LENGTH:
+            raise InvalidRequest(
+                f"A value of {name} has {len(value):,} characters: the maximum is {MAX_NAME_LENGTH}."
+            )
         check_text(value, name)
     return values
 

@@ -39,6 +39,10 @@ MAX_BATCH: Final = 100
 """Searches in one HTTP request."""
 MAX_TITLES: Final = 1000
 """Titles in one HTTP request."""
+MAX_TITLE_LENGTH: Final = 2000
+"""Characters of a title that is matched; of longer titles of papers, the first."""
+MAX_NAME_LENGTH: Final = 500
+"""Characters of a category or a venue."""
 MAX_TITLE_MATCHES: Final = 100
 """Matches of one title."""
 MIN_TITLE_SCORE: Final = 0.7

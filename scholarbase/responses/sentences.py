@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_END: Final = re.compile(r"""[.!?]+["'”’»)\]]*(?=\s+(\S))|[。！？｡]+[」』”’»)）]*(?=\s*\S)""")
+# Possessive and only from the beginning of a run, so that a long run of dots is read once.
+_END: Final = re.compile(
+    r"""(?<![.!?])[.!?]++["'”’»)\]]*+(?=\s+(\S))|(?<![。！？｡])[。！？｡]++[」』”’»)）]*+(?=\s*\S)"""
+)
 _ABBREVIATIONS: Final = frozenset(
     """
     al approx ca cf ch chap dr ed eds eq eqn eqns eqs etc ex fig figs inc jr lem mr mrs ms no nos p pp prof prop ref
