@@ -5,6 +5,7 @@
     │   ├── UnsupportedMode   this library has no index for this kind of search
     │   ├── NothingLeft       as_of is before every paper
     │   ├── ToolNotFound      unknown tool
+    │   ├── TooManyEdges      an expansion has too many edges to follow
     │   ├── MethodNotAllowed  the route does not support the HTTP method
     │   └── BodyTooLarge      the request body exceeds the server's limit
     ├── PaperNotFound         the library does not hold a paper with this id
@@ -86,6 +87,7 @@ __all__ = [
     "SourceChanged",
     "SourceError",
     "StorageError",
+    "TooManyEdges",
     "TooManyRejects",
     "ToolNotFound",
     "Unauthorized",
@@ -143,6 +145,13 @@ class ToolNotFound(InvalidRequest):
     status = 404
     slug = "tool-not-found"
     title = "Tool not found"
+
+
+class TooManyEdges(InvalidRequest):
+    """An expansion has too many edges to follow."""
+
+    slug = "too-many-edges"
+    title = "Too many edges"
 
 
 class MethodNotAllowed(InvalidRequest):

@@ -15,7 +15,7 @@ PACKAGES: Final = {
     "qdrant": ("qdrant_client",),
     "evaluation": ("ir_measures", "scipy"),
     "report": ("matplotlib", "jinja2"),
-    "tracing": ("opentelemetry",),
+    "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 """The packages that a feature needs, by its extra; those of a report are in the extra ``evaluation``."""
 

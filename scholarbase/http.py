@@ -26,12 +26,19 @@ MAX_BACKOFF: Final = 10.0
 
 
 def retry_options(
-    url: str, retries: int, backoff: float, log: logging.Logger, statuses: Container[int] = RETRYABLE_STATUSES
+    url: str,
+    retries: int,
+    backoff: float,
+    log: logging.Logger,
+    statuses: Container[int] = RETRYABLE_STATUSES,
+    *,
+    repeatable: bool = True,
 ) -> dict[str, Any]:
-    """The arguments of tenacity's ``Retrying`` or ``AsyncRetrying`` for one request that is safe to repeat.
+    """The arguments of tenacity's ``Retrying`` or ``AsyncRetrying`` for one request.
 
-    Transport errors and ``statuses`` are retried up to ``retries`` times, and each retry is logged. After the last
-    attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
+    Transport errors and ``statuses`` are retried up to ``retries`` times, and each retry is logged. A request that is
+    not ``repeatable`` is retried only if the server has not run it: without a connection, and after status 429. After
+    the last attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
 
     The wait is at most ``backoff`` seconds before the first retry and doubles up to ``MAX_BACKOFF``. At least half of
     it is waited and the rest is random. A ``Retry-After`` replaces it.
@@ -44,7 +51,10 @@ def retry_options(
     def is_retryable(state: RetryCallState) -> bool:
         outcome = _outcome(state)
         if isinstance(outcome, httpx.Response):
-            return outcome.status_code in statuses and (retry_after(outcome) or 0) <= MAX_RETRY_AFTER
+            is_refused = outcome.status_code in statuses and (repeatable or outcome.status_code == 429)
+            return is_refused and (retry_after(outcome) or 0) <= MAX_RETRY_AFTER
+        if not repeatable:
+            return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout))
         unsendable = isinstance(outcome, (httpx.LocalProtocolError, httpx.UnsupportedProtocol))
         return isinstance(outcome, httpx.TransportError) and not unsendable
 

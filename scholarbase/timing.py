@@ -16,6 +16,7 @@ Stage = tuple[str, float, float]
 """A stage: its name, its start and its end on the clock of ``time.perf_counter``, in seconds."""
 
 STAGES: Final[ContextVar[MutableSequence[Stage]]] = ContextVar("scholarbase-stages", default=deque(maxlen=0))  # noqa: B039
-"""Where the stages of a context are recorded, and of threads that run in a copy of it. The default keeps none."""
+"""The list that receives the stages of a context, and of threads that run in a copy of it; by default they are
+discarded."""
 
 stages: Final = STAGES.get

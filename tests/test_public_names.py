@@ -58,6 +58,7 @@ NAMES = [
     "SourceChanged",
     "SourceError",
     "StorageError",
+    "TooManyEdges",
     "TooManyRejects",
     "ToolNotFound",
     "Unauthorized",

@@ -103,7 +103,8 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int) -> Serve
             return _tool_error(
                 ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
-        text = TextContent(type="text", text=as_text(content, offset=arguments.get("offset") or 0))
+        offset = tool_named(params.name).canonical(arguments).get("offset") or 0
+        text = TextContent(type="text", text=as_text(content, offset=offset))
         return CallToolResult(content=[text], structured_content=content)
 
     return Server(
@@ -177,8 +178,8 @@ class McpApp:
 
     The origin is checked to prevent DNS rebinding attacks: see
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning. Pages of this machine
-    are allowed, and those of the server's own origin, unless its name could be rebound: that of a server without keys
-    under a name that the settings do not have.
+    are allowed, and pages of the server's own origin if it has keys, or if its name is an IP address or the configured
+    host.
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager, settings: Settings) -> None:

@@ -69,7 +69,7 @@ def session_headers(headers: Headers) -> dict[str, str | None]:
     for name, header in names:
         values = headers.getlist(header)
         if len(values) > 1:
-            raise InvalidRequest(f"The header {header} is given {len(values)} times: give it once.")
+            raise InvalidRequest(f"The header {header} occurs {len(values)} times: send it once.")
         found[name] = values[0] if values else None
     return found
 

@@ -158,7 +158,9 @@ def _memory(path: Path) -> Finding:
     detail = f"{available / 1e9:.1f} GB available, and the library has {size / 1e9:.1f} GB"
     if available < size:
         return Finding(
-            "memory", "warning", f"{detail}: searches will wait for the disk. Add memory, or stop others."
+            "memory",
+            "warning",
+            f"{detail}: searches will wait for the disk. Add memory, or stop other programs.",
         )
     return Finding("memory", "ok", detail)
 

@@ -80,7 +80,8 @@ class BaseClient:
         self._slots = self._semaphore_class(MAX_CONNECTIONS)
 
     def _retry_options(self, request: Request[Any]) -> dict[str, Any]:
-        return retry_options(self.base_url + request.path, self._retries, self._backoff, log)
+        url = self.base_url + request.path
+        return retry_options(url, self._retries, self._backoff, log, repeatable=request.repeatable)
 
     @contextmanager
     def _raising(self, request: Request[Any], retrying: Retrying | AsyncRetrying) -> Iterator[None]:

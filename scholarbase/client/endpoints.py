@@ -42,7 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T]):
-    """An HTTP request, and how its response is read. ``path`` and ``query`` are percent-encoded."""
+    """An HTTP request, and how its response is read. ``path`` and ``query`` are percent-encoded.
+
+    ``repeatable``: sending it twice has the effect of sending it once, and the same response.
+    """
 
     method: Literal["GET", "POST", "DELETE"]
     path: str
@@ -50,6 +53,7 @@ class Request(Generic[T]):
     query: str = ""
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
 
     def arguments(self, base_url: str) -> dict[str, Any]:
         """The arguments of httpx's ``request``."""
@@ -215,7 +219,7 @@ def _call_tool(
 def open_session(**content: Any) -> Request[dict[str, Any]]:
     """``POST /v1/sessions``."""
     body = _json({name: value for name, value in content.items() if value is not None})
-    return Request("POST", "/v1/sessions", dict, body=body)
+    return Request("POST", "/v1/sessions", dict, body=body, repeatable=False)
 
 
 def trajectory(session: str) -> Request[list[dict[str, Any]]]:
@@ -245,7 +249,7 @@ def record_answer(session: str, ids: Sequence[str]) -> Request[int]:
 
 def delete_session(session: str) -> Request[None]:
     """``DELETE /v1/sessions/{session}``."""
-    return Request("DELETE", _session_path(session), lambda data: None)
+    return Request("DELETE", _session_path(session), lambda data: None, repeatable=False)
 
 
 def snapshot() -> Request[dict[str, Any]]:

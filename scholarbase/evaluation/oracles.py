@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch
+from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch, TooManyEdges
 from scholarbase.evaluation.papers import resolve
 from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.models.runs import JudgedQuery, Run
@@ -25,8 +25,6 @@ CUTOFFS: Final = (25, 100)
 OVER_HTTP: Final = 4
 """Concurrent expansion requests to a server. In process they run one at a time: four threads were not faster, as an
 expansion holds the interpreter lock most of the time."""
-_TOO_LARGE: Final = "walks more than"
-"""Text of the error of an expansion that is too large, and of no other error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +261,7 @@ def _query_reaches(
     for hops, direction in steps:
         try:
             reached, count = _neighbours(source, seeds, hops, direction, missing)
-        except InvalidRequest as error:
-            if _TOO_LARGE not in str(error):
-                raise
+        except TooManyEdges:
             fewer_hops = reaches[-1] if reaches and direction == "both" else alone
             reaches.append(fewer_hops._replace(refused=True))
         else:

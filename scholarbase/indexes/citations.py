@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from scholarbase.errors import InvalidRequest, LibraryCorrupt
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.models.checks import check_sort
@@ -346,8 +346,8 @@ def _lists(ids: Ids) -> Iterator[str]:
 
 def _check_steps(steps: int) -> None:
     if steps > MAX_STEPS:
-        raise InvalidRequest(
-            f"This expansion walks more than {MAX_STEPS} edges: use fewer seeds, one hop, or one direction."
+        raise TooManyEdges(
+            f"This expansion follows more than {MAX_STEPS:,} edges: use fewer seeds, one hop, or one direction."
         )
 
 

@@ -145,8 +145,8 @@ def match(
     Similar titles share a word with this one, and are scored by :func:`similarity`. A title that is this one with a
     subtitle scores ``SUBTITLE_SCORE`` or more. Among those the most cited come first, or with filters, which may hide
     counts, the lowest ids. A title without letters and digits matches nothing. At the default ``min_score`` three
-    typing errors in a title of usual length (above 0.87) or a missing word (above 0.72) still match; so did another
-    paper's title for six of 200 arXiv papers.
+    typing errors in a title of usual length (above 0.87) or a missing word (above 0.72) still match. For six of 200
+    arXiv papers another paper's title also matched.
 
     Raises:
         InvalidRequest: ``min_score`` is not within 0..1.

@@ -13,7 +13,6 @@ SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
-DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 

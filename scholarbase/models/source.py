@@ -121,7 +121,7 @@ class Source(ABC):
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id, the settings that decide rankings too, and the manifest."""
+        """The snapshot id, the ranking settings and the manifest."""
 
     @abstractmethod
     def close(self) -> None:

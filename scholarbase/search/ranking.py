@@ -305,9 +305,9 @@ class Ranker:
                 "feedback": self._feedback_leg,
                 "learned": self._learned,
             }
-            run: Callable[[], Ranking] = partial(_timed, query.engine, legs_of[query.engine], query)
-            if query.engine == "learned":  # times its search without the encoder
-                run = partial(self._learned, query)
+            run: Callable[[], Ranking] = partial(legs_of[query.engine], query)
+            if query.engine != "learned":  # which times its search without the encoder
+                run = partial(_timed, query.engine, run)
             if plans and query.engine != "learned" and _encoded_text(query) not in self._encodings:
                 # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant
                 # Edge holds Python's lock while it searches, so the thread could not send the query to the model. The
@@ -373,10 +373,7 @@ class Ranker:
                 "The query encoder returned no learned weights, which engine 'learned' requires."
             )
         vector = SparseVector(weights[0].indices.tolist(), weights[0].values.tolist())
-        start = perf_counter()
-        ranking = self._sparse(query, LEARNED, vector)
-        stages().append((LEARNED, start, perf_counter()))
-        return ranking
+        return _timed(LEARNED, lambda: self._sparse(query, LEARNED, vector))
 
     def _sparse(self, query: Query, name: str, vector: SparseVector | EngineVector) -> Ranking:
         # Fetch one more, to see whether more match.
@@ -397,15 +394,16 @@ class Ranker:
     def _dense(self, query: Query) -> Ranking:
         vector = self._encode(query).dense[0]
         exact = query.request.exact
-        start = perf_counter()
-        hits = _without_long_list(
-            lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
-            query.depth,
-            query.filters,
-        )
-        ranking = Ranking(hits, self._count_dense(query.filters), "eq")
-        stages().append((DENSE, start, perf_counter()))
-        return ranking
+
+        def search() -> Ranking:
+            hits = _without_long_list(
+                lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
+                query.depth,
+                query.filters,
+            )
+            return Ranking(hits, self._count_dense(query.filters), "eq")
+
+        return _timed(DENSE, search)
 
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
@@ -432,9 +430,10 @@ class Ranker:
             raise EncoderError("No query encoder is open: start with --encoder.")
         encode, text = self._encoder.encode_queries, _encoded_text(query)
         start = perf_counter()
-        encodings = self._encodings.get(text, lambda: encode([text]))
-        stages().append(("encode", start, perf_counter()))
-        return encodings
+        try:
+            return self._encodings.get(text, lambda: encode([text]))
+        finally:
+            stages().append(("encode", start, perf_counter()))
 
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
         """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
@@ -448,11 +447,12 @@ class Ranker:
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs.values())), "gte")
 
 
-def _timed(name: str, leg: Callable[[Query], Ranking], query: Query) -> Ranking:
+def _timed(name: str, leg: Callable[[], Ranking]) -> Ranking:
     start = perf_counter()
-    ranking = leg(query)
-    stages().append((name, start, perf_counter()))
-    return ranking
+    try:
+        return leg()
+    finally:
+        stages().append((name, start, perf_counter()))
 
 
 def _without_long_list(

@@ -86,10 +86,7 @@ class Recording:
         return TOOLS[self.tool]
 
     def set_request(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
-        """Set the number of calls, and make the key that of this request: another request with it is another call.
-
-        The first request counts; later ones change nothing.
-        """
+        """Set the number of calls, and add a hash of the request to the key. Only the first request counts."""
         if self.has_request:
             return
         self.has_request = True
@@ -128,7 +125,7 @@ class Recording:
         own, requested = self.session.as_of, arguments.get("as_of")
         if own is not None and requested is None:
             changed["as_of"] = own
-        elif own is not None and _last_day(requested) > _last_day(own):
+        elif own is not None and requested is not None and as_of_day(requested) > as_of_day(own):
             raise InvalidRequest(
                 f"as_of {requested!r} is later than {own!r}, the as_of of the session {self.session.id!r}: give that "
                 "or an earlier one, or leave it out."
@@ -213,7 +210,3 @@ class Recording:
 
     def _key(self, place: int) -> str | None:
         return self.key and f"{self.key}:{place}"
-
-
-def _last_day(as_of: Any) -> int:
-    return as_of_day(as_of)

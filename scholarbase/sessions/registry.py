@@ -26,8 +26,8 @@ V = TypeVar("V")
 
 
 class Registry:
-    """Known sessions, and the progress of those that are followed. The writer's thread changes it; ``known`` may be
-    called by any thread.
+    """Known sessions, and the progress of those that are followed. The writer's thread changes it; ``known`` and
+    ``is_use_due`` may be called by any thread.
 
     Args:
         deletions: a file that is touched when sessions are deleted, so that every process forgets those it knows: one

@@ -22,7 +22,7 @@ MAX_WHOLE: Final = 2**53 - 1
 
 def check_session_id(value: object) -> str:
     """Raises InvalidRequest: not 1 to 128 letters, digits, dots, hyphens, underscores and tildes."""
-    # A path of dots leads elsewhere.
+    # "." and ".." would change the URL's path.
     if not isinstance(value, str) or not _ID.fullmatch(value) or value in (".", ".."):
         shown = repr(value)
         raise InvalidRequest(

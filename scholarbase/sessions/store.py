@@ -1,8 +1,8 @@
 """The sessions of a folder and their calls, in ``sessions.sqlite``.
 
-Methods that change the file return a future, whose result comes from the process's writer thread
-(:mod:`scholarbase.sessions.writer`), so that a slow or full disk delays no search. Several processes share the file: a
-call gets its number inside SQLite's write lock.
+Methods that change the file return a future. Its result comes from the process's writer thread
+(:mod:`scholarbase.sessions.writer`), so that a slow or full disk delays no search, or from the caller's thread if a
+call can be written at once. Several processes share the file: a call gets its number inside SQLite's write lock.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class SessionStore:
         key: str | None = None,
         parent: int | None = None,
     ) -> Future[BudgetState]:
-        """Count ``count`` calls in the session's budgets before they are made, all or none of them; none for a call
-        with the key of a recorded one.
+        """Reserve ``count`` calls in the session's budgets, all or none. A call that is recorded already under this
+        key reserves nothing.
 
         The future raises BudgetExhausted where a budget is used up, and InvalidRequest where ``parent`` is not an
         earlier call; nothing is counted then.
@@ -201,10 +201,7 @@ class SessionStore:
 
         def append(connection: sqlite3.Connection) -> int | None:
             """None: the session has to be opened again."""
-            number = rows.append_call(connection, session, line, call.key)
-            if number is not None and self._registry.is_use_due(session.id):
-                rows.set_used(connection, session.id)
-            return number
+            return rows.append_call(connection, session, line, call.key)
 
         def run(connection: sqlite3.Connection) -> int:
             number = None
@@ -213,11 +210,14 @@ class SessionStore:
                     number = append(connection)
             if number is None:
                 number = self._append_checked(connection, session, call, line)
-                if self._registry.is_use_due(session.id):
-                    rows.set_used(connection, session.id)
+            if self._registry.is_use_due(session.id):
+                rows.set_used(connection, session.id)
             return number
 
         if not session.limits and (number := self._writer.run_now(append)) is not None:
+            if self._registry.is_use_due(session.id):
+                # A statement of its own: where it fails, the call is recorded all the same.
+                self._writer.run_now(lambda connection: rows.set_used(connection, session.id))
             written: Future[int] = Future()
             written.set_result(number)
             return written

@@ -44,8 +44,6 @@ DELETE_SECONDS: Final = 3600.0
 GROUP: Final = 256
 """Operations in one transaction, at most."""
 CONNECT_ATTEMPTS: Final = 10
-SHORT_BUSY_MS: Final = 5
-"""How long a statement in the caller's thread waits for another process's transaction."""
 CHECKPOINT_STATEMENTS: Final = 1000
 """Statements and operations after which the thread copies the write-ahead log to the file. That waits for the disk, so
 no caller's thread does it."""
@@ -95,7 +93,7 @@ def write_timeout(seconds: float) -> StorageError:
 
 def storage_error(path: Path, error: Exception | None) -> StorageError:
     return StorageError(
-        f"{path} cannot be read or written ({error}): make room, or name another folder by SCHOLARBASE_SESSIONS."
+        f"{path} cannot be read or written ({error}): free disk space, or set SCHOLARBASE_SESSIONS to another folder."
     )
 
 
@@ -164,7 +162,7 @@ class Writer:
         """Run one statement in this thread.
 
         Returns None, and has written nothing, where it would have to wait for other operations or another process, or
-        cannot be written: submit it then.
+        where the file cannot be written: submit it then.
         """
         with self._lock:
             if self._closed or self._unfinished:
@@ -176,12 +174,14 @@ class Writer:
                 return None
             result = statement(self._connection)
             self._unchecked += 1
+            is_checkpoint_due = self._unchecked % CHECKPOINT_STATEMENTS == 0
         except (sqlite3.Error, OSError):
             return None
         finally:
             self._connection_lock.release()
-        if self._unchecked % CHECKPOINT_STATEMENTS == 0:
-            self.submit(lambda _: None)  # so that the thread makes a checkpoint
+        if is_checkpoint_due:
+            with suppress(InvalidRequest):  # closed meanwhile, which makes a checkpoint too
+                self.submit(lambda _: None)
         return result
 
     def close(self) -> None:
@@ -246,12 +246,13 @@ class Writer:
         try:
             while self._waiting:
                 connection = self._connected()
-                connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+                seconds = CLOSE_SECONDS if self._closed else BUSY_SECONDS
+                connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
                 self._write_group(connection, list(islice(self._waiting, GROUP)))
                 if self._unchecked >= CHECKPOINT_STATEMENTS:
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                    _checkpoint(connection)
                     self._unchecked = 0
-                connection.execute(f"PRAGMA busy_timeout = {SHORT_BUSY_MS}")
+                connection.execute("PRAGMA busy_timeout = 0")  # for run_now
             self._error = None
         except Exception as error:
             expected = isinstance(error, sqlite3.Error | OSError)
@@ -346,6 +347,13 @@ class Writer:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = None
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    """Copy the write-ahead log to the file, and begin the log again, which waits for the disk too."""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(f"PRAGMA user_version = {version}")  # a small transaction
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

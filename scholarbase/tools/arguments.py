@@ -1,4 +1,4 @@
-"""Arguments of tool calls as models write them, to the names and types of the tool.
+"""Convert tool arguments, as models write them, to the tool's names and types.
 
 Another name or type is accepted where it can have only one meaning: ``query`` for ``q``, ``"5"`` for 5. Everything else
 is left as it is, and the request rejects it.
@@ -37,25 +37,23 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "titles": "title paper_title paper_titles",
 }
 """Names that models write for an argument. A tool uses those of its own arguments."""
-_HINTS: Final[Mapping[str, str]] = {
-    "page": "offset, the number of results to skip",
-    "start": "offset, the number of results to skip",
-    "year": "from and to",
-    "years": "from and to",
-    "date": "from and to",
-    "date_range": "from and to",
-    "year_range": "from and to",
-    "before": "to, the last date",
-    "after": "from, the first date",
-    "published_before": "to, the last date",
-    "published_after": "from, the first date",
-    "keywords": "q",
-    "author": "q, which searches titles and abstracts; authors cannot be searched",
-    "authors": "q, which searches titles and abstracts; authors cannot be searched",
+_PAGE: Final = ("offset", "offset, the number of results to skip")
+_YEARS: Final = ("from", "from and to")
+_FROM: Final = ("from", "from, the first date")
+_TO: Final = ("to", "to, the last date")
+_AUTHORS: Final = ("q", "q, which searches titles and abstracts; authors cannot be searched")
+_HINTS: Final[Mapping[str, tuple[str, str]]] = {
+    **dict.fromkeys(("page", "start"), _PAGE),
+    **dict.fromkeys(("year", "years", "date", "date_range", "year_range"), _YEARS),
+    **dict.fromkeys(("after", "published_after"), _FROM),
+    **dict.fromkeys(("before", "published_before"), _TO),
+    **dict.fromkeys(("author", "authors"), _AUTHORS),
+    "keywords": ("q", "q"),
 }
-"""Names that can have several meanings, and the arguments to use instead."""
+"""Names that can have several meanings: an argument to use instead, and how a message names it."""
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-\s]+")
-_DATE: Final = re.compile(r"(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2})(?:[T ].*)?)?", re.ASCII)
+_TIME: Final = r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?"
+_DATE: Final = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})(?:[-/.](\d{{1,2}})(?:{_TIME})?)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _DATES: Final = frozenset({"from", "to", "as_of"})
 _COMMA_SEPARATED: Final = frozenset({"category", "fields"})
@@ -88,12 +86,12 @@ def canonical(
         key = _known_name(name, kinds)
         if key is None:
             raise InvalidRequest(_unknown(name, kinds, tool, shown))
+        if value == "" and (key != "q" or key in values):
+            continue  # models write an empty text for an argument that they do not use
         converted = _converted(key, value, kinds[key])
-        if key in values and values[key] != converted:
+        if values.get(key, "") not in ("", converted):
             raise InvalidRequest(f"{written[key]!r} and {name!r} are the same argument: send {key} alone.")
-        # Models write an empty text for an optional argument that they do not use.
-        if value != "" or key == "q":
-            values[key], written[key] = converted, name
+        values[key], written[key] = converted, name
     return values
 
 
@@ -110,8 +108,8 @@ def _known_name(name: str, kinds: Mapping[str, Any]) -> str | None:
 def _unknown(name: str, kinds: Mapping[str, Any], tool: str, shown: Mapping[str, str]) -> str:
     plain = _WORDS.sub("_", str(name).strip()).lower()
     known = {other: key for key in kinds for other in (key, *_OTHER_NAMES.get(key, "").split())}
-    hint = _HINTS.get(plain)
-    if hint is not None and not any(word.strip(",;") in kinds for word in hint.split()):
+    argument, hint = _HINTS.get(plain, ("", None))
+    if argument not in kinds:
         hint = None
     if hint is None and (
         best := process.extractOne(plain, list(known), scorer=fuzz.ratio, score_cutoff=_SIMILAR)

@@ -87,12 +87,12 @@ class Tool:
         return written.canonical(arguments, self.kinds, self.name, self.shown)
 
     def parse(self, arguments: Mapping[str, Any]) -> Request:
-        """Build the request of a model's arguments; null means omitted.
+        """Build the request of ``canonical`` arguments.
 
         Raises:
-            InvalidRequest: an argument is unknown, missing or invalid.
+            InvalidRequest: an argument is missing or invalid.
         """
-        return self.request.parse({**self.defaults, **self.canonical(arguments)}, kind="argument")
+        return self.request.parse({**self.defaults, **arguments}, kind="argument")
 
     def arguments_for(self, request: Request, **also: Any) -> dict[str, Any]:
         """The arguments of this tool that return the same papers as a native request.

@@ -13,7 +13,6 @@ from typing import Final
 from scholarbase.models.runs import Call
 
 CUTOFF: Final = 100
-KINDS: Final = ("search", "expand", "inspect")
 LOOKING: Final = ("search", "expand")
 """The kinds of call whose results are candidates."""
 

@@ -289,7 +289,7 @@ def test_a_wrong_key(sample_library: Path, tmp_path: Path) -> None:
         for headers in ({}, {"Authorization": "Bearer sb_" + "0" * 43}):
             refused = httpx.post(f"{url}/mcp", json={}, headers=headers)
             assert refused.status_code == 401
-            assert refused.json()["title"] == "Unauthorized"
+            assert refused.json()["error"]["data"]["title"] == "Unauthorized"
             with pytest.raises(BaseExceptionGroup) as raised:  # raised by the mcp client
                 ask_with_headers(url, headers, use)
             assert raised.group_contains(MCPError)
@@ -329,6 +329,23 @@ def test_a_page_of_another_origin_is_rejected(server: str, sample: Library) -> N
     with serving_in_thread(sample, cors_origins="http://elsewhere.example") as url:
         headers["Origin"] = "http://elsewhere.example"
         assert httpx.post(f"{url}/mcp", json=message, headers=headers).status_code == 200
+
+
+def test_an_offset_as_models_write_it_numbers_the_results(server: str) -> None:
+    """An offset written as a text failed after the search, with an empty message."""
+
+    async def use(client: Client) -> list[Any]:
+        return [
+            await call(client, "search_papers", {"q": "strings", "limit": 1, key: value})
+            for key, value in OFFSETS
+        ]
+
+    for response in ask(server, use):
+        assert not response.is_error
+        assert "\n6. " in response.content[0].text
+
+
+OFFSETS = [("offset", 5), ("offset", "5"), ("offset", 5.0), ("Offset", "5")]
 
 
 def test_other_methods_are_405_since_there_is_no_stream(server: str) -> None:

@@ -138,5 +138,19 @@ def test_tracing_without_its_extra_is_an_error(sample: Library, monkeypatch: pyt
     from scholarbase.settings import load_settings
 
     monkeypatch.setitem(PACKAGES, "tracing", ("no_such_package",))
+    assert PACKAGES["tracing"] == ("no_such_package",)
     with pytest.raises(MissingExtra, match=r'SCHOLARBASE_TRACING needs .*: run pip install "\.\[tracing\]"'):
         create_app(sample, settings=load_settings(tracing=True))
+
+
+def test_a_leg_that_fails_has_a_time(dense: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scholarbase.errors import VectorIndexError
+
+    def fail(*_: object, **__: object) -> None:
+        raise VectorIndexError("the index fails")
+
+    monkeypatch.setattr(dense._vectors, "search_dense", fail)
+    with serving_in_thread(dense) as url:
+        failed = httpx.get(f"{url}/v1/search?q=gauge+theories&mode=dense")
+        assert failed.status_code == 503
+        assert {"encode", "dense"} <= set(stages(failed))

@@ -22,6 +22,7 @@ from scholarbase.errors import (
     PaperNotFound,
     ScholarBaseError,
     ServerFailure,
+    ServerUnreachable,
 )
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
@@ -110,7 +111,7 @@ VALID: list[tuple[Any, ...]] = [
     ("match_title", TITLE),
     ("match_title", "two dimensional QCD is a strin theory", {"min_score": 0.8, "limit": 2, "fields": ["title"]}),
     ("match_title", "A title of no paper at all", {"fields": ["year"]}),
-    ("match_title", TITLE + " and more" * 400),
+    ("match_title", TITLE + " é" * 400),
     ("match_titles", [TITLE, "A title of no paper at all", TITLE], {"fields": ["title", "url"]}),
     ("match_titles", []),
     ("paper", STRINGS),
@@ -379,3 +380,23 @@ def test_a_client_ignores_settings_of_other_parts(server: str, monkeypatch: pyte
     monkeypatch.setenv("SCHOLARBASE_URL", server)
     with Client() as source:
         assert source.paper(STRINGS).title == TITLE
+
+
+def test_a_request_that_is_not_repeatable_is_sent_once(server: str) -> None:
+    """After a lost response, open_session was sent again and failed with SessionExists."""
+    sent: list[str] = []
+
+    class Losing(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            sent.append(request.method)
+            super().handle_request(request).close()
+            raise httpx.ReadError("the response is lost", request=request)
+
+    with Client(server, transport=Losing(), backoff=0.01) as source:
+        for ask in (lambda: source.open_session("lost"), lambda: source.delete_session("lost")):
+            with pytest.raises(ServerUnreachable):
+                ask()
+        assert sent == ["POST", "DELETE"]
+        with pytest.raises(ServerUnreachable):
+            source.paper(STRINGS)
+    assert sent[2:] == ["GET"] * 4

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.errors import InvalidRequest, LibraryCorrupt
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Edge, EdgeRow, NeighbourRow
@@ -237,9 +237,9 @@ def test_an_expansion_of_too_many_edges_is_rejected(
     catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(citations, "MAX_STEPS", 3)
-    with pytest.raises(InvalidRequest, match="walks more than 3 edges"):
+    with pytest.raises(TooManyEdges, match="follows more than 3 edges"):
         citations.expand(catalog, [1], "citations")
-    with pytest.raises(InvalidRequest, match="walks more than 3 edges"):
+    with pytest.raises(TooManyEdges, match="follows more than 3 edges"):
         citations.expand(catalog, [2, 3], "both", 2)
 
 

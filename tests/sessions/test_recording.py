@@ -337,7 +337,7 @@ def test_a_whole_batch_keeps_to_its_size(url: str) -> None:
 
 def test_invalid_headers_are_refused(url: str) -> None:
     for headers, said in (
-        ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Session", "b")], "is given 2 times"),
+        ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Session", "b")], "occurs 2 times"),
         ([("X-ScholarBase-Session", "a"), ("X-ScholarBase-Parent", "9" * 5000)], "parent is '999"),
         ([("X-ScholarBase-Session", "..")], "is not a valid session name"),
     ):

@@ -631,3 +631,39 @@ def test_the_log_is_copied_to_the_file_as_calls_are_written(
             return int(count) >= 400
 
         wait_until(copied)
+
+
+def test_a_call_is_recorded_once_though_its_sessions_time_cannot_be_written(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call and the time of its session's use were two statements, and the call was repeated where the second
+    failed."""
+    session = opened(store)
+    kept(store, session, a_call())
+
+    def fail(*_: Any) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr("scholarbase.sessions.registry.USED_SECONDS", 0.0)
+    monkeypatch.setattr("scholarbase.sessions.rows.set_used", fail)
+    written = [store.record(session, a_call()) for _ in range(3)]
+    monkeypatch.undo()
+    assert sorted({future.result(SOON) for future in written}) == [2, 3, 4]
+    assert len(lines(store)) == 4
+
+
+def test_closing_does_not_wait_long_for_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    store = SessionStore(tmp_path)
+    session = opened(store)
+    kept(store, session, a_call())
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(module, "BUSY_SECONDS", 0.2)
+        store.record(session, a_call())
+        ended = threading.Thread(target=store.close)
+        ended.start()
+        ended.join(SOON)
+        assert not ended.is_alive()

@@ -32,6 +32,11 @@ NAMES = ["search_papers", "match_titles", "get_papers", "get_citations", "get_re
 MOST_TOKENS = 1700
 
 
+def parsed(name: str, arguments: Any) -> Any:
+    tool = tool_named(name)
+    return tool.parse(tool.canonical(arguments))
+
+
 def test_the_six_tools_by_name() -> None:
     assert [tool.name for tool in TOOLS] == NAMES
     with pytest.raises(ToolNotFound, match="no tool 'find': the tools are search_papers"):
@@ -152,7 +157,7 @@ def test_null_arguments_mean_omitted(sample: Library) -> None:
             name: [SEED] if name in ("ids", "seeds", "titles") else SEED for name in tool.schema()["required"]
         }
         nulls = dict.fromkeys(set(tool.shown) - set(least))
-        assert tool.parse({**least, **nulls}) == tool.parse(least)
+        assert tool.parse(tool.canonical({**least, **nulls})) == tool.parse(least)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,7 @@ def test_null_arguments_mean_omitted(sample: Library) -> None:
 )
 def test_invalid_arguments_raise_invalid_request(name: str, arguments: Any, sentence: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        tool_named(name).parse(arguments)
+        parsed(name, arguments)
     assert str(refused.value).startswith(sentence), str(refused.value)
 
 
@@ -186,10 +191,10 @@ def test_arguments_are_understood_as_documented(name: str, written: str, result:
     if result.startswith("`{"):
         understood = json.loads(result.strip("`"))
         assert tool.canonical(arguments) == understood
-        assert tool.parse(arguments) == tool.parse(understood)
+        assert parsed(name, arguments) == tool.parse(understood)
     else:
         with pytest.raises(InvalidRequest) as refused:
-            tool.parse(arguments)
+            parsed(name, arguments)
         assert str(refused.value) == result
 
 
@@ -230,8 +235,31 @@ def test_the_arguments_of_a_native_request_return_the_same_papers(
 ) -> None:
     tool = tool_named(name)
     arguments = json.loads(json.dumps(tool.arguments_for(request_)))
-    parsed = tool.parse(arguments)
-    papers = [papers_of(tool.run(sample, one).to_dict(), 0) for one in (parsed, request_)]
+    again = tool.parse(arguments)
+    papers = [papers_of(tool.run(sample, one).to_dict(), 0) for one in (again, request_)]
     assert papers[0] == papers[1]
     if request_.max_tokens is not None:
-        assert (parsed.max_tokens, parsed.format) == (request_.max_tokens, request_.format)  # type: ignore[attr-defined]
+        assert (again.max_tokens, again.format) == (request_.max_tokens, request_.format)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"q": "a", "from": "2001-03-05 to 2002-01-01"}, "'2001-03-05 to 2002-01-01' is not a valid date"),
+        ({"q": "a", "from": "2001-03-05 (approx.)"}, "is not a valid date"),
+    ],
+)
+def test_a_date_is_not_cut(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        parsed("search_papers", arguments)
+
+
+def test_an_empty_second_name_means_left_out() -> None:
+    for arguments in ({"q": "x", "query": ""}, {"query": "", "q": "x"}):
+        assert tool_named("search_papers").canonical(arguments) == {"q": "x"}
+
+
+def test_a_hint_names_an_argument_of_the_tool() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parsed("match_titles", {"titles": ["a"], "author": "Gross"})
+    assert "use q" not in str(refused.value)

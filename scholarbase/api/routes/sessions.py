@@ -107,7 +107,7 @@ def session_report(request: Request, library: OpenLibrary, name: SessionName) ->
     summary="What a session cost and found",
 )
 def judged_report(request: Request, library: OpenLibrary, name: SessionName, body: ReportBody) -> Response:
-    """The same, with recall over the answers given: after each call, in all, at 100, and for each 100 candidates."""
+    """The report, with recall of `answers`: after each call, overall, at 100, and per 100 candidates."""
     return _reported(request, library, name, body.answers)
 
 
@@ -120,7 +120,7 @@ def judged_report(request: Request, library: OpenLibrary, name: SessionName, bod
 async def record_answer(
     request: Request, library: OpenLibrary, name: SessionName, body: SessionAnswerBody
 ) -> Response:
-    """The agent's own last word, which ranks before what its calls have shown."""
+    """The agent's final answer; it ranks before the papers of its calls."""
     store, facts = await run_in_threadpool(_visible, request, name)
     ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
     key = check_key(request.headers.get(IDEMPOTENCY_KEY))
