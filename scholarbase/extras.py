@@ -15,6 +15,8 @@ PACKAGES: Final = {
     "qdrant": ("qdrant_client",),
     "evaluation": ("ir_measures", "scipy"),
     "report": ("matplotlib", "jinja2"),
+    "parquet": ("pyarrow",),
+    "zstd": ("zstandard",),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 """The packages that a feature needs, by its extra; those of a report are in the extra ``evaluation``."""

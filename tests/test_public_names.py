@@ -85,7 +85,8 @@ def search(source: Client | Library) -> list[str]:
     edges: Iterator[Citation] = source.iter_citations(papers[0].id, sort="-date")
     for edge in edges:
         papers.append(edge.paper)
-    batch: list[SearchResponse] = source.search_batch([SearchRequest(q="gravity"), {"q": "strings"}])
+    request = SearchRequest(q="gravity", category=["hep-th"], fields="title")
+    batch: list[SearchResponse] = source.search_batch([request, {"q": "strings"}])
     return [hit.paper.id for hit in (*response.results, *batch[0].results)]
 
 

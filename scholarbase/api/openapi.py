@@ -61,7 +61,11 @@ def _prefill(document: dict[str, Any]) -> None:
             parameters = operation.get("parameters", [])
             parameters.sort(key=lambda parameter: not parameter["required"])
             for parameter in parameters:
-                if not parameter["required"] and (examples := parameter["schema"].pop("examples", None)):
+                examples = parameter["schema"].get("examples")
+                if parameter["required"] and examples:
+                    parameter["example"] = examples[0]  # the page does not read those of a schema
+                elif examples:
+                    del parameter["schema"]["examples"]
                     example = orjson.dumps(examples[0]).decode().strip('"')
                     parameter["description"] += f" Example: `{example}`."
                     parameter["schema"].pop("description", None)  # FastAPI writes it twice

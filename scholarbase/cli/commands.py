@@ -252,7 +252,8 @@ def _run(
 @click.pass_obj
 def search(settings: Settings, /, q: str, **options: Any) -> None:
     """Search for papers that match Q."""
-    options["fields"] = options["fields"] or None
+    options["fields"] = ",".join(options["fields"]) or None
+    options["category"] = ",".join(options["category"]) or ()
     options["within"] = options["within"] or None
     needs_encoder = options["mode"] != "sparse" or options["engine"] == "learned"
     _run("search", q, "show_search", settings, default_encoder=None if needs_encoder else "none", **options)

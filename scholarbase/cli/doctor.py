@@ -65,7 +65,7 @@ def _versions() -> Iterator[str]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra in ("server", "mcp", "qdrant", "evaluation"):
+    for extra in ("server", "mcp", "qdrant", "evaluation", "parquet", "zstd", "tracing"):
         missing = [package for package in PACKAGES[extra] if not is_installed(package)]
         if missing:
             yield Finding(
@@ -150,7 +150,9 @@ def _encoder(path: Path, settings: Settings) -> Finding:
 
 def _memory(path: Path) -> Finding:
     size = sum(
-        file.stat().st_size for file in (path / CATALOG, *(path / "vectors").rglob("*")) if file.is_file()
+        file.stat().st_blocks * 512
+        for file in (path / CATALOG, *(path / "vectors").rglob("*"))
+        if file.is_file()
     )
     available = _available_memory()
     if available is None:

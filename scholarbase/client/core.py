@@ -96,6 +96,10 @@ class BaseClient:
         except RuntimeError as error:
             if self._http.is_closed:
                 raise ClientError(f"The client of {self.base_url} is closed: create a new one.") from error
+            if "loop" in str(error):
+                raise ClientError(
+                    f"The client of {self.base_url} was used in another event loop: create one in each."
+                ) from error
             raise
 
     def _read(self, request: Request[T], response: httpx.Response, retrying: Retrying | AsyncRetrying) -> T:

@@ -70,9 +70,8 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
 
     content = _content(request)
     query = _query_string(content)
-    # A query string has no empty list, and the server splits its categories at commas.
-    fits_url = request.within != () and all(c == c.strip() and "," not in c for c in request.category)
-    if fits_url and len(query) <= MAX_QUERY_STRING:
+    # A query string has no empty list.
+    if request.within != () and len(query) <= MAX_QUERY_STRING:
         return Request("GET", "/v1/search", read, query)
     return Request("POST", "/v1/search", read, body=_json(content))
 
@@ -196,7 +195,8 @@ def call_tool_as_text(
     name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
 ) -> Request[str]:
     """``POST /v1/tools/{name}`` with the format text."""
-    return _call_tool(str, name, {**arguments, "format": "text"}, session, parent, round)
+    text = {**arguments, "format": "text"} if isinstance(arguments, Mapping) else arguments
+    return _call_tool(str, name, text, session, parent, round)
 
 
 def _call_tool(
@@ -207,6 +207,8 @@ def _call_tool(
     parent: int | None,
     round: int | None,
 ) -> Request[T]:
+    if not isinstance(arguments, Mapping):
+        raise InvalidRequest(f"The arguments of {name} are {arguments!r:.100}: give a dictionary.")
     # A session records a retried call once, by its Idempotency-Key.
     headers = {} if session is None else {"X-ScholarBase-Session": session, "Idempotency-Key": uuid4().hex}
     for header, value in (("X-ScholarBase-Parent", parent), ("X-ScholarBase-Round", round)):

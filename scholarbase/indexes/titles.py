@@ -27,7 +27,7 @@ from scholarbase.models.limits import MAX_TITLE_LENGTH, MIN_TITLE_SCORE
 
 SUBTITLE_SCORE: Final = 0.9
 """The least score of a title that is this one with a subtitle."""
-_SUBTITLE: Final = re.compile(r":\s|\s[-\u2013\u2014]\s|\u2014|\?\s")
+_SUBTITLE: Final = re.compile(r":\s|(?<=[^\W\d]):(?=[^\W\d])|\s(?:-{1,3}|\u2013)\s|\u2014|[?!]\s")
 _CANDIDATES: Final = 100
 _MAX_MATCHES: Final = 2000
 """Titles that the rare words together may match: ranking them takes a few milliseconds."""
@@ -120,7 +120,7 @@ def title_hash(text: str) -> int:
 def main_title(title: str) -> str | None:
     """The part of a title before its subtitle, None if it has no subtitle.
 
-    A colon, a dash between spaces or a question mark separates them.
+    A colon, a dash between spaces, or a question or exclamation mark separates them.
     """
     match = _SUBTITLE.search(title)
     main = "" if match is None else title[: match.start()]

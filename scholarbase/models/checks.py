@@ -22,6 +22,7 @@ from scholarbase.models.limits import (
 )
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
+_CATEGORY: Final = re.compile(r"[\w.-]{1,50}", re.ASCII)
 _MAX_INTEGER: Final = 2**63 - 1
 """SQLite's largest integer: https://sqlite.org/datatype3.html."""
 
@@ -126,12 +127,19 @@ def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationS
     return sort
 
 
-def _listed(values: Sequence[str], name: str) -> tuple[str, ...]:
-    """The strings; a single string is a list of one."""
+def _listed_or_none(values: object) -> tuple[str, ...] | None:
+    """The strings of a list, or the list of one string; None for anything else."""
     if isinstance(values, str):
         return (values,)
-    listed = tuple(values) if isinstance(values, Iterable) else (None,)
-    if not all(isinstance(value, str) for value in listed):
+    if not isinstance(values, Iterable) or isinstance(values, Mapping):
+        return None
+    listed = tuple(values)
+    return listed if all(isinstance(value, str) for value in listed) else None
+
+
+def _listed(values: object, name: str) -> tuple[str, ...]:
+    listed = _listed_or_none(values)
+    if listed is None:
         raise InvalidRequest(f"{name} is {repr(values)[:200]}: it must be a list of strings.")
     return listed
 
@@ -159,17 +167,29 @@ def check_json_format(arguments: Mapping[str, Any]) -> None:
         )
 
 
+def check_categories(values: Sequence[str] | str) -> tuple[str, ...]:
+    """Categories and archives; a string has one, or several separated by commas."""
+    listed = [name.strip() for name in values.split(",")] if isinstance(values, str) else values
+    names = tuple(name.strip() for name in check_names(listed, "category"))
+    for name in names:
+        if not _CATEGORY.fullmatch(name):
+            raise InvalidRequest(
+                f"category contains {name!r}, which is not a category or an archive: use names such as cs.CL and cs, "
+                "each by itself in a list."
+            )
+    return names
+
+
 def check_ids(ids: Sequence[str] | str, name: str) -> tuple[str, ...]:
     """Paper ids of any form, at most ``MAX_IDS``; a string is one id. The lookup checks their forms."""
-    if isinstance(ids, str):
-        ids = (ids,)
-    if not isinstance(ids, Iterable) or not all(isinstance(i, str) for i in ids):
+    listed = _listed_or_none(ids)
+    if listed is None:
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
-    if len(ids) > MAX_IDS:
-        raise InvalidRequest(f"{name} has {len(ids)} ids: the maximum in one request is {MAX_IDS}.")
-    for paper_id in ids:
+    if len(listed) > MAX_IDS:
+        raise InvalidRequest(f"{name} has {len(listed)} ids: the maximum in one request is {MAX_IDS}.")
+    for paper_id in listed:
         check_text(paper_id, name)
-    return tuple(ids)
+    return listed
 
 
 def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -80,6 +80,9 @@ def check_fields(names: Sequence[str] | str | None) -> tuple[str, ...]:
         return PAPER_FIELDS
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
+    elif not isinstance(names, Iterable) or isinstance(names, Mapping):
+        raise InvalidRequest(f"fields is {names!r}: it must be a list of names, such as ['title', 'year'].")
+    names = list(names)
     unknown = [name for name in names if name not in PAPER_FIELDS]
     if unknown:
         raise InvalidRequest(

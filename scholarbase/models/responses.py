@@ -121,7 +121,7 @@ class SearchResponse(Response, frozen=True):
         tuple[FailedLeg, ...], Meta(description="Present with `partial`, when a leg failed.")
     ] = ()
     warnings: Warnings = ()
-    fields: tuple[str, ...] = PAPER_FIELDS
+    fields: Sequence[str] = PAPER_FIELDS
 
 
 class TitleMatch(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class TitleMatchResponse(Response, frozen=True):
 
     snapshot: Snapshot
     results: tuple[TitleMatch, ...]
-    fields: tuple[str, ...] = PAPER_FIELDS
+    fields: Sequence[str] = PAPER_FIELDS
 
 
 class Citation(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ class CitationsResponse(Response, frozen=True):
     total: Annotated[int, Meta(description="The number of results on all pages.")]
     next_offset: NextOffset
     results: tuple[Citation, ...]
-    fields: tuple[str, ...] = PAPER_FIELDS
+    fields: Sequence[str] = PAPER_FIELDS
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ class ExpandResponse(Response, frozen=True):
     next_offset: NextOffset
     results: tuple[Neighbour, ...]
     warnings: Warnings = ()
-    fields: tuple[str, ...] = PAPER_FIELDS
+    fields: Sequence[str] = PAPER_FIELDS
 
 
 # -- HTTP responses ----------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class TitleBatchResponse(Response, frozen=True):
 
     snapshot: Snapshot
     results: tuple[tuple[TitleMatch, ...], ...]
-    fields: tuple[str, ...] = PAPER_FIELDS
+    fields: Sequence[str] = PAPER_FIELDS
 
 
 class InvalidId(msgspec.Struct, frozen=True):
@@ -212,7 +212,7 @@ class PaperBatchResponse(Response, frozen=True):
 
     snapshot: Snapshot
     results: tuple[Paper | None, ...]
-    fields: tuple[str, ...] = PAPER_FIELDS
+    fields: Sequence[str] = PAPER_FIELDS
 
 
 class PaperResponse(Response, frozen=True):
@@ -220,7 +220,7 @@ class PaperResponse(Response, frozen=True):
 
     snapshot: Snapshot
     paper: Paper
-    paper_fields: tuple[str, ...]
+    paper_fields: Sequence[str]
 
     def selected(self) -> Any:
         return {"snapshot": self.snapshot, **{name: getattr(self.paper, name) for name in self.paper_fields}}

@@ -301,9 +301,8 @@ class Source(ABC):
             InvalidRequest: an id is invalid.
             NothingLeft: ``as_of`` is before every paper.
         """
-        if not ids:
-            return []
-        return self._papers(PaperBatchBody.of(ids=ids, as_of=as_of, fields=fields))
+        listed = ids if isinstance(ids, str) else list(ids)
+        return self._papers(PaperBatchBody.of(ids=listed, as_of=as_of, fields=fields)) if listed else []
 
     # -- citations --------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Len
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     as_of_day,
+    check_categories,
     check_ids,
     check_names,
     check_phrases,
@@ -28,6 +30,11 @@ from scholarbase.models.limits import (
 from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS, check_fields
 
 _STRINGS: Final = {"type": "array", "items": {"type": "string"}}
+if TYPE_CHECKING:
+    StringTuple = Sequence[str]
+    """Callers may give any sequence, or one string; validation makes a tuple of it."""
+else:
+    StringTuple = tuple[str, ...]
 
 
 def as_tuple(value: Any) -> Any:
@@ -46,12 +53,6 @@ def _min_score(value: float) -> float:
 def titled(title: str) -> str:
     with in_batch("title", title):
         return check_title(title)
-
-
-def _categories(names: Any) -> tuple[str, ...]:
-    # No category has a comma in its name.
-    listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-    return check_names(listed, "category")
 
 
 def ids_of(name: str) -> BeforeValidator:
@@ -73,11 +74,11 @@ def _point_in_time(text: str | None) -> str | None:
     return text
 
 
-Strings = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
-SomeStrings = Annotated[tuple[str, ...], Len(1), BeforeValidator(as_tuple)]
+Strings = Annotated[StringTuple, BeforeValidator(as_tuple)]
+SomeStrings = Annotated[StringTuple, Len(1), BeforeValidator(as_tuple)]
 
 FieldNames = Annotated[
-    tuple[str, ...],
+    StringTuple,
     BeforeValidator(check_fields),
     WithJsonSchema({"anyOf": [_STRINGS, {"type": "null"}], "examples": [["title", "year", "authors"]]}),
     Field(
@@ -130,8 +131,8 @@ AsOf = Annotated[
     ),
 ]
 Categories = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_categories),
+    StringTuple,
+    BeforeValidator(check_categories),
     Field(
         description="Only papers in one of these categories (`cs.CL`) or archives (`cs`). "
         "In a string or a URL, separated by commas.",
@@ -139,7 +140,7 @@ Categories = Annotated[
     ),
 ]
 Venues = Annotated[
-    tuple[str, ...],
+    StringTuple,
     BeforeValidator(lambda names: check_names(names, "venue")),
     Field(
         description="Only papers from one of these venues, by any of their names. In a URL, repeat the parameter.",
@@ -152,7 +153,7 @@ MinCitations = Annotated[
     Field(description="Only papers with at least this many citations worldwide.", examples=[10]),
 ]
 Exclude = Annotated[
-    tuple[str, ...],
+    StringTuple,
     BeforeValidator(lambda phrases: check_phrases(phrases, "exclude")),
     Field(
         description="Leave out papers whose title or abstract contains one of these phrases. At most "
@@ -161,7 +162,7 @@ Exclude = Annotated[
     ),
 ]
 ExcludeIds = Annotated[
-    tuple[str, ...],
+    StringTuple,
     ids_of("exclude_ids"),
     Field(
         description="Leave out these papers, by ids of any form. In a URL, repeat the parameter.",
@@ -169,7 +170,7 @@ ExcludeIds = Annotated[
     ),
 ]
 Within = Annotated[
-    tuple[str, ...] | None,
+    StringTuple | None,
     ids_of("within"),
     Field(
         description="Search only these papers, by ids of any form. In a URL, repeat the parameter.",

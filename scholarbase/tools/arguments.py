@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from rapidfuzz import fuzz, process
+from rapidfuzz.distance import OSA
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
@@ -19,8 +19,9 @@ from scholarbase.identifiers import parse
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "q": "query question search_query query_text",
     "limit": "top_k topk top_n k n max_results num_results n_results result_limit page_size",
-    "from": "from_ from_date date_from start_date from_year year_from start_year min_year since",
-    "to": "to_ to_date date_to end_date to_year year_to end_year max_year until",
+    "from": "from_ from_date date_from start_date from_year year_from start_year min_year year_min min_date date_min "
+    "since",
+    "to": "to_ to_date date_to end_date to_year year_to end_year max_year year_max max_date date_max until",
     "category": "categories arxiv_category arxiv_categories",
     "venue": "venues",
     "min_citations": "min_citation_count minimum_citations citation_count_min",
@@ -45,8 +46,8 @@ _AUTHORS: Final = ("q", "q, which searches titles and abstracts; authors cannot 
 _HINTS: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(("page", "start"), _PAGE),
     **dict.fromkeys(("year", "years", "date", "date_range", "year_range"), _YEARS),
-    **dict.fromkeys(("after", "published_after"), _FROM),
-    **dict.fromkeys(("before", "published_before"), _TO),
+    **dict.fromkeys(("after", "after_date", "after_year", "published_after"), _FROM),
+    **dict.fromkeys(("before", "before_date", "before_year", "published_before"), _TO),
     **dict.fromkeys(("author", "authors"), _AUTHORS),
     "keywords": ("q", "q"),
 }
@@ -58,8 +59,9 @@ _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _DATES: Final = frozenset({"from", "to", "as_of"})
 _COMMA_SEPARATED: Final = frozenset({"category", "fields"})
 _IDS: Final = frozenset({"ids", "seeds", "exclude_ids", "within"})
-_SIMILAR: Final = 70
-"""The least similarity of a suggested name, of 100."""
+_NULLS: Final = frozenset({"null", "none"})
+_NULLABLE: Final = frozenset({"category", "venue", "fields", "from", "to", "as_of", "mode", "sort"})
+"""Arguments of which no value is one of ``_NULLS``."""
 
 
 def canonical(
@@ -88,6 +90,8 @@ def canonical(
             raise InvalidRequest(_unknown(name, kinds, tool, shown))
         if value == "" and (key != "q" or key in values):
             continue  # models write an empty text for an argument that they do not use
+        if key in _NULLABLE and isinstance(value, str) and value.strip().lower() in _NULLS:
+            continue
         converted = _converted(key, value, kinds[key])
         if values.get(key, "") not in ("", converted):
             raise InvalidRequest(f"{written[key]!r} and {name!r} are the same argument: send {key} alone.")
@@ -111,12 +115,16 @@ def _unknown(name: str, kinds: Mapping[str, Any], tool: str, shown: Mapping[str,
     argument, hint = _HINTS.get(plain, ("", None))
     if argument not in kinds:
         hint = None
-    if hint is None and (
-        best := process.extractOne(plain, list(known), scorer=fuzz.ratio, score_cutoff=_SIMILAR)
-    ):
-        hint = known[best[0]]
+    if hint is None:
+        hint = next((known[other] for other in known if _is_typo(plain, other)), None)
     use = "" if hint is None else f"use {hint}. "
     return f"Unknown argument {str(name)[:100]!r}: {use}{tool} takes {', '.join(shown)}."
+
+
+def _is_typo(written: str, name: str) -> bool:
+    """Whether two names differ by one letter, or two neighbours are exchanged. With more, ``max_citations`` would be
+    ``min_citations``."""
+    return len(written) > 2 and OSA.distance(written, name, score_cutoff=1) <= 1
 
 
 def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
@@ -132,6 +140,11 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
             result = {"true": True, "false": False}.get(text.lower(), value)
         case "array" if text is not None:
             result = _list(name, text)
+        case "array" if name == "ids" and isinstance(value, list):
+            # What is no text is not an id either; each has its own error.
+            result = [
+                "" if one is None else str(one) if isinstance(one, int | float) else one for one in value
+            ]
         case "string" if isinstance(value, list) and len(value) == 1:
             [result] = value
         case "string" if text is not None and "enum" in kind:

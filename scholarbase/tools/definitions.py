@@ -128,8 +128,8 @@ class Tool:
             for name, description in self.shown.items()
             if in_session or name != "exclude_seen"
         }
-        if "mode" in properties:
-            properties["mode"]["enum"] = list(modes)
+        if len(modes) == 1:
+            properties.pop("mode", None)
         if not strict:
             return {"type": "object", "properties": properties, "required": required}
         properties = {
@@ -161,7 +161,9 @@ def _nullable(kind: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchResponse:
-    """The papers of a batch; an id that is malformed has its own error."""
+    """The papers of a batch; an id that is malformed has its own error, unless a missing one fails the call."""
+    if request.missing == "error":
+        return library.run_papers(request)
     errors: dict[str, InvalidId] = {}
     for paper_id in request.ids:
         try:

@@ -63,8 +63,8 @@ def prefilled(operation: dict[str, Any]) -> dict[str, Any] | None:
     values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
     for parameter in operation.get("parameters", ()):
         schema = parameter["schema"]
-        examples = [parameter[key] for key in ("example",) if key in parameter] or schema.get("examples", [])
-        value = examples[0] if examples else schema.get("default")
+        # The page reads neither the examples of a schema nor several of a parameter.
+        value = parameter.get("example", schema.get("default"))
         if value is not None:
             values[parameter["in"]][parameter["name"]] = value
         elif parameter["required"]:

@@ -101,7 +101,7 @@ def test_exclude_seen_is_shown_in_sessions_and_only_modes_of_the_library(
     def search(tools: Any) -> Any:
         return tools.schemas()[0]["function"]["parameters"]["properties"]
 
-    assert search(Tools(sample))["mode"]["enum"] == ["sparse"]
+    assert "mode" not in search(Tools(sample))
     with Library.open(dense_library) as library:
         assert search(Tools(library))["mode"]["enum"] == ["hybrid", "sparse", "dense"]
     assert "exclude_seen" not in search(Tools(sample))
@@ -263,3 +263,54 @@ def test_a_hint_names_an_argument_of_the_tool() -> None:
     with pytest.raises(InvalidRequest) as refused:
         parsed("match_titles", {"titles": ["a"], "author": "Gross"})
     assert "use q" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("max_citations", "max_citations"),
+        ("not_category", "not_category"),
+        ("before_date", "use to, the last date"),
+        ("after_year", "use from, the first date"),
+    ],
+)
+def test_no_hint_means_the_opposite(name: str, message: str) -> None:
+    """``max_citations`` was told to use min_citations, and ``not_category`` to use category."""
+    with pytest.raises(InvalidRequest) as refused:
+        parsed("search_papers", {"q": "a", name: 5})
+    sentence = str(refused.value)
+    assert message in sentence
+    assert ": use " not in sentence or message.startswith("use ")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("year_max", "to"), ("max_date", "to"), ("min_date", "from"), ("date_min", "from")]
+)
+def test_bounds_of_dates_are_understood(name: str, key: str) -> None:
+    assert tool_named("search_papers").canonical({"q": "a", name: 2001}) == {"q": "a", key: "2001"}
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1}, 17, ["cs.CL, hep-th"], "hep-th;gr-qc", "['hep-th']", "cs.CL OR cs.LG"]
+)
+def test_what_is_no_category_is_rejected(value: Any) -> None:
+    """They found nothing, without a warning."""
+    with pytest.raises(InvalidRequest, match="category"):
+        parsed("search_papers", {"q": "a", "category": value})
+    for name in ("within", "exclude_ids", "fields"):
+        with pytest.raises(InvalidRequest, match=name):
+            parsed("search_papers", {"q": "a", name: {"a": 1}})
+
+
+def test_null_as_a_text_is_left_out() -> None:
+    written = {"q": "a", "category": "null", "venue": "None", "from": "none", "exclude": "null"}
+    assert tool_named("search_papers").canonical(written) == {"q": "a", "exclude": ["null"]}
+
+
+def test_ids_that_are_no_text_have_their_own_errors(sample: Library) -> None:
+    results = Tools(sample).call("get_papers", {"ids": [SEED, 220831234, None], "fields": "title"})["results"]
+    assert results[0]["id"] == SEED
+    assert "CorpusId:220831234" in results[1]["error"]
+    assert "empty" in results[2]["error"]
+    with pytest.raises(InvalidRequest, match="'no id'"):
+        Tools(sample).call("get_papers", {"ids": [SEED, "no id"], "missing": "error"})
