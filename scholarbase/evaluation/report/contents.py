@@ -253,8 +253,8 @@ def timing(measured: Measured) -> Table | None:
         ["Queries timed", "Queries/s, one at a time", "p50, ms", "p95, ms"],
         rows,
         [
-            "A repeated query is warm: its vectors are cached, so a dense or hybrid search takes about as long as a "
-            "sparse one. A server's cache may hold queries of earlier runs.",
+            "A repeated query is warm: its vectors are cached, which saves the encoder's time. A server's cache may "
+            "hold queries of earlier runs.",
             "Times vary between machines and repetitions. They are not part of a run's identity.",
         ],
     )
