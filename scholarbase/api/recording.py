@@ -35,6 +35,8 @@ from scholarbase.tools.definitions import tool_named
 from scholarbase.tools.responding import CallResponse
 
 log = logging.getLogger("scholarbase.sessions")
+MAX_RAW_BODY: Final = 2**16
+"""Bytes of an invalid request that are recorded."""
 RECORDING: Final = "scholarbase.recording"
 """Key of a request's scope under which its :class:`Recording` is, from before its parameters are read."""
 
@@ -206,7 +208,9 @@ async def _raw_arguments(request: Request) -> dict[str, Any]:
     if "paper_id" in request.path_params:
         arguments["paper_id"] = request.path_params["paper_id"]
     body = await request.body()
-    if body:
+    if len(body) > MAX_RAW_BODY:
+        arguments["body"] = f"{len(body):,} bytes, not recorded"
+    elif body:
         try:
             content = orjson.loads(body)
         except orjson.JSONDecodeError:

@@ -60,6 +60,8 @@ def serve(path: Path, settings: Settings) -> None:
     listener = _listen(settings.host, settings.port)
     # uvicorn raises the signal again after its shutdown; the default handler would skip the cleanup below.
     before = signal.signal(signal.SIGTERM, _stop)
+    # A terminal that closes does not stop a server. With several workers, SIGHUP restarts them.
+    on_hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         if settings.workers == 1:
             _serve_alone(path, settings, listener)
@@ -69,6 +71,7 @@ def serve(path: Path, settings: Settings) -> None:
         log.info("Stopped.")
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, on_hangup)
         listener.close()
 
 

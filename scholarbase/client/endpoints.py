@@ -13,7 +13,7 @@ import orjson
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids, check_json_format
-from scholarbase.models.limits import MAX_BATCH
+from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -79,14 +79,16 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
 def search_batch(requests: Sequence[SearchRequest]) -> list[Request[list[SearchResponse]]]:
     """``POST /v1/search/batch``, split at the server's limits."""
     batches: list[list[tuple[SearchRequest, bytes]]] = []
-    size = 0
+    size = papers = 0
     for request in requests:
         body = _json(_content(request))
-        if not batches or len(batches[-1]) == MAX_BATCH or size + len(body) > MAX_BODY:
+        is_full = size + len(body) > MAX_BODY or papers + request.limit > MAX_PAPERS
+        if not batches or len(batches[-1]) == MAX_BATCH or is_full:
             batches.append([])
-            size = 0
+            size = papers = 0
         batches[-1].append((request, body))
         size += len(body)
+        papers += request.limit
     return [_one_search_batch(*zip(*batch, strict=True)) for batch in batches]
 
 

@@ -14,6 +14,7 @@ from scholarbase.models.limits import (
     CITATION_SORTS,
     MAX_IDS,
     MAX_NAME_LENGTH,
+    MAX_PAPERS,
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
     MAX_TITLE_LENGTH,
@@ -178,6 +179,15 @@ def check_categories(values: Sequence[str] | str) -> tuple[str, ...]:
                 "each by itself in a list."
             )
     return names
+
+
+def check_papers(count: int, what: str) -> None:
+    """Reject a batch whose limits are together more than ``MAX_PAPERS``."""
+    if count > MAX_PAPERS:
+        raise InvalidRequest(
+            f"The limits of these {what} are together {count:,} papers, and the maximum in one response is "
+            f"{MAX_PAPERS:,}: use smaller limits and page by offset, or several batches."
+        )
 
 
 def check_ids(ids: Sequence[str] | str, name: str) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ MAX_PHRASE_LENGTH: Final = 500
 """Characters of a phrase to exclude."""
 MAX_BATCH: Final = 100
 """Searches in one HTTP request."""
+MAX_PAPERS: Final = 10_000
+"""Papers in one response. A search has at most 1,000; the limits of a batch are added up."""
 MAX_TITLES: Final = 1000
 """Titles in one HTTP request."""
 MAX_TITLE_LENGTH: Final = 2000

@@ -26,6 +26,7 @@ from pydantic import (
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     as_of_day,
+    check_papers,
     check_sort,
     check_text,
     check_title,
@@ -37,6 +38,7 @@ from scholarbase.models.limits import (
     DEFAULT_MATCHES,
     DEFAULT_RESULTS,
     MAX_BATCH,
+    MAX_PAPERS,
     MAX_QUERY_LENGTH,
     MAX_TITLES,
     MIN_TITLE_SCORE,
@@ -301,6 +303,11 @@ class SearchBatchBody(ResponseOptions):
         ),
     ]
 
+    @model_validator(mode="after")
+    def _check_papers(self) -> Self:
+        check_papers(sum(search.limit for search in self.searches), "searches")
+        return self
+
 
 def search_request(q: str, **arguments: Any) -> SearchRequest:
     """A :class:`SearchRequest` from the arguments of ``search``.
@@ -366,11 +373,19 @@ class TitleBatchBody(ResponseOptions):
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
 
+    @model_validator(mode="after")
+    def _check_papers(self) -> Self:
+        check_papers(self.limit * len(self.titles), "titles")
+        return self
 
-def title_batches(titles: Sequence[str], **options: Any) -> list[TitleBatchBody]:
+
+def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[TitleBatchBody]:
     """Requests for these titles, each for as many as one takes."""
-    starts = range(0, len(titles), MAX_TITLES)
-    return [TitleBatchBody.of(titles=titles[start : start + MAX_TITLES], **options) for start in starts]
+    size = min(MAX_TITLES, MAX_PAPERS // max(limit, 1)) or 1
+    starts = range(0, len(titles), size)
+    return [
+        TitleBatchBody.of(titles=titles[start : start + size], limit=limit, **options) for start in starts
+    ]
 
 
 class PaperParameters(ResponseOptions):

@@ -61,9 +61,6 @@ MOST_FETCHED: Final = 20_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
-MAX_FTS5_WORDS: Final = 256
-"""Different words of free text that FTS5 accepts, since it scores every paper with any of them. Long abstracts have
-fewer. BM25 vectors have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,9 +478,9 @@ def _encoded_text(query: Query) -> str:
 
 def _free_text(q: str) -> str | None:
     count = len({word.casefold() for word in query_syntax.words(q)})
-    if count > MAX_FTS5_WORDS:
+    if count > query_syntax.MAX_WORDS:
         raise InvalidRequest(
-            f"q has {count} different words, and engine 'fts5' ranks up to {MAX_FTS5_WORDS}: use engine 'bm25', "
-            "or a shorter text."
+            f"q has {count} different words, and engine 'fts5' ranks up to {query_syntax.MAX_WORDS}: use engine "
+            "'bm25', or a shorter text."
         )
     return query_syntax.free_text(q)

@@ -199,12 +199,12 @@ def test_letters_of_every_script_are_words(text: str, words: list[str]) -> None:
 
 
 def test_fts5_accepts_long_and_deep_queries(table: sqlite3.Connection) -> None:
-    many = [f"w{i}" for i in range(2500)]
+    many = [f"w{i}" for i in range(query_syntax.MAX_WORDS - 1)]
     assert matches(table, query_syntax.free_text(" ".join([*many, "molecules"])) or "") == [2]
     assert matches(table, query_syntax.compile(" ".join(many) + " AND x")) == []
     assert matches(table, query_syntax.compile(f'"{" ".join(many)}"')) == []
-    assert matches(table, query_syntax.compile(" OR ".join([*many[:2000], "molecules"]))) == [2]
-    assert matches(table, query_syntax.compile("molecules NOT " + " NOT ".join(many[:2000]))) == [2]
+    assert matches(table, query_syntax.compile(" OR ".join([*many, "molecules"]))) == [2]
+    assert matches(table, query_syntax.compile("molecules NOT " + " NOT ".join(many))) == [2]
     depth = query_syntax.MAX_DEPTH
     nested = "graph AND (x OR y NOT (" * (depth // 2) + "naive" + "))" * (depth // 2)
     assert matches(table, query_syntax.compile(nested)) == []

@@ -5,6 +5,7 @@ Keys and request limits apply if the settings name a key file.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterable
@@ -31,6 +32,8 @@ from scholarbase.errors import (
 )
 from scholarbase.http import is_loopback
 from scholarbase.settings import Settings
+
+log = logging.getLogger("scholarbase.api")
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 DOCUMENTATION: Final = frozenset({"/docs", "/redoc", "/openapi.json"})
@@ -70,6 +73,11 @@ def check_access(settings: Settings) -> None:
         raise InvalidRequest(
             f"{settings.keys} has no keys, so all requests would be rejected: create one with "
             f'"scholarbase key create NAME --keys {settings.keys}", or unset SCHOLARBASE_KEYS.'
+        )
+    if settings.keys is not None and settings.keys.stat().st_mode & 0o077:
+        log.warning(
+            "Other users of this machine can read or write %s, the file of keys: run chmod 600 on it.",
+            settings.keys,
         )
     if settings.keys is None and settings.rate_limit is not None:
         raise InvalidRequest(
