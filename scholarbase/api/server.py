@@ -22,6 +22,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from scholarbase import logs
@@ -30,7 +31,7 @@ from scholarbase.api.access.rates import FILE_NAME, make_file
 from scholarbase.api.app import create_app
 from scholarbase.api.protocol import HttpProtocol
 from scholarbase.encoders.service import serve_encoder
-from scholarbase.errors import AddressError, EncoderError, ScholarBaseError
+from scholarbase.errors import AddressError, EncoderError, LibraryError, ScholarBaseError
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
@@ -163,9 +164,23 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
             # A function with the settings, not the environment: workers have exactly the caller's settings.
             of_workers = settings.model_copy(update={"library": path, "encoder": encoder})
             config = _config(partial(worker_app, of_workers), settings, workers=settings.workers)
-            Multiprocess(config, sockets=[listener]).run()
+            supervisor = _Supervisor(config, sockets=[listener])
+            supervisor.run()
+            if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+                raise LibraryError("A worker could not start, so the server stopped: see the message above.")
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
+
+
+class _Supervisor(Multiprocess):
+    """Logs the workers that ended and were replaced."""
+
+    def keep_subprocess_alive(self) -> None:
+        before = list(self.processes)
+        super().keep_subprocess_alive()
+        for old, new in zip(before, self.processes, strict=False):
+            if new is not old:
+                log.warning("Worker %s ended with status %s: %s replaces it.", old.pid, old.exitcode, new.pid)
 
 
 def worker_app(settings: Settings) -> FastAPI:
@@ -178,8 +193,7 @@ def worker_app(settings: Settings) -> FastAPI:
         library = Library.open(settings.library, settings=settings)
     except ScholarBaseError as error:
         log.error("A worker cannot start: %s", error)
-        time.sleep(1)  # the supervisor restarts it at once
-        sys.exit(error.exit_code)
+        sys.exit(STARTUP_FAILURE)  # with which the supervisor stops too
     return create_app(library, on_close=library.close, settings=settings)
 
 

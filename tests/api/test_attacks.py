@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MAX_PAPERS
 from scholarbase.search.library import Library
 from tests.conftest import serving
+from tests.sessions.agents import wait_until
 
 
 def test_many_prefixes_ran_for_minutes(server: str) -> None:
@@ -78,3 +80,26 @@ def test_a_key_file_that_others_could_read_drew_no_warning(sample_library: Path,
         with serving(sample_library, said=said, SCHOLARBASE_KEYS=str(keys)):
             pass
         assert any("chmod 600" in line for line in said) == is_warned
+
+
+def workers_of(server: int) -> list[int]:
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
+def test_a_worker_that_cannot_start_was_restarted_for_ever(sample_library: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    shutil.copytree(sample_library, library)
+    said: list[str] = []
+    with serving(library, "--workers", "2", said=said, SCHOLARBASE_SESSIONS="none") as (url, process):
+        assert httpx.get(f"{url}/healthz", timeout=60).status_code == 200
+        wait_until(lambda: len(workers_of(process.pid)) == 2)
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        wait_until(lambda: any("ended with status -9" in line for line in said))
+        (library / "catalog.sqlite").unlink()
+        os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
+        assert process.wait(120) != 0
+        wait_until(lambda: any("A worker could not start" in line for line in said))
+    assert any("A worker cannot start" in line for line in said)
