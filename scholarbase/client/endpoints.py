@@ -70,8 +70,9 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
 
     content = _content(request)
     query = _query_string(content)
-    # A query string has no empty list.
-    if request.within != () and len(query) <= MAX_QUERY_STRING:
+    # A query string has no empty list, and the server splits its categories at commas.
+    fits_url = request.within != () and all("," not in name for name in request.category)
+    if fits_url and len(query) <= MAX_QUERY_STRING:
         return Request("GET", "/v1/search", read, query)
     return Request("POST", "/v1/search", read, body=_json(content))
 

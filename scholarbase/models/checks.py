@@ -23,7 +23,8 @@ from scholarbase.models.limits import (
 )
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
-_CATEGORY: Final = re.compile(r"[\w.-]{1,50}", re.ASCII)
+_CATEGORY: Final = re.compile(r"""(?!.*[,;][a-z])[^\s'"\[\]]{1,50}""")
+"""One name, not several. Papers also have names such as I.2.7; and 68T07, with a mark at the end."""
 _MAX_INTEGER: Final = 2**63 - 1
 """SQLite's largest integer: https://sqlite.org/datatype3.html."""
 

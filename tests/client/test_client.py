@@ -121,6 +121,7 @@ VALID: list[tuple[Any, ...]] = [
     ("search", "gravity", {"exclude_ids": ["arXiv:2001.00001"]}),
     ("search", "gravity", {"exclude_ids": "arXiv:2001.00001", "category": "hep-th, gr-qc", "fields": "title"}),
     ("search", "gravity", {"exclude": ["gravity"]}),
+    ("search", "gravity", {"category": ["68T07,", "I.2.7;"]}),
     ("iter_search", "gravity", {"offset": 5, "limit": 120}),
     ("iter_citations", STRINGS, {"offset": 2, "limit": 3}),
     ("match_titles", TITLE, {"fields": "title"}),
