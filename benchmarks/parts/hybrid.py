@@ -23,7 +23,8 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
-from scholarbase.search.library import Library, encoder_location
+from scholarbase.search.library import Library
+from scholarbase.search.opening import encoder_location
 from scholarbase.settings import load_settings
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MAX_PAPERS
 from scholarbase.search.library import Library
 from tests.conftest import serving
-from tests.sessions.agents import wait_until
+from tests.sessions.agents import wait_recorded, wait_until
 
 
 def test_many_prefixes_ran_for_minutes(server: str) -> None:
@@ -50,6 +50,7 @@ def test_an_invalid_request_was_recorded_whole(sample_library: Path, tmp_path: P
     with serving(sample_library, SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
         refused = httpx.post(f"{url}/v1/search", content=json.dumps({"x": "y" * 10**6}), headers=headers)
         assert refused.status_code == 400
+        wait_recorded(url, "s")
         lines = httpx.get(f"{url}/v1/sessions/s").text
     assert len(lines) < 10_000
     assert json.loads(lines)["arguments"] == {"body": "1,000,009 bytes, not recorded"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import shutil
 from contextlib import closing
 from dataclasses import replace
@@ -180,3 +182,13 @@ class TestDense:
             pytest.raises(RuntimeError, match="does not hold the same vectors"),
         ):
             dense.check_exact(index, other)
+
+
+def test_every_part_names_modules_that_exist() -> None:
+    """A part that no test runs imported a function from where it no longer was."""
+    for path in sorted(Path(sessions.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scholarbase"):
+                module = importlib.import_module(node.module or "")
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{path.name}: {node.module} has no {alias.name}"
