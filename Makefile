@@ -3,10 +3,14 @@
 #   make demo           ingest the sample, serve it, show some responses
 #   make test           the tests without those marked slow
 #   make check          lint, types and all tests
+#   make lock           the versions that the Docker image installs, from those of the tests
+#   make sbom           sbom.json: the packages of the Docker image (CycloneDX)
 #   make conformance    the scenarios of the Model Context Protocol for servers (needs npm)
 #   make bench          speed, compared with the engines used (needs the data folder; PAPERS=100000 for a smaller one)
 #   make bench-quality  search quality on SciFact (needs the data folder: make bench-quality DATA=...)
 #   make bench-evaluation  cost of an evaluation compared with its searches (needs the data folder)
+#   make torture        attacks on a server and on libraries: whether each promise of docs/reliability.md is kept
+#                       (PARTS="flips kills" for some; with the data folder on a library of 100,000 papers)
 #   make report-scifact report-autoscholar  the reports in docs/reports (need the data folder)
 
 PYTHON ?= python3
@@ -14,8 +18,9 @@ VENV ?= .venv
 DATA ?= ../shared/data
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
 
-.PHONY: demo test lint types check conformance bench bench-quality bench-evaluation report-scifact report-autoscholar snapshots clean
+.PHONY: demo test lint types check conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -45,6 +50,9 @@ bench-quality: $(VENV)/.dev
 bench-evaluation: $(VENV)/.dev
 	$(BIN)/python benchmarks/evaluation.py --data $(DATA)
 
+torture: $(VENV)/.dev
+	$(BIN)/python torture/run.py --data $(DATA) $(if $(PARTS),--parts $(PARTS))
+
 report-scifact: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py --data $(DATA) --report docs/reports/scifact
 
@@ -54,8 +62,16 @@ report-autoscholar: $(VENV)/.dev
 snapshots: $(VENV)/.dev
 	$(BIN)/python -m tests.refresh_snapshots
 
+lock: $(VENV)/.dev $(VENV)/.image
+	$(BIN)/python -m pip freeze --exclude-editable | sed '/ @ /d; s/+[a-z0-9.]*$$//' >$(VENV)/tested.txt
+	echo 'hatchling>=1.27' | $(LOCK) - --generate-hashes --extra server --extra mcp --extra qdrant --output-file docker/requirements.lock
+	$(LOCK) --extra sentence-transformers --extra bge-m3 --output-file docker/encoders.lock
+
+sbom: $(VENV)/.image
+	$(BIN)/cyclonedx-py requirements docker/requirements.lock --pyproject pyproject.toml --output-reproducible --output-file sbom.json
+
 clean:
-	rm -rf $(VENV) demo-library benchmarks/work .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo-library benchmarks/work torture/work .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -70,6 +86,10 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing ScholarBase and the packages for its tests into $(VENV): a minute or two."
 	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.image: pyproject.toml | $(VENV)/bin/python
+	@$(PIP) --editable ".[image]"
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python

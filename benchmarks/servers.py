@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,12 @@ class Server:
 
     url: str
     process: subprocess.Popen[bytes]
+    output: int
+    """The descriptor of the file with what the server logged."""
+
+    def log(self) -> str:
+        """What the server logged so far; valid until the server's block ends."""
+        return os.pread(self.output, os.fstat(self.output).st_size, 0).decode(errors="replace")
 
     def processes(self) -> list[int]:
         """The process ids of the server and its descendants."""
@@ -88,18 +94,26 @@ def _kilobytes(rollup: str, name: str) -> int:
 
 @contextmanager
 def serving(
-    library: Path, *, workers: int, module: str = "scholarbase.cli", **environment: str
+    library: Path,
+    *,
+    workers: int,
+    module: str = "scholarbase.cli",
+    prefix: Sequence[str] = (),
+    start_seconds: float = START_SECONDS,
+    **environment: str,
 ) -> Iterator[Server]:
     """Run ``scholarbase serve`` on a free port with default settings until the block ends.
 
     Args:
         module: the module of the command line.
+        prefix: a command that runs the server's, such as ``prlimit --nofile=64``.
+        start_seconds: how long the server may take to start.
         environment: added to this process's environment, of which SCHOLARBASE_ variables are not passed on.
 
     Raises:
         ServerError: the server did not start; the message has its output.
     """
-    command = [sys.executable, "-m", module, "serve", "--library", str(library), "--port", "0"]
+    command = [*prefix, sys.executable, "-m", module, "serve", "--library", str(library), "--port", "0"]
     command += ["--workers", str(workers)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SCHOLARBASE_")}
     inherited["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -109,15 +123,15 @@ def serving(
             command, stdout=output, stderr=output, env=inherited | environment, stdin=subprocess.DEVNULL
         )
         try:
-            server = Server(_address(process, output.fileno()), process)
-            _wait_until_idle(server, workers)
+            server = Server(_address(process, output.fileno(), start_seconds), process, output.fileno())
+            _wait_until_idle(server, workers, start_seconds)
             yield server
         finally:
             _stop(process)
 
 
-def _address(process: subprocess.Popen[bytes], output: int) -> str:
-    deadline = time.monotonic() + START_SECONDS
+def _address(process: subprocess.Popen[bytes], output: int, seconds: float) -> str:
+    deadline = time.monotonic() + seconds
     while True:
         ended = process.poll() is not None
         text = os.pread(output, 1_000_000, 0).decode(errors="replace")
@@ -128,10 +142,10 @@ def _address(process: subprocess.Popen[bytes], output: int) -> str:
         time.sleep(POLL_SECONDS)
 
 
-def _wait_until_idle(server: Server, workers: int) -> None:
+def _wait_until_idle(server: Server, workers: int, seconds: float) -> None:
     """Wait for processes that start after the address is logged: the first of them would get every call."""
     expected = workers + 1 if workers > 1 else 1
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + seconds
     before: dict[int, float] = {}
     while time.monotonic() < deadline:
         now = {pid: _cpu_seconds(pid) for pid in server.processes()}
@@ -140,7 +154,7 @@ def _wait_until_idle(server: Server, workers: int) -> None:
             return
         before = now
         time.sleep(IDLE_SECONDS)
-    raise ServerError(f"The server at {server.url} was not idle {START_SECONDS:g} seconds after its start.")
+    raise ServerError(f"The server at {server.url} was not idle {seconds:g} seconds after its start.")
 
 
 def _cpu_seconds(pid: int) -> float:

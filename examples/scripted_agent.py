@@ -26,7 +26,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.identifiers import parse
 from scholarbase.indexes.stop_words import STOP_WORDS
 
-VARYING_KEYS = ("time", "seconds", "session")
+VARYING_KEYS = ("time", "ended", "seconds", "session")
 """Keys of a trajectory's line that differ from run to run."""
 SEEDS, ANSWERED = 5, 100
 

@@ -1,20 +1,31 @@
-"""Opening SQLite databases: the only module that calls ``sqlite3.connect``.
+"""SQLite databases: opening them, and pools of connections that read them.
 
-Every connection is in autocommit mode and may be used by any thread, by one at a time.
+This is the only module that calls ``sqlite3.connect``. Every connection is in autocommit mode and may be used by any
+thread, by one at a time.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import sleep
 from typing import Final
 from urllib.parse import quote
 
+from scholarbase.deadlines import DEADLINE, Deadline
+from scholarbase.errors import LibraryCorrupt, LibraryError, StorageError
+
 BUSY_SECONDS: Final = 30.0
 """How long a connection waits for another one's lock."""
+WATCH_SECONDS: Final = 0.02
+"""How often the deadlines of running statements are compared with the clock."""
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def open_immutable(path: Path) -> sqlite3.Connection:
@@ -60,3 +71,159 @@ def _connect(path: Path, options: str, busy_seconds: float) -> sqlite3.Connectio
         check_same_thread=False,
         timeout=busy_seconds,
     )
+
+
+# -- pools ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """A connection of a pool, and the deadline of the statement that it runs."""
+
+    connection: sqlite3.Connection
+    deadline: Deadline | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class ReadPool:
+    """A fixed number of connections to a database of a library. Safe to share between threads.
+
+    All connections are opened at once, so that a file that replaces this one later is never read.
+
+    Statements are interrupted at the deadline of their context. A watching thread does that with ``sqlite3_interrupt``
+    (https://sqlite.org/c3ref/interrupt.html), which also stops inside a full-text search. A progress handler would need
+    Python's lock thousands of times a second.
+
+    Args:
+        path: the database, which no process writes.
+        size: the number of connections. A thread that finds none free waits for one.
+        connect: opens one connection.
+    """
+
+    def __init__(self, path: Path, size: int, connect: Callable[[Path], sqlite3.Connection]) -> None:
+        self.path = path
+        self._readers: list[_Reader] = []
+        self._idle: deque[_Reader] = deque()
+        self._freed = threading.Condition()
+        self._waiting = 0
+        self._limited = threading.Event()
+        """Set while statements may have deadlines."""
+        self._watcher: threading.Thread | None = None
+        self._is_closed = False
+        try:
+            for _ in range(size):
+                self._readers.append(_Reader(connect(path)))
+        except BaseException:
+            self.close()
+            raise
+        self._idle.extend(self._readers)
+
+    @contextmanager
+    def lend(self, activity: str, advice: str) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to this thread.
+
+        Args:
+            activity: what the block does, as the subject of a sentence.
+            advice: what to change in the request if it takes too long.
+
+        Raises:
+            TimeLimit, Cancelled: the deadline ended, while waiting for a connection or in a statement.
+            LibraryCorrupt: SQLite found the database to be damaged.
+            LibraryError: the database is closed or cannot be read.
+            StorageError: the disk has no room for a temporary file.
+        """
+        deadline = DEADLINE.get()
+        reader = self._take(deadline, activity, advice)
+        try:
+            if deadline is not None:
+                reader.deadline = deadline
+                if not self._limited.is_set():
+                    self._watch()
+            yield reader.connection
+        except sqlite3.Error as error:
+            raise self._translated(error, deadline, activity, advice) from error
+        finally:
+            if deadline is not None:
+                with reader.lock:  # so that the next statement is not interrupted
+                    reader.deadline = None
+            self._idle.append(reader)
+            if self._waiting:
+                with self._freed:
+                    self._freed.notify()
+
+    def connections(self) -> Iterator[sqlite3.Connection]:
+        """Every connection, before any is lent."""
+        return (reader.connection for reader in self._readers)
+
+    def close(self) -> None:
+        """Close every connection. A second call does nothing."""
+        self._is_closed = True
+        self._limited.set()  # ends the watching thread
+        for reader in self._readers:
+            reader.connection.close()
+
+    def _take(self, deadline: Deadline | None, activity: str, advice: str) -> _Reader:
+        if self._is_closed:
+            raise LibraryError(f"The database {self.path} is closed: open the library again.")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            pass
+        with self._freed:
+            self._waiting += 1
+            try:
+                while True:
+                    try:
+                        return self._idle.pop()
+                    except IndexError:
+                        if deadline is not None and deadline.remaining <= 0:
+                            raise deadline.error(activity, advice) from None
+                    self._freed.wait(WATCH_SECONDS)
+            finally:
+                self._waiting -= 1
+
+    def _translated(
+        self, error: sqlite3.Error, deadline: Deadline | None, activity: str, advice: str
+    ) -> Exception:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # of extended codes, the primary one
+        if code == sqlite3.SQLITE_INTERRUPT and deadline is not None:
+            return deadline.error(activity, advice)
+        if code in _DAMAGED or str(error).startswith("Could not decode"):
+            return LibraryCorrupt(
+                f'{self.path} is damaged: {error}. Run "scholarbase verify" on the library.'
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return StorageError(
+                f"SQLite has no room for a temporary file ({error}): free some disk space, or set SQLITE_TMPDIR."
+            )
+        if code == sqlite3.SQLITE_IOERR:
+            return LibraryError(f"{self.path} cannot be read: {error}. Check its disk.")
+        if self._is_closed and isinstance(error, sqlite3.ProgrammingError):
+            return LibraryError(f"The database {self.path} is closed: open the library again.")
+        return error
+
+    # -- deadlines --------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        with self._freed:
+            if self._watcher is None:
+                self._watcher = threading.Thread(
+                    target=self._interrupt_late, name="sqlite-deadlines", daemon=True
+                )
+                self._watcher.start()
+        self._limited.set()
+
+    def _interrupt_late(self) -> None:
+        """Interrupt statements after their deadlines. Without deadlines the thread sleeps."""
+        while not self._is_closed:
+            self._limited.wait()
+            sleep(WATCH_SECONDS)
+            self._limited.clear()
+            for reader in self._readers:
+                if (deadline := reader.deadline) is None:
+                    continue
+                self._limited.set()
+                if deadline.remaining <= 0:
+                    with reader.lock, suppress(sqlite3.ProgrammingError):  # closed meanwhile
+                        if reader.deadline is deadline:
+                            reader.connection.interrupt()

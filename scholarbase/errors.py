@@ -7,17 +7,23 @@
     │   ├── ToolNotFound      unknown tool
     │   ├── TooManyEdges      an expansion has too many edges to follow
     │   ├── MethodNotAllowed  the route does not support the HTTP method
-    │   └── BodyTooLarge      the request body exceeds the server's limit
+    │   ├── BodyTooLarge      the request body exceeds the server's limit
+    │   ├── UrlTooLong        the request line exceeds the server's limit
+    │   ├── HeadTooLarge      the headers of the request exceed the server's limits
+    │   └── RequestIncomplete the request was not complete within the time limit
     ├── PaperNotFound         the library does not hold a paper with this id
     ├── SessionError          a session cannot be used
     │   ├── SessionNotFound   unknown session
     │   ├── SessionExists     the session name is already in use
     │   ├── BudgetExhausted   a limit of the session is reached
+    │   ├── QuotaExceeded     a quota of the server's sessions is reached
     │   └── ReplayDiffers     a replayed session returns other results
     ├── AccessError           the server denies access
     │   ├── Unauthorized      the key is missing or unknown
     │   ├── Forbidden         the key or origin does not have permission
-    │   └── RateLimited       too many requests per minute
+    │   ├── RateLimited       too many requests per minute
+    │   ├── MisdirectedRequest the request names a host that the server does not serve
+    │   └── TooManyConnections the server has too many open connections
     ├── LibraryError          the library on disk cannot be used
     │   ├── LibraryNotFound   no library at the path
     │   ├── LibraryExists     the path already has a library or other files
@@ -29,6 +35,9 @@
     │   └── TooManyRejects    more invalid records than the settings allow
     ├── MissingExtra          a package of an extra is not installed
     ├── StorageError          the disk is full or cannot be written
+    ├── TimeLimit             the request took longer than its time limit
+    ├── Cancelled             the client disconnected before the response
+    ├── Busy                  too many requests are waiting
     ├── EncoderError          a model cannot be loaded, or its service does not respond
     ├── VectorIndexError      the vector index fails or cannot be reached
     ├── AddressError          the port is in use, or the address is not local
@@ -56,11 +65,14 @@ __all__ = [
     "AddressError",
     "BodyTooLarge",
     "BudgetExhausted",
+    "Busy",
+    "Cancelled",
     "ClientError",
     "EncoderError",
     "EncoderMismatch",
     "EvaluationError",
     "Forbidden",
+    "HeadTooLarge",
     "InvalidRequest",
     "LibraryBusy",
     "LibraryCorrupt",
@@ -68,12 +80,15 @@ __all__ = [
     "LibraryExists",
     "LibraryNotFound",
     "MethodNotAllowed",
+    "MisdirectedRequest",
     "MissingExtra",
     "NothingLeft",
     "PaperNotFound",
     "QueryFileError",
+    "QuotaExceeded",
     "RateLimited",
     "ReplayDiffers",
+    "RequestIncomplete",
     "RunDamaged",
     "RunExists",
     "RunMismatch",
@@ -87,11 +102,14 @@ __all__ = [
     "SourceChanged",
     "SourceError",
     "StorageError",
+    "TimeLimit",
+    "TooManyConnections",
     "TooManyEdges",
     "TooManyRejects",
     "ToolNotFound",
     "Unauthorized",
     "UnsupportedMode",
+    "UrlTooLong",
     "VectorIndexError",
     "VerificationFailed",
 ]
@@ -137,6 +155,30 @@ class BodyTooLarge(InvalidRequest):
     status = 413
     slug = "body-too-large"
     title = "Body too large"
+
+
+class UrlTooLong(InvalidRequest):
+    """The request line exceeds the server's limit."""
+
+    status = 414
+    slug = "url-too-long"
+    title = "URL too long"
+
+
+class HeadTooLarge(InvalidRequest):
+    """The headers of the request exceed the server's limits."""
+
+    status = 431
+    slug = "head-too-large"
+    title = "Head too large"
+
+
+class RequestIncomplete(InvalidRequest):
+    """The request was not complete within the time limit."""
+
+    status = 408
+    slug = "request-incomplete"
+    title = "Request incomplete"
 
 
 class ToolNotFound(InvalidRequest):
@@ -204,6 +246,14 @@ class BudgetExhausted(SessionError):
     title = "Budget exhausted"
 
 
+class QuotaExceeded(SessionError):
+    """A quota is reached: of calls in a session, of a key's sessions, or of the size of all."""
+
+    status = 403
+    slug = "quota-exceeded"
+    title = "Quota exceeded"
+
+
 class ReplayDiffers(SessionError):
     """A replayed session returns other results than were recorded."""
 
@@ -241,6 +291,22 @@ class RateLimited(AccessError):
     status = 429
     slug = "rate-limited"
     title = "Rate limited"
+
+
+class MisdirectedRequest(AccessError):
+    """The request names a host that the server does not serve."""
+
+    status = 421
+    slug = "misdirected-request"
+    title = "Misdirected request"
+
+
+class TooManyConnections(AccessError):
+    """The server has too many open connections."""
+
+    status = 503
+    slug = "too-many-connections"
+    title = "Too many connections"
 
 
 class LibraryError(ScholarBaseError):
@@ -325,6 +391,35 @@ class StorageError(ScholarBaseError):
     exit_code = 6
     slug = "storage"
     title = "Storage failed"
+
+
+class TimeLimit(ScholarBaseError):
+    """The request took longer than its time limit."""
+
+    status = 504
+    exit_code = 17
+    slug = "time-limit"
+    title = "Time limit reached"
+
+
+class Cancelled(ScholarBaseError):
+    """The client disconnected before the response."""
+
+    status = 503
+    exit_code = 19
+    slug = "cancelled"
+    title = "Cancelled"
+
+
+class Busy(ScholarBaseError):
+    """Too many requests are waiting."""
+
+    status = 503
+    exit_code = 18
+    slug = "busy"
+    title = "Busy"
+    retry_after: ClassVar[int] = 1
+    """Seconds, of the ``Retry-After`` header."""
 
 
 class EncoderError(ScholarBaseError):

@@ -10,10 +10,11 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Protocol, cast
+from typing import Any, BinaryIO, Final, Literal, Protocol
 
 from scholarbase.errors import QueryFileError, StorageError
 
@@ -27,6 +28,13 @@ _MAGIC: Final[tuple[tuple[bytes, Compression], ...]] = (
 )
 _BOM: Final = b"\xef\xbb\xbf"
 _BUFFER: Final = 1 << 16
+_ZSTD_PIECE: Final = 1 << 9
+"""Stored bytes that are decompressed at once. Four of them may hold a block of 128 KiB, so 16 MiB are the most."""
+
+MAX_LINE: Final = 64_000_000
+"""Bytes of the longest line that is read."""
+MAX_WHOLE: Final = 256_000_000
+"""Bytes of the longest file that is not read line by line."""
 
 DECOMPRESSION_ERRORS: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 """What reading a compressed stream raises where it is cut short or damaged."""
@@ -135,40 +143,96 @@ def _compression(file: io.BufferedReader) -> Compression | None:
 class _ZstdStream:
     """A zstd stream of any number of frames.
 
-    zstandard's own reader does not report a stream that is cut short, so this one checks the end of the last frame.
+    zstandard's own reader does not report a stream that is cut short, so this one checks the end of the last frame. Its
+    decompressor has no limit of output, so it gets small pieces.
     """
 
     def __init__(self, file: io.BufferedReader) -> None:
         import zstandard
 
-        self._new_frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        self._new_frame = partial(decompressor.decompressobj, write_size=_BUFFER)
         self._error = zstandard.ZstdError
         self._file = file
         self._frame: Any = self._new_frame()
         self._in_frame = False
+        self._piece = b""
+        self._failure: EOFError | None = None
+        self._text = b""
+        self._place = 0
 
     def read1(self, size: int, /) -> bytes:
-        """Decompress the next ``size`` stored bytes, or more if they hold nothing. Empty at the end of the file."""
-        while True:
-            data = b""
+        """At most ``size`` bytes. Empty at the end of the file."""
+        if self._place == len(self._text):
+            self._text, self._place = self._next(size), 0
+        start, self._place = self._place, min(self._place + size, len(self._text))
+        return self._text[start : self._place]
+
+    def _next(self, size: int) -> bytes:
+        """Decompress pieces until they hold ``size`` bytes or more, or up to damage. Empty at the end of the file."""
+        texts: list[bytes] = []
+        while size > 0 and self._failure is None:
             if self._frame.eof:
-                data = self._frame.unused_data
+                self._piece = self._frame.unused_data
                 self._frame, self._in_frame = self._new_frame(), False
-            data = data or self._file.read(size)
-            if not data:
-                if self._in_frame:
-                    raise EOFError("the last zstd frame is cut short")
-                return b""
-            self._in_frame = True
+            self._piece = self._piece or self._file.read(_ZSTD_PIECE)
             try:
-                text: bytes = self._frame.decompress(data)
-            except self._error as error:
-                raise EOFError(str(error)) from error
-            if text:
-                return text
+                if not self._piece and self._in_frame:
+                    raise EOFError("the last zstd frame is cut short")
+                text: bytes = self._frame.decompress(self._piece)
+            except (EOFError, self._error) as error:
+                self._failure = EOFError(str(error))
+                break
+            if not self._piece:
+                break
+            self._in_frame, self._piece = True, b""
+            texts.append(text)
+            size -= len(text)
+        found = b"".join(texts)
+        if self._failure is not None and not found:
+            raise self._failure
+        return found
 
     def close(self) -> None:
         """Does not close the file."""
+
+
+class _BoundedLines(io.RawIOBase):
+    """The bytes of a stream. Reading raises QueryFileError in a line of more than ``MAX_LINE`` bytes."""
+
+    def __init__(self, stream: ByteStream, path: Path) -> None:
+        self._stream = stream
+        self._path = path
+        self._lines = 0
+        self._length = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read1(len(buffer))
+        ends = data.count(b"\n")
+        self._lines += ends
+        self._length = len(data) - data.rfind(b"\n") - 1 if ends else self._length + len(data)
+        if self._length > MAX_LINE:
+            raise QueryFileError(
+                f"{self._path}, line {self._lines + 1} has more than {MAX_LINE:,} bytes: it is damaged, or needs line "
+                "breaks."
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def read_whole(path: Path) -> bytes:
+    """The content of a query file. Raises as :func:`opened`, and where it has more than ``MAX_WHOLE`` bytes."""
+    with opened(path) as stream:
+        content = stream.read(MAX_WHOLE + 1)
+    if len(content) > MAX_WHOLE:
+        raise QueryFileError(
+            f"{path} has more than {MAX_WHOLE:,} bytes, and its format is read as a whole: split it, or write JSON "
+            "lines."
+        )
+    return content
 
 
 @contextmanager
@@ -176,7 +240,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a query file for reading bytes, decompressed if it is gzip or xz, without a byte order mark.
 
     Raises:
-        QueryFileError: it cannot be read, or its compressed stream is cut short or damaged; also while reading.
+        QueryFileError: it cannot be read, its compressed stream is cut short or damaged, or a line has more than
+            ``MAX_LINE`` bytes; also while reading.
     """
     try:
         with ExitStack() as stack:
@@ -186,7 +251,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
                     f"{path} is compressed with zstd: decompress it, or compress it with gzip or xz."
                 )
             stream = stack.enter_context(closing(decompress(file)))
-            buffered = io.BufferedReader(cast("io.RawIOBase", stream), _BUFFER)
+            buffered = io.BufferedReader(_BoundedLines(stream, path), _BUFFER)
             if buffered.peek(3).startswith(_BOM):
                 buffered.read(3)
             yield buffered
@@ -211,3 +276,8 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
             except UnicodeDecodeError as error:
                 raise QueryFileError(f"{path}, line {number} is not valid UTF-8: {error}.") from error
             yield number, text
+
+
+def disk_size(paths: Iterable[Path]) -> int:
+    """The bytes that the files among these paths take on the disk."""
+    return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())

@@ -1,17 +1,22 @@
-"""Retries, ``Retry-After`` and loopback addresses, the same for every HTTP client of the package.
+"""Retries, ``Retry-After`` and addresses, the same for every HTTP client and server of the package.
 
-httpx and tenacity are imported on first use: the server only needs :func:`is_loopback`.
+httpx and tenacity are imported on first use: the server only needs :func:`is_loopback` and :func:`listen`.
 """
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import logging
 import random
+import socket
 import time
 from collections.abc import Container
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from scholarbase.deadlines import DEADLINE
+from scholarbase.errors import AddressError, TimeLimit
 
 if TYPE_CHECKING:
     import httpx
@@ -23,6 +28,9 @@ MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A response with a longer ``Retry-After`` is not retried."""
 MAX_BACKOFF: Final = 10.0
 """Seconds between two attempts, unless the response has a ``Retry-After``."""
+
+BACKLOG: Final = 4096
+"""Connections that wait for a server to accept them. The system may allow fewer (``net.core.somaxconn``)."""
 
 
 def retry_options(
@@ -41,17 +49,22 @@ def retry_options(
     the last attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
 
     The wait is at most ``backoff`` seconds before the first retry and doubles up to ``MAX_BACKOFF``. At least half of
-    it is waited and the rest is random. A ``Retry-After`` replaces it.
+    it is waited and the rest is random. A ``Retry-After`` replaces it. After the deadline of the context there is no
+    further attempt.
     """
     import httpx
     from tenacity import stop_after_attempt, wait_exponential
 
+    deadline = DEADLINE.get()
+    enough = stop_after_attempt(retries + 1)
     longest_wait = wait_exponential(multiplier=backoff, max=MAX_BACKOFF)
 
     def is_retryable(state: RetryCallState) -> bool:
         outcome = _outcome(state)
         if isinstance(outcome, httpx.Response):
             is_refused = outcome.status_code in statuses and (repeatable or outcome.status_code == 429)
+            if is_time_limit(outcome):
+                return False  # the same request takes as long again
             return is_refused and (retry_after(outcome) or 0) <= MAX_RETRY_AFTER
         if not repeatable:
             return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout))
@@ -59,6 +72,10 @@ def retry_options(
         return isinstance(outcome, httpx.TransportError) and not unsendable
 
     def wait(state: RetryCallState) -> float:
+        seconds = wait_time(state)
+        return seconds if deadline is None else max(min(seconds, deadline.remaining), 0.0)
+
+    def wait_time(state: RetryCallState) -> float:
         outcome = _outcome(state)
         if isinstance(outcome, httpx.Response) and (seconds := retry_after(outcome)) is not None:
             return seconds + random.uniform(
@@ -75,7 +92,7 @@ def retry_options(
     return {
         "retry": is_retryable,
         "wait": wait,
-        "stop": stop_after_attempt(retries + 1),
+        "stop": lambda state: enough(state) or (deadline is not None and deadline.remaining <= 0),
         "before_sleep": log_retry,
         "retry_error_callback": lambda state: state.outcome.result(),
     }
@@ -84,6 +101,12 @@ def retry_options(
 def _outcome(state: RetryCallState) -> object:
     assert state.outcome is not None
     return state.outcome.exception() or state.outcome.result()
+
+
+def is_time_limit(response: httpx.Response) -> bool:
+    """Whether a response is ScholarBase's own 504, not that of a proxy."""
+    is_problem = response.headers.get("Content-Type", "").startswith("application/problem+json")
+    return response.status_code == TimeLimit.status and is_problem
 
 
 def attempts_text(attempts: int) -> str:
@@ -108,3 +131,36 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address; port 0 is a free one.
+
+    Raises:
+        AddressError: the port is in use, or the address is not one of this machine.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise AddressError(
+            f"{host!r} is not an address of this machine ({error.strerror}): use another --host."
+        ) from error
+    # With the protocol given as TCP, asyncio sets TCP_NODELAY. Otherwise every response waits some 40 ms for the
+    # acknowledgement of its first segment.
+    listener = socket.socket(found[0][0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(found[0][4])
+        # Listen now, so that a second server fails at once.
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressError(
+                f"Port {port} on {host} is in use: stop the other process, or use another --port (0 picks a free one)."
+            ) from error
+        raise AddressError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. Use another --host or --port."
+        ) from error
+    listener.set_inheritable(True)
+    return listener

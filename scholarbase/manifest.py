@@ -18,7 +18,7 @@ from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.models.encoders import EncoderSpec
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The version of the library's layout on disk."""
 
 
@@ -41,6 +41,9 @@ class Manifest:
     fulltext: dict[str, Any]
     bm25: dict[str, Any]
     vectors: dict[str, Any]
+    content: dict[str, str]
+    """The SHA-256 of each part of the content."""
+    content_hash: str
     encoder: EncoderSpec | None = None
     format: int = field(default=FORMAT)
 

@@ -20,6 +20,7 @@ KeepRule = Literal["arxiv", "abstract", "title"]
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
+_HOST: Final = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s*A-Z]+")
 
 
@@ -43,6 +44,9 @@ class Settings(ClientSettings):
     port: int = Field(
         8000, ge=0, le=65535, description="The port that the server listens on; 0 picks a free port."
     )
+    full_check: bool = Field(
+        False, description="Compare every file with its hashes before serving, instead of a sample."
+    )
     workers: int = Field(1, ge=1, le=64, description="Worker processes. They share one query encoder.")
     runtime_dir: Path | None = Field(
         None, description="The folder for the temporary files of workers; by default the system's."
@@ -52,6 +56,20 @@ class Settings(ClientSettings):
     rate_limit: int | None = Field(None, ge=1, le=1_000_000, description="Requests per minute and key.")
     cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = Field(
         None, description="Origins whose pages may send requests, separated by commas; * for all."
+    )
+    hosts: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None,
+        description="Host names, besides those of this machine, for which the server accepts requests, separated by "
+        "commas; * for all.",
+    )
+    max_connections: int = Field(
+        8192,
+        ge=1,
+        le=1_000_000,
+        description="Open connections of each worker process, if it may open as many files.",
+    )
+    max_connections_per_address: int = Field(
+        1024, ge=1, le=1_000_000, description="Open connections of one other machine to each worker process."
     )
     max_body_bytes: int = Field(
         8 * 2**20, ge=1024, le=2**30, description="The maximum size of a request body in bytes."
@@ -76,6 +94,18 @@ class Settings(ClientSettings):
         ge=0,
         le=1_000_000,
         description="Sessions are deleted after this many days without a call; 0 keeps them.",
+    )
+    session_calls: int = Field(
+        100_000, ge=1, le=10**9, description="The maximum number of calls in a session."
+    )
+    sessions_per_key: int = Field(
+        10_000,
+        ge=1,
+        le=10**9,
+        description="The maximum number of sessions of a key, or without a key on a server without keys.",
+    )
+    sessions_mb: int = Field(
+        10_000, ge=1, le=10**9, description="The maximum size of all sessions together in MB."
     )
 
     encoder: str | None = Field(
@@ -124,12 +154,31 @@ class Settings(ClientSettings):
         allow_inf_nan=False,
         description="The FTS5 weight of a word in the title, relative to one in the abstract.",
     )
-    readers: int = Field(8, ge=1, le=256, description="Read-only SQLite connections per process.")
+    readers: int = Field(
+        8, ge=1, le=256, description="Requests that each process runs at once in threads; others wait."
+    )
+    queue: int = Field(
+        2000,
+        ge=1,
+        le=1_000_000,
+        description="Requests that may wait in each process; more are rejected with status 503.",
+    )
+    timeout: float = Field(
+        5.0,
+        gt=0,
+        le=3600,
+        description="Seconds that the server works on a request at most. What takes longer ends with status 504.",
+    )
 
     @field_validator("cors_origins", mode="before")
     @classmethod
     def _read_origins(cls, value: Any) -> Any:
         return _origins_of(value) if isinstance(value, str) else value
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _read_hosts(cls, value: Any) -> Any:
+        return _hosts_of(value) if isinstance(value, str) else value
 
     @field_validator("fusion_weights", mode="before")
     @classmethod
@@ -183,6 +232,17 @@ def _origins_of(text: str) -> tuple[str, ...] | None:
                 f"{origin!r} is not an origin: use * or a scheme and host without a path, such as https://example.org"
             )
     return origins or None
+
+
+def _hosts_of(text: str) -> tuple[str, ...] | None:
+    """Parse ``papers.example.org,192.0.2.1,[2001:db8::1]``; None for an empty text."""
+    hosts = tuple(part.strip().lower() for part in text.split(",")) if text.strip() else ()
+    for host in hosts:
+        if host != "*" and not _HOST.fullmatch(host):
+            raise _invalid(
+                f"{host!r} is not a host: use * or a name or address without a port, such as papers.example.org"
+            )
+    return hosts or None
 
 
 def _weights_of(text: str) -> dict[str, float] | None:

@@ -38,7 +38,7 @@ DENSE_PAPERS = 150
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No settings or sessions of the user who runs the tests, and no CA certificates.
+    """No settings or sessions of the user who runs the tests, no short time limit, and no CA certificates.
 
     No test uses TLS, and loading the certificates took 80 ms for every HTTP client.
     """
@@ -46,6 +46,7 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith("SCHOLARBASE_"):
                 patch.delenv(name)
+        patch.setenv("SCHOLARBASE_TIMEOUT", "600")  # tests must pass on a busy machine
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("no-certificates")))
@@ -218,7 +219,8 @@ def serving(
 @contextmanager
 def serving_in_thread(library: Library, **settings: Any) -> Iterator[str]:
     """The URL of a server in a thread of this process, which saves the imports of a new one (:func:`serving`)."""
-    with running(create_app(library, settings=load_settings(**settings)), lifespan="on") as url:
+    loaded = load_settings(**settings)
+    with running(create_app(library, settings=loaded), lifespan="on", settings=loaded) as url:
         yield url.removesuffix("/v1")
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
-from scholarbase.databases import open_for_reading, open_for_writing, open_immutable
+from scholarbase.databases import ReadPool, open_for_reading, open_for_writing, open_immutable
+from scholarbase.deadlines import DEADLINE, Deadline, check, time_limit
+from scholarbase.errors import Cancelled, LibraryError, TimeLimit
 
 PACKAGE = Path(__file__).parent.parent / "scholarbase"
 
@@ -57,3 +63,100 @@ def test_a_relative_path_and_one_that_is_not_utf_8(tmp_path: Path, monkeypatch: 
         with closing(open_for_writing(Path(name))) as connection:
             connection.execute("CREATE TABLE t (a)")
         assert Path(name).is_file()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+WORK = ("The count", "count less")
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[ReadPool]:
+    path = tmp_path / "t.sqlite"
+    with closing(open_for_writing(path)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+    pool = ReadPool(path, 2, open_immutable)
+    yield pool
+    pool.close()
+
+
+def test_a_statement_without_end_is_stopped_at_the_time_limit(pool: ReadPool) -> None:
+    for _ in range(2):  # the connection can be used again
+        with (
+            time_limit(0.05),
+            pytest.raises(
+                TimeLimit, match=r"The count was stopped at the time limit of 0.05 s: count less\."
+            ),
+            pool.lend(*WORK) as connection,
+        ):
+            connection.execute(ENDLESS).fetchall()
+    with time_limit(60), pool.lend(*WORK) as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_statements_without_a_limit_are_not_stopped_by_those_of_others(pool: ReadPool) -> None:
+    counting = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT count(*) FROM n"
+    )
+    with pool.lend(*WORK) as unlimited, ThreadPoolExecutor(1) as thread:
+        result = thread.submit(lambda: unlimited.execute(counting).fetchall())
+        for _ in range(3):
+            with time_limit(0.03), pytest.raises(TimeLimit), pool.lend(*WORK) as connection:
+                connection.execute(ENDLESS).fetchall()
+        assert result.result(60) == [(2_000_000,)]
+
+
+def test_a_cancelled_statement_ends(pool: ReadPool) -> None:
+    deadline = Deadline(3600)
+    running = threading.Event()
+
+    def count() -> None:
+        DEADLINE.set(deadline)
+        with pool.lend(*WORK) as connection:
+            connection.set_progress_handler(running.set, 1000)
+            connection.execute(ENDLESS).fetchall()
+
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(copy_context().run, count)
+        assert running.wait(60)
+        deadline.cancel()
+        with pytest.raises(Cancelled, match="The count was cancelled"):
+            result.result(60)
+
+
+def test_a_thread_waits_for_a_free_connection_until_its_deadline(pool: ReadPool) -> None:
+    with pool.lend(*WORK) as first, pool.lend(*WORK) as second:
+        with time_limit(0.05), pytest.raises(TimeLimit), pool.lend(*WORK):
+            pass
+
+        def lent() -> sqlite3.Connection:
+            with pool.lend(*WORK) as connection:
+                return connection
+
+        thread = ThreadPoolExecutor(1)
+        waiting = thread.submit(lent)
+        assert first is not second
+    assert waiting.result(60) in (first, second)
+    thread.shutdown()
+
+
+def test_a_closed_pool_lends_nothing(pool: ReadPool) -> None:
+    pool.close()
+    with pytest.raises(LibraryError, match="is closed"), pool.lend(*WORK):
+        pass
+
+
+def test_the_time_limit_is_that_of_the_context() -> None:
+    check("The search", "search less")
+    with time_limit(3600) as outer:
+        check("The search", "search less")
+        with time_limit(-1), pytest.raises(TimeLimit, match="The search was stopped"):
+            check("The search", "search less")
+        assert DEADLINE.get() is outer
+        with time_limit(None) as same, time_limit(7200) as longer:
+            assert same is longer is outer
+        with time_limit(1800):
+            assert outer is not None
+            outer.cancel()
+            with pytest.raises(Cancelled):
+                check("The search", "search less")
+    assert DEADLINE.get() is None

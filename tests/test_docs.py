@@ -270,7 +270,7 @@ VARYING = frozenset({"opened", "used", "seconds", "time"})
 
 
 def same_values(shown: Any, real: Any, where: str = "the response") -> None:
-    """The values are those that the docs show. ``"..."`` stands for any value, and for other keys or elements."""
+    """The values are those that the docs show. ``"..."`` matches any value, and other keys or elements."""
     if isinstance(shown, dict) and isinstance(real, dict):
         if "..." in shown:
             assert shown.keys() - {"..."} <= real.keys(), where
@@ -383,7 +383,7 @@ def test_commands_print_what_is_shown(
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()
     lines = shown.rstrip("\n").splitlines()
-    if "..." in lines:  # stands for the rest
+    if "..." in lines:  # the rest may be anything
         lines = lines[: lines.index("...")]
         printed = printed[: len(lines)]
     assert [line.rstrip() for line in printed] == lines

@@ -14,6 +14,7 @@ import pytest
 from scholarbase import __version__
 from scholarbase.cli import doctor
 from tests.conftest import run_cli
+from tests.libraries import relist
 
 
 def findings(*options: object) -> dict[str, dict[str, str]]:
@@ -42,6 +43,7 @@ def test_the_encoder_is_opened(dense_library: Path, tmp_path: Path) -> None:
     shutil.copytree(dense_library, moved)
     about = json.loads((moved / "encoder.json").read_text())
     (moved / "encoder.json").write_text(json.dumps(about | {"location": str(tmp_path / "gone")}))
+    relist(moved)
     done = run_cli("doctor", "--library", moved)
     assert done.returncode == 1
     assert str(tmp_path / "gone") in done.stdout
@@ -66,7 +68,7 @@ def test_a_port_in_use_and_a_folder_that_cannot_be_written(
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         monkeypatch.setenv("SCHOLARBASE_PORT", str(listener.getsockname()[1]))
-        assert "in use: use another --port" in findings()["port"]["detail"]
+        assert "is in use: stop the other process, or use another --port" in findings()["port"]["detail"]
     monkeypatch.setenv("SCHOLARBASE_HOST", "192.0.2.1")  # an address of no machine (RFC 5737)
     (tmp_path / "file").touch()
     monkeypatch.setenv("SCHOLARBASE_SESSIONS", str(tmp_path / "file" / "sessions"))

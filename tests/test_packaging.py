@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks")
+FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks", "torture")
 FILES = ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
 
 

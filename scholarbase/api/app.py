@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CollectorRegistry
@@ -17,13 +18,17 @@ from starlette.types import ASGIApp
 from scholarbase import __version__
 from scholarbase.api import openapi, problems
 from scholarbase.api.access import guard
+from scholarbase.api.admission import Admission
 from scholarbase.api.middleware import Requests
+from scholarbase.api.readiness import Readiness
+from scholarbase.api.responding import COMPRESSION
 from scholarbase.api.routes import about, expand, papers, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
 from scholarbase.extras import is_installed, missing
 from scholarbase.search.library import Library
+from scholarbase.sessions.session import Quotas
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings, load_settings
 
@@ -46,18 +51,21 @@ def create_app(
     settings = settings or load_settings()
     tracer = Tracer(snapshot=library.snapshot_id) if settings.tracing else None
     folder = settings.sessions_folder
-    sessions = None if folder is None else SessionStore(folder, keep_days=settings.session_days or None)
+    keep_days, quotas = settings.session_days or None, Quotas.of(settings)
+    sessions = None if folder is None else SessionStore(folder, keep_days=keep_days, quotas=quotas)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with mcp_running:
             yield
+        app.state.admission.close()
+        app.state.readiness.close()
+        if on_close is not None:
+            on_close()
         if sessions is not None:
             sessions.close()
         if tracer is not None:
             tracer.close()
-        if on_close is not None:
-            on_close()
 
     # The interactive pages include their scripts, because servers often have no internet access.
     app: FastAPI = FastAPIOffline(
@@ -74,6 +82,12 @@ def create_app(
     registry = CollectorRegistry()
     app.state.library = library
     app.state.sessions = sessions
+    app.state.admission = Admission(settings)
+    app.state.readiness = Readiness(library.ready)
+    # Threads that are not shared with requests.
+    app.state.parsing = CapacityLimiter(1)
+    app.state.reporting = CapacityLimiter(1)
+    app.state.compressing = CapacityLimiter(2)
     mcp, mcp_running = _mcp(app, settings)
     app.router.routes += [Route(path, mcp, include_in_schema=False) for path in ("/mcp", "/mcp/")]
     app.state.metrics = _metrics(registry)
@@ -83,7 +97,7 @@ def create_app(
     app.router.routes[:0] = [route for module in ours for route in module.router.routes]
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
-    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
+    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=COMPRESSION)
     guard.install(app, settings)
     app.add_middleware(
         Requests,

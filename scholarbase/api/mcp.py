@@ -7,7 +7,6 @@ error, whose message tells the model what to change.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -55,8 +54,9 @@ from scholarbase.tools.definitions import schemas, tool_named
 
 log = logging.getLogger("scholarbase.mcp")
 
-Call = Callable[[Any, str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Calls a tool: the request's context, the tool's name and the arguments to the JSON of the response."""
+Call = Callable[[Any, str, dict[str, Any]], Awaitable[tuple[dict[str, Any], int]]]
+"""Calls a tool: the request's context, the tool's name and the arguments to the JSON of the response, and the offset of
+its first result."""
 ListSchemas = Callable[[Any], Awaitable[list[dict[str, Any]]]]
 """Lists the tools: the request's context to schemas in the form ``mcp``."""
 
@@ -95,7 +95,7 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int) -> Serve
             raise MCPError(INVALID_PARAMS, str(error)) from error
         try:
             _check_size(arguments, max_bytes)
-            content = await call(context, params.name, arguments)
+            content, offset = await call(context, params.name, arguments)
         except ScholarBaseError as error:
             return _tool_error(error)
         except Exception:
@@ -103,7 +103,6 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int) -> Serve
             return _tool_error(
                 ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
-        offset = tool_named(params.name).canonical(arguments).get("offset") or 0
         text = TextContent(type="text", text=as_text(content, offset=offset))
         return CallToolResult(content=[text], structured_content=content)
 
@@ -145,7 +144,7 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
     routes, or in its ``_meta``.
     """
 
-    async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         request: Request = context.request
         tool, library = tool_named(name), state.library
         headers = {**session_headers(request.headers), **_session_meta(context)}
@@ -153,14 +152,19 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
         try:
             arguments = tool.canonical(arguments)
             _check_format(arguments)
-            response = await run_call(library, call_of(tool), tool.parse(arguments), recording)
+            parsed = tool.parse(arguments)
+            response = await run_call(request, library, call_of(tool), parsed, recording)
+        except anyio.get_cancelled_exc_class():
+            if recording is not None:
+                recording.record_cancellation()
+            raise
         except Exception as error:
             if recording is not None:
                 await record_failure(recording, arguments, error)
             raise
         if recording is not None:
             await record(recording, [arguments], response)
-        return response.content
+        return response.content, getattr(parsed, "offset", 0)
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         return schemas("mcp", modes=state.library.modes, in_session=SESSION in context.request.headers)
@@ -176,17 +180,14 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
 class McpApp:
     """ASGI application of ``/mcp``: POST requests, but not from pages of other origins.
 
-    The origin is checked to prevent DNS rebinding attacks: see
-    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning. Pages of this machine
-    are allowed, and pages of the server's own origin if it has keys, or if its name is an IP address or the configured
-    host.
+    MCP requires this check (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning).
+    Pages of this machine and of the server's own origin are allowed. :class:`scholarbase.api.middleware.HostCheck`
+    prevents DNS rebinding, for all routes.
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager, settings: Settings) -> None:
         self._manager = manager
         self._origins = settings.cors_origins or ()
-        self._own_host = settings.host
-        self._has_keys = settings.keys is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -214,17 +215,7 @@ class McpApp:
             return False
         if page.scheme in ("http", "https") and is_loopback(name):
             return True
-        if page.netloc.lower() != host.lower():
-            return False
-        return self._has_keys or name == self._own_host or _is_address(name)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return page.netloc.lower() == host.lower()
 
 
 def _session_meta(context: Any) -> dict[str, Any]:
@@ -241,7 +232,7 @@ def _session_meta(context: Any) -> dict[str, Any]:
 def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
     """Serve the tools on standard input and output until the input ends."""
 
-    async def call(context: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         meta = _session_meta(context)
         if meta.get("session") not in (None, tools.session):
             raise InvalidRequest(
@@ -250,9 +241,10 @@ def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
                 + ": start it with --session, or leave the session out."
             )
         _check_format(arguments)
-        return await to_thread.run_sync(
+        content = await to_thread.run_sync(
             lambda: tools.call(name, arguments, parent=meta.get("parent"), round=meta.get("round"))
         )
+        return content, tool_named(name).canonical(arguments).get("offset") or 0
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         return await to_thread.run_sync(tools.schemas, "mcp")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import orjson
@@ -16,21 +16,43 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field, create_model
 
 from scholarbase.api.access.guard import describe as describe_access
-from scholarbase.api.problems import MEDIA_TYPE
+from scholarbase.api.middleware import describe as describe_headers
+from scholarbase.api.problems import MEDIA_TYPE, add_errors
+from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
+from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.limits import Engine, Mode
 from scholarbase.models.papers import Paper
-from scholarbase.models.responses import PaperResponse, Response
+from scholarbase.models.responses import (
+    CitationsResponse,
+    ExpandResponse,
+    InvalidId,
+    PaperBatchResponse,
+    PaperResponse,
+    Response,
+    SearchResponse,
+    TitleBatchResponse,
+)
+
+ADMITTED: Final = (Busy, TimeLimit)
+"""Errors of every route below ``/v1`` that does more than to describe the server."""
+DESCRIBING: Final = frozenset({"snapshot", "list_tools"})
+_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+"""The body of a response with ``format=text``."""
 
 
 def document(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document: errors are problem documents, and invalid requests are 400, not FastAPI's 422."""
     if app.openapi_schema is None:
         content = FastAPI.openapi(app)
-        for operations in content["paths"].values():
+        for path, operations in content["paths"].items():
             for operation in operations.values():
                 responses = operation["responses"]
                 responses.pop("422", None)
+                if path.startswith("/v1") and operation["operationId"] not in DESCRIBING:
+                    add_errors(operation, *ADMITTED)
+                if operation["operationId"] in CALLS:
+                    responses["200"]["content"] |= _TEXT
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] == "fields":
                         parameter["schema"].pop("default")  # the list of all fields
@@ -41,6 +63,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             content["components"]["schemas"].pop(name, None)
         describe_access(content)
         describe_sessions(content)
+        describe_headers(content)
         _prefill(content)
         app.openapi_schema = content
     return app.openapi_schema
@@ -83,6 +106,29 @@ def _example(schema: dict[str, Any]) -> Any:
     return {name: shown[0] for name, shown in examples.items() if shown}
 
 
+# -- responses of a size, or in a session ----------------------------------------------------------------
+
+
+class LeftOut(BaseModel):
+    """What a response of a limited size does not have, and how to get it."""
+
+    papers: int | None = Field(None, description="The number of papers.")
+    abstracts_cut: int | None = Field(None, description="Abstracts that end early.")
+    abstracts: int | None = Field(None, description="Abstracts that are missing.")
+    contexts: int | None = Field(None, description="Citation contexts that are missing.")
+    how: str
+
+
+class Sized(BaseModel):
+    tokens: int | None = Field(None, description="The estimated size; present with `max_tokens`.")
+    left_out: LeftOut | None = Field(
+        None, description="Present with `max_tokens`, if something was left out."
+    )
+    budget: dict[str, int] | None = Field(
+        None, description="What the limits of the session have left; present if it has limits."
+    )
+
+
 # -- responses of a library ----------------------------------------------------------------------------------
 
 
@@ -91,7 +137,10 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
     """The pydantic model that describes the JSON of a struct."""
     if struct is PaperResponse:
         return create_model(
-            struct.__name__, __doc__=struct.__doc__, __base__=documented(Paper), snapshot=(str, SNAPSHOT)
+            struct.__name__,
+            __doc__=struct.__doc__,
+            __base__=(documented(Paper), Sized),
+            snapshot=(str, SNAPSHOT),
         )
     hints = get_type_hints(struct, include_extras=True)
     fields: dict[str, Any] = {}
@@ -103,6 +152,8 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
             annotation, meta = get_args(annotation)
             about = {"description": meta.description, "examples": meta.examples}
         kind: Any = _documented_type(annotation)
+        if struct is Paper and name == "authors":
+            kind = kind | str
         default: Any = ...
         field = next(f for f in msgspec.structs.fields(struct) if f.name == name)
         has_default = not (field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT)
@@ -112,7 +163,8 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             default = [] if default == () else default
         fields[name] = (kind, Field(default, **about))
-    return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), **fields)
+    base = Sized if issubclass(struct, Response) else None
+    return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), __base__=base, **fields)
 
 
 def _documented_type(annotation: Any) -> Any:
@@ -129,6 +181,19 @@ def _documented_type(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return documented(annotation)
     return annotation
+
+
+def tool_response() -> Any:
+    """The response of a tool: that of its native route. An id that is malformed has its own error."""
+    one: Any = Union[documented(Paper), documented(InvalidId), None]  # noqa: UP007
+    papers = create_model(
+        "ToolPapersResponse",
+        __doc__="The response of get_papers.",
+        __base__=documented(PaperBatchResponse),
+        results=(list[one], ...),
+    )
+    others = (SearchResponse, TitleBatchResponse, CitationsResponse, ExpandResponse)
+    return Union[(papers, *map(documented, others))]
 
 
 # -- other responses -----------------------------------------------------------------------------------------
@@ -154,6 +219,18 @@ class SnapshotResponse(BaseModel):
     snapshot: str = SNAPSHOT
     ranking: RankingSettings = Field(description="The settings that decide rankings, besides the snapshot.")
     manifest: dict[str, Any] = Field(description="The library's contents and sources.")
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    status: Literal["ready"]
+    snapshot: str = SNAPSHOT
+    catalog: str = Field(description="`ok`.")
+    vectors: str = Field(description="`ok`.")
+    encoder: str = Field(description="`ok`, or `absent` where the library needs none.")
 
 
 class ToolsResponse(BaseModel):
@@ -216,9 +293,10 @@ class Problem(BaseModel):
     detail: str = Field(description="What is wrong with which value, and what to do.")
 
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "The request is invalid."},
-    404: {"model": Problem, "description": "The library does not hold a paper that the request names."},
-    503: {"model": Problem, "description": "An index or the encoder failed."},
-}
-"""The errors of most routes."""
+def problems(*errors: type[ScholarBaseError]) -> dict[int | str, dict[str, Any]]:
+    """The documentation of a route's errors. Every route rejects invalid parameters."""
+    operation: dict[str, Any] = {"responses": {}}
+    add_errors(operation, InvalidRequest, *errors)
+    return {
+        int(status): {"model": Problem, **response} for status, response in operation["responses"].items()
+    }

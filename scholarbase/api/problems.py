@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
@@ -10,7 +11,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from scholarbase.errors import PROBLEM_TYPE_BASE, InvalidRequest, MethodNotAllowed, ScholarBaseError
+from scholarbase.errors import (
+    PROBLEM_TYPE_BASE,
+    Busy,
+    Cancelled,
+    InvalidRequest,
+    MethodNotAllowed,
+    ScholarBaseError,
+    TimeLimit,
+)
 from scholarbase.models.requests import sentence
 
 log = logging.getLogger("scholarbase.api")
@@ -27,7 +36,22 @@ def problem(status: int, slug: str, title: str, detail: str) -> Response:
 
 
 def problem_of(error: ScholarBaseError) -> Response:
-    return problem(error.status, error.slug, error.title, str(error))
+    response = problem(error.status, error.slug, error.title, str(error))
+    if isinstance(error, Busy):
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def add_errors(operation: dict[str, Any], *errors: type[ScholarBaseError]) -> None:
+    """Add errors to an operation of an OpenAPI document; those with the same status share a response."""
+    for error in errors:
+        summary = (error.__doc__ or "").partition("\n")[0].replace("``", "`")
+        known = operation["responses"].get(str(error.status))
+        if known is None:
+            content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            operation["responses"][str(error.status)] = {"description": summary, "content": content}
+        elif summary not in known["description"]:
+            known["description"] += f" Or: {summary}"
 
 
 def rejection(error: ScholarBaseError, path: str) -> Response:
@@ -53,7 +77,9 @@ def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, ScholarBaseError)
     if error.status >= 500:
         path, request_id = request.scope.get("logged_path"), request.scope.get("request_id")
-        log.error("%s %s: %s id=%s", request.method, path, error, request_id)
+        # A client that disconnects and a request that is too expensive are no faults of the server.
+        level = logging.INFO if isinstance(error, Cancelled | TimeLimit | Busy) else logging.ERROR
+        log.log(level, "%s %s: %s id=%s", request.method, path, error, request_id)
     return problem_of(error)
 
 

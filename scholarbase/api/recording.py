@@ -28,6 +28,7 @@ from scholarbase.api.session_headers import (
     store_of,
 )
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, StorageError
+from scholarbase.sessions.progress import MAX_RECORDED, NOT_RECORDED
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
@@ -35,8 +36,6 @@ from scholarbase.tools.definitions import tool_named
 from scholarbase.tools.responding import CallResponse
 
 log = logging.getLogger("scholarbase.sessions")
-MAX_RAW_BODY: Final = 2**16
-"""Bytes of an invalid request that are recorded."""
 RECORDING: Final = "scholarbase.recording"
 """Key of a request's scope under which its :class:`Recording` is, from before its parameters are read."""
 
@@ -103,7 +102,8 @@ async def record(
     returned = zip(calls, response.returned, strict=True)
     headers: dict[str, str] = {}
     try:
-        headers = _call_header(await wait_written(recording.record(list(returned))))
+        written = await wait_written(recording.record(list(returned)), recording.write_seconds)
+        headers = _call_header(written)
     except ScholarBaseError as error:
         log.error("A call cannot be recorded: %s", error)
     if response.remaining:
@@ -137,7 +137,7 @@ async def record_failure(
     return refusal
 
 
-async def wait_written(calls: Sequence[Future[int]]) -> list[int]:
+async def wait_written(calls: Sequence[Future[int]], seconds: float = WRITE_SECONDS) -> list[int]:
     """The numbers of calls that are being written; none where that takes longer than a response may wait."""
     # They are written in their order, so it is enough to wait for the last, with one callback and one timer:
     # asyncio.timeout and wrap_future take several times as long.
@@ -145,7 +145,7 @@ async def wait_written(calls: Sequence[Future[int]]) -> list[int]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         calls[-1].add_done_callback(lambda _: _call_soon(loop, done))
-        timer = loop.call_later(WRITE_SECONDS, _set, done)
+        timer = loop.call_later(seconds, _set, done)
         await done
         timer.cancel()
     try:
@@ -191,6 +191,9 @@ async def respond_in_session(request: Request, route: str, respond: Callable[[Re
     scope[RECORDING] = recording
     try:
         response = await respond(request)
+    except asyncio.CancelledError:
+        recording.record_cancellation()
+        raise
     except Exception as error:
         refusal = await record_failure(recording, await _raw_arguments(request), error)
         if refusal is not None:
@@ -208,8 +211,8 @@ async def _raw_arguments(request: Request) -> dict[str, Any]:
     if "paper_id" in request.path_params:
         arguments["paper_id"] = request.path_params["paper_id"]
     body = await request.body()
-    if len(body) > MAX_RAW_BODY:
-        arguments["body"] = f"{len(body):,} bytes, not recorded"
+    if len(body) > MAX_RECORDED:
+        arguments = {NOT_RECORDED: len(body)}
     elif body:
         try:
             content = orjson.loads(body)

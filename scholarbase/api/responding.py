@@ -6,18 +6,19 @@ response.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, Final, TypeVar, cast
+from functools import partial
+from typing import Any, Final, cast
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 import orjson
+from anyio import to_thread
 from fastapi import Request as HttpRequest
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response as HttpResponse
 
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
@@ -29,14 +30,22 @@ from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
-from scholarbase.timing import stages
 from scholarbase.tools.definitions import Tool, never_short
 from scholarbase.tools.responding import CallResponse, make_response
 
-T = TypeVar("T")
-
 COMMA_SEPARATED: Final = frozenset({"fields", "category"})
 """Parameters that accept values separated by commas in a URL, besides repetition."""
+LARGE_RESPONSE: Final = 2**18
+"""Bytes of a response whose compression would block the event loop."""
+COMPRESSION: Final = 3
+"""The level of gzip."""
+COUNT_PAPERS: Final = 5_000
+"""Papers that take the memory of counting every match."""
+EDGE_PAPERS: Final = 10_000
+"""Papers that take the memory of the edges that a large expansion follows."""
+MANY_SEEDS: Final = 100
+LARGE_BODY: Final = 2**16
+"""Bytes of a body that is parsed in a thread, so that the event loop is not blocked."""
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -74,27 +83,10 @@ def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     return Call(tool.name, tool.request, tool.run, lambda _: [arguments or {}], tool.is_short, compact=True)
 
 
-async def execute(short: bool, work: Callable[[], T]) -> T:
-    """Run short work on the event loop, other work in a thread.
-
-    A thread costs a tenth of a millisecond, and more under load: Python releases its lock only every few milliseconds,
-    so a thread and the event loop wait for each other at every SQLite statement. With ten clients, the event loop alone
-    has the higher throughput. Long work would block all of them.
-    """
-    if short:
-        return work()
-    queued = perf_counter()
-
-    def run() -> T:
-        stages().append(("queue", queued, perf_counter()))
-        return work()
-
-    return await run_in_threadpool(run)
-
-
 def _excludes_seen(request: Any) -> bool:
     """Whether a request, or a search of a batch, leaves out what its session has returned."""
-    return any(getattr(one, "exclude_seen", False) for one in getattr(request, "searches", (request,)))
+    # vars, since getattr of a name that a pydantic model lacks takes 4 microseconds
+    return any(vars(one).get("exclude_seen", False) for one in vars(request).get("searches", (request,)))
 
 
 def _json(response: Response) -> bytes:
@@ -104,7 +96,40 @@ def _json(response: Response) -> bytes:
 
 def json_response(content: Any) -> HttpResponse:
     """A JSON response with deterministic bytes."""
-    return HttpResponse(orjson.dumps(content), media_type=_JSON)
+    return body_response(orjson.dumps(content), _JSON)
+
+
+def body_response(body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """A response, sent at once. What its client has not read is counted by
+    :class:`scholarbase.api.connections.Connections`, so that slow clients delay no others."""
+    return HttpResponse(body, media_type=media_type, headers=headers)
+
+
+async def large_response(
+    request: HttpRequest, body: bytes, media_type: str, headers: Mapping[str, str] | None = None
+) -> HttpResponse:
+    """A response of any size. A large one is compressed in a thread, if its client accepts that."""
+    if len(body) <= LARGE_RESPONSE or "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return body_response(body, media_type, headers)
+    compress = partial(gzip.compress, body, COMPRESSION, mtime=0)
+    compressed = await to_thread.run_sync(compress, limiter=request.app.state.compressing)
+    encoding = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return body_response(compressed, media_type, {**(headers or {}), **encoding})
+
+
+def papers_of(request: Any) -> int:
+    """The most papers of the response to a request, and those whose memory its own work takes."""
+    values = vars(request)
+    if "searches" in values:
+        return sum(map(papers_of, values["searches"]))
+    if "ids" in values:
+        return len(values["ids"])
+    papers: int = values.get("limit", 1) * len(values.get("titles", "1"))
+    if values.get("exact"):
+        papers += COUNT_PAPERS
+    if values.get("hops", 1) > 1 or len(values.get("seeds", ())) > MANY_SEEDS:
+        papers += EDGE_PAPERS
+    return papers
 
 
 # -- routes -------------------------------------------------------------------------------------------------
@@ -129,13 +154,17 @@ class NativeRoute(APIRoute):
             if scope["query_string"] or b"%" in raw_path or not raw_path.isascii():
                 values = _url_values(request, names, repeated)
             if call is None:
-                return await run_endpoint(request)
-            strict = scope["method"] == "POST"
-            if strict:
-                values = await _json_body(request)
-            if isinstance(values, dict):
-                values |= scope["path_params"]
-            parsed: Any = call.request.parse(values, kind="key" if strict else "parameter", strict=strict)
+                await _parse_large_body(request)
+                if not self.path.startswith("/v1/sessions"):
+                    return await run_endpoint(request)
+                async with request.app.state.admission.thread():
+                    return await run_endpoint(request)
+            if scope["method"] == "POST":
+                parsed: Any = await _parsed_body(request, call.request)
+            else:
+                if isinstance(values, dict):
+                    values |= scope["path_params"]
+                parsed = call.request.parse(values, kind="parameter", strict=False)
             library: Library = request.app.state.library
             if (
                 RECORDING in scope
@@ -144,8 +173,14 @@ class NativeRoute(APIRoute):
                 or _excludes_seen(parsed)
             ):
                 return await respond(request, library, call, parsed)
-            content = await execute(call.is_short(library, parsed), lambda: _json(call.run(library, parsed)))
-            return HttpResponse(content, media_type=_JSON)
+            content = await request.app.state.admission.execute(
+                lambda: _json(call.run(library, parsed)),
+                http=request,
+                short=call.is_short(library, parsed),
+                papers=papers_of(parsed),
+                timeout=parsed.timeout,
+            )
+            return await large_response(request, content, _JSON)
 
         async def handle_session(request: HttpRequest) -> HttpResponse:
             if any(name in SESSION_HEADERS for name, _ in request.scope["headers"]):
@@ -199,18 +234,38 @@ def _url_values(request: HttpRequest, names: frozenset[str], repeated: frozenset
     return values
 
 
-async def _json_body(request: HttpRequest) -> Any:
-    """The JSON of a body; the request model checks its type.
+async def _parsed_body(request: HttpRequest, model: type[Request]) -> Any:
+    """The request in a JSON body.
 
     Raises:
-        InvalidRequest: the body is missing, is not declared as JSON, or is not valid JSON.
+        InvalidRequest: the body is missing, is not declared as JSON, or is not a valid request.
     """
     body = await request.body()
     if not body:
         raise InvalidRequest("The body is missing: send a JSON object.")
     media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if not (media_type == _JSON or (media_type.startswith("application/") and media_type.endswith("+json"))):
-        return None
+    is_json = media_type == _JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
+    path: dict[str, Any] = request.path_params
+
+    def parse() -> Any:
+        values = loads(body) if is_json else None
+        return model.parse({**values, **path} if isinstance(values, dict) else values, kind="key")
+
+    if len(body) <= LARGE_BODY:
+        return parse()
+    # One at a time: the JSON of a large body can take twenty times its size.
+    return await to_thread.run_sync(parse, limiter=request.app.state.parsing)
+
+
+async def _parse_large_body(request: HttpRequest) -> None:
+    """Parse a large body before FastAPI does, which would block the event loop."""
+    if request.method == "POST" and len(body := await request.body()) > LARGE_BODY:
+        # Starlette's Request.json returns this attribute if it is set.
+        request._json = await to_thread.run_sync(loads, body, limiter=request.app.state.parsing)
+
+
+def loads(body: bytes) -> Any:
+    """The JSON of a body. Raises InvalidRequest if it is not valid."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -226,13 +281,19 @@ async def respond(request: HttpRequest, library: Library, call: Call, parsed: An
     arguments = call.arguments(parsed) if recording is not None else ()
     if recording is not None:
         recording.set_request(arguments, parsed)
-    response = await run_call(library, call, parsed, recording)
+    response = await run_call(request, library, call, parsed, recording)
     headers = await record(recording, arguments, response) if recording is not None else None
     media_type = "text/plain; charset=utf-8" if response.is_text else _JSON
-    return HttpResponse(response.body, media_type=media_type, headers=headers)
+    return await large_response(request, response.body, media_type, headers)
 
 
-async def run_call(library: Library, call: Call, request: Any, recording: Recording | None) -> CallResponse:
+async def run_call(
+    http: HttpRequest,
+    library: Library,
+    call: Call,
+    request: Any,
+    recording: Recording | None,
+) -> CallResponse:
     """The response to a call, under the limits of its session.
 
     Raises:
@@ -243,14 +304,20 @@ async def run_call(library: Library, call: Call, request: Any, recording: Record
         recording.set_request([vars(request)], request)
     if recording is not None and recording.needs_budget(seen):
         recording.budget = await _budget(recording, seen)
-    short = request.max_tokens is None and not seen and call.is_short(library, request)
 
     def run() -> CallResponse:
         return make_response(
             library, request, lambda r: call.run(library, r).to_dict(), recording, compact=call.compact
         )
 
-    return await execute(short, run)
+    response: CallResponse = await http.app.state.admission.execute(
+        run,
+        http=http,
+        short=request.max_tokens is None and not seen and call.is_short(library, request),
+        papers=papers_of(request),
+        timeout=request.timeout,
+    )
+    return response
 
 
 async def _budget(recording: Recording, seen: bool) -> BudgetState | None:

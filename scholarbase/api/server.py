@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import multiprocessing
 import os
@@ -23,15 +22,20 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from scholarbase import logs
+from scholarbase.api.accepting import EventLoop
 from scholarbase.api.access.guard import check_access
 from scholarbase.api.access.rates import FILE_NAME, make_file
+from scholarbase.api.admission import THREADS
 from scholarbase.api.app import create_app
+from scholarbase.api.connections import Connections
 from scholarbase.api.protocol import HttpProtocol
+from scholarbase.api.watching import exit_on_bus_errors, watch, watched
 from scholarbase.encoders.service import serve_encoder
-from scholarbase.errors import AddressError, EncoderError, LibraryError, ScholarBaseError
+from scholarbase.errors import EncoderError, LibraryError, ScholarBaseError
+from scholarbase.http import listen
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
@@ -42,8 +46,13 @@ log = logging.getLogger("scholarbase.api")
 SWITCH_SECONDS = 0.0005
 """The interpreter's switch interval. Python's default of 5 ms is as long as a search, and a call in a thread can wait
 that long for each row from SQLite."""
-ENCODER_START_SECONDS = 600
-"""Loading a large model from a slow disk takes minutes."""
+START_SECONDS = 600
+"""Loading a large model or library from a slow disk takes minutes."""
+
+GRACEFUL_SECONDS = 6
+"""How long requests may finish after SIGTERM; then they are cancelled."""
+STOP_SECONDS = 9
+"""When a process is killed that has not ended since SIGTERM, such as in a call of an index that cannot be stopped."""
 
 
 def serve(path: Path, settings: Settings) -> None:
@@ -56,24 +65,31 @@ def serve(path: Path, settings: Settings) -> None:
         InvalidRequest: the settings are unsafe or allow no requests (:func:`check_access`).
         AddressError: the port is in use, or the address does not belong to this machine.
     """
+    exit_on_bus_errors()
     check_access(settings)
     manifest, _ = read_manifest(path)
-    listener = _listen(settings.host, settings.port)
+    listener = listen(settings.host, settings.port)
     # uvicorn raises the signal again after its shutdown; the default handler would skip the cleanup below.
     before = signal.signal(signal.SIGTERM, _stop)
-    # A terminal that closes does not stop a server. With several workers, SIGHUP restarts them.
+    is_terminated = False
+    # A terminal that closes does not stop a server.
     on_hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         if settings.workers == 1:
             _serve_alone(path, settings, listener)
         else:
             _serve_together(path, manifest, settings, listener)
-    except (KeyboardInterrupt, _Stopped):
+    except KeyboardInterrupt:
+        log.info("Stopped.")
+    except _Stopped:
+        is_terminated = True  # so the timer of _Server stays: closing the library may take long
         log.info("Stopped.")
     finally:
         signal.signal(signal.SIGTERM, before)
         signal.signal(signal.SIGHUP, on_hangup)
         listener.close()
+        if not is_terminated and not any(one.name.startswith(THREADS) for one in threading.enumerate()):
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _Stopped(BaseException):
@@ -82,34 +98,6 @@ class _Stopped(BaseException):
 
 def _stop(signum: int, frame: FrameType | None) -> None:
     raise _Stopped
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise AddressError(
-            f"{host!r} is not an address of this machine ({error.strerror}): use another --host."
-        ) from error
-    # With the protocol given as TCP, asyncio sets TCP_NODELAY. Otherwise every response waits some 40 ms for the
-    # acknowledgement of its first segment.
-    listener = socket.socket(found[0][0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(found[0][4])
-        # Listen now, so that a second server fails at once.
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise AddressError(
-                f"Port {port} on {host} is in use: stop the other process, or use another --port (0 picks a free one)."
-            ) from error
-        raise AddressError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Use another --host or --port."
-        ) from error
-    listener.set_inheritable(True)
-    return listener
 
 
 def _url(listener: socket.socket) -> str:
@@ -132,24 +120,29 @@ def _announce(path: Path, library: Library, listener: socket.socket, workers: in
 
 
 def _config(app: FastAPI | Callable[[], FastAPI], settings: Settings, *, workers: int = 1) -> uvicorn.Config:
+    connections = Connections(settings)
     return uvicorn.Config(
         app,
         factory=not isinstance(app, FastAPI),
         workers=workers,
-        http=HttpProtocol,
+        http=partial(HttpProtocol, connections=connections),  # type: ignore[arg-type]  # which needs no class
+        loop=partial(EventLoop, connections),  # type: ignore[arg-type]  # likewise
         access_log=False,
         log_config=None,
         log_level="warning" if settings.log_level == "info" else settings.log_level,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        timeout_worker_healthcheck=START_SECONDS,
     )
 
 
 def _serve_alone(path: Path, settings: Settings, listener: socket.socket) -> None:
-    with Library.open(path, settings=settings) as library:
+    with Library.open(path, settings=settings, full=settings.full_check) as library:
         _announce(path, library, listener, 1)
         sys.setswitchinterval(SWITCH_SECONDS)
         app = create_app(library, on_close=library.close, settings=settings)
-        uvicorn.Server(_config(app, settings)).run(sockets=[listener])
+        server = _Server(_config(app, settings))
+        with watched(library, partial(setattr, server, "should_exit", True)):
+            server.run(sockets=[listener])
 
 
 def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener: socket.socket) -> None:
@@ -159,11 +152,13 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
     try:
         with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
             # Open the library here first, so that an error is logged once and not by every worker.
-            with Library.open(path, encoder=encoder, settings=settings) as library:
+            full = settings.full_check
+            with Library.open(path, encoder=encoder, settings=settings, full=full) as library:
                 _announce(path, library, listener, settings.workers)
             # A function with the settings, not the environment: workers have exactly the caller's settings.
             of_workers = settings.model_copy(update={"library": path, "encoder": encoder})
-            config = _config(partial(worker_app, of_workers), settings, workers=settings.workers)
+            make_app = partial(worker_app, of_workers, library.snapshot_id)
+            config = _config(make_app, settings, workers=settings.workers)
             supervisor = _Supervisor(config, sockets=[listener])
             supervisor.run()
             if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -172,29 +167,75 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
         shutil.rmtree(runtime, ignore_errors=True)
 
 
+class _Server(uvicorn.Server):
+    """A server in the only process, which the kernel's timer kills if SIGTERM does not end it in time."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # The default action of SIGALRM needs no Python, so it also ends a process whose lock an index holds.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, STOP_SECONDS)
+        super().handle_exit(sig, frame)
+
+
 class _Supervisor(Multiprocess):
-    """Logs the workers that ended and were replaced."""
+    """Replaces workers that ended, with a line in the log, and kills those that do not end in time.
+
+    uvicorn also replaces workers that do not respond for some seconds. They may be opening a large library, or have
+    Python's lock in a long call of an index; and waiting for them would delay SIGTERM.
+    """
+
+    def handle_hup(self) -> None:
+        """Keep the workers: uvicorn would replace them, and handle no SIGTERM meanwhile."""
+
+    def join_all(self) -> None:
+        end = time.monotonic() + STOP_SECONDS
+        for worker in self.processes:
+            worker.process.join(max(0.0, end - time.monotonic()))
+            if worker.process.is_alive():
+                log.warning(
+                    "Worker %s did not end within %s s after SIGTERM: it is killed.", worker.pid, STOP_SECONDS
+                )
+                worker.process.kill()
+                worker.process.join()
 
     def keep_subprocess_alive(self) -> None:
-        before = list(self.processes)
-        super().keep_subprocess_alive()
-        for old, new in zip(before, self.processes, strict=False):
-            if new is not old:
-                log.warning("Worker %s ended with status %s: %s replaces it.", old.pid, old.exitcode, new.pid)
+        for place, worker in enumerate(self.processes):
+            if worker.process.is_alive():
+                continue
+            worker.kill()  # closes its pipes
+            if worker.exitcode == STARTUP_FAILURE:
+                self.should_exit.set()
+            if self.should_exit.is_set():
+                return
+            self.processes[place] = new = Process(self.config, self.sockets)
+            new.start()
+            log.warning(
+                "Worker %s ended with status %s: %s replaces it.", worker.pid, worker.exitcode, new.pid
+            )
 
 
-def worker_app(settings: Settings) -> FastAPI:
-    """The application of one worker process."""
+def worker_app(settings: Settings, snapshot: str) -> FastAPI:
+    """The application of one worker process, which serves the library of this snapshot."""
     logs.configure(settings.log_level)
+    exit_on_bus_errors()
     _end_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)
     assert settings.library is not None
     try:
         library = Library.open(settings.library, settings=settings)
-    except ScholarBaseError as error:
-        log.error("A worker cannot start: %s", error)
+        if library.snapshot_id != snapshot:
+            raise LibraryError(
+                f"The library at {settings.library} was replaced while it was served (snapshot {snapshot}, now "
+                f"{library.snapshot_id}): start the server again."
+            )
+        app = create_app(library, on_close=library.close, settings=settings)
+    except Exception as error:
+        log.error("A worker cannot start: %s", error, exc_info=not isinstance(error, ScholarBaseError))
         sys.exit(STARTUP_FAILURE)  # with which the supervisor stops too
-    return create_app(library, on_close=library.close, settings=settings)
+    # The worker that replaces this one cannot open the library, and the server stops.
+    stop = partial(os.kill, os.getpid(), signal.SIGTERM)
+    threading.Thread(target=watch, args=(library, stop, threading.Event()), daemon=True).start()
+    return app
 
 
 @contextmanager
@@ -215,9 +256,8 @@ def _shared_encoder(path: Path, manifest: Manifest, settings: Settings, at: Path
         stop.set()
         if keeper.is_alive():
             keeper.join()
-        elif first.is_alive():
-            first.terminate()
-            first.join()
+        else:
+            _stop_encoder(first)
 
 
 def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.process.BaseProcess:
@@ -256,7 +296,7 @@ def _encoder_process(level: str, name: str, **options: Any) -> None:
 
 
 def _wait_for(at: Path, process: multiprocessing.process.BaseProcess, name: str) -> None:
-    deadline = time.monotonic() + ENCODER_START_SECONDS
+    deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.is_alive():
         with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
             probe.connect(str(at))
@@ -276,5 +316,12 @@ def _keep_encoder(
         if not process.is_alive():
             log.error("The encoder process exited with status %s: restarting it.", process.exitcode)
             process = _start_encoder(name, settings, at)
+    _stop_encoder(process)
+
+
+def _stop_encoder(process: multiprocessing.process.BaseProcess) -> None:
     process.terminate()
-    process.join()
+    process.join(1)
+    if process.is_alive():  # in a model's call, which ends no earlier
+        process.kill()
+        process.join()

@@ -7,7 +7,8 @@ from typing import Any, Final
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from scholarbase.errors import InvalidRequest
+from scholarbase.api.problems import add_errors
+from scholarbase.errors import BudgetExhausted, InvalidRequest, StorageError
 from scholarbase.sessions.store import SessionStore
 
 SESSION: Final = "X-ScholarBase-Session"
@@ -27,6 +28,11 @@ _DESCRIPTIONS: Final = (
     ),
     (PARENT, "The number of the session's call that this one follows from.", "integer"),
     (ROUND, "The agent's turn, which calls made side by side share.", "integer"),
+    (
+        IDEMPOTENCY_KEY,
+        "Identifies a call of a session that may be sent again: it is recorded once.",
+        "string",
+    ),
 )
 
 
@@ -89,8 +95,22 @@ ROUTE_TOOLS: Final = {
 """Name of a route to its tool."""
 
 
+CALLS: Final = frozenset({*ROUTE_TOOLS, "call_tool"})
+"""Names of the routes whose calls a session records."""
+_RESPONSE_HEADERS: Final = {
+    CALL: {
+        "description": "In a session, the number of the recorded call, or of several.",
+        "schema": {"type": "string"},
+    },
+    BUDGET: {
+        "description": "In a session with limits, what they have left, such as `calls=57, tokens=92000`.",
+        "schema": {"type": "string"},
+    },
+}
+
+
 def describe(document: dict[str, Any]) -> None:
-    """Add the headers of session calls to the OpenAPI document."""
+    """Add the headers and the errors of session calls to the OpenAPI document."""
     headers = [
         {
             "name": name,
@@ -103,5 +123,10 @@ def describe(document: dict[str, Any]) -> None:
     ]
     for operations in document["paths"].values():
         for operation in operations.values():
-            if operation.get("operationId") in (*ROUTE_TOOLS, "call_tool"):
+            name = operation.get("operationId")
+            if name in CALLS:
                 operation.setdefault("parameters", []).extend(headers)
+                operation["responses"]["200"]["headers"] = _RESPONSE_HEADERS
+                add_errors(operation, BudgetExhausted, StorageError)
+            elif name == "record_answer":
+                operation.setdefault("parameters", []).append(headers[-1])

@@ -15,7 +15,7 @@ import orjson
 from scholarbase.cli.options import as_of_option, encoder_option, library_option, open_source, require_library
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
 from scholarbase.files import atomic_write, storage_errors
-from scholarbase.sessions.session import Session
+from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
 
@@ -39,7 +39,7 @@ def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
         raise InvalidRequest(
             "The folder of sessions is none: set it with --sessions or SCHOLARBASE_SESSIONS."
         )
-    with SessionStore(path) as store:
+    with SessionStore(path, quotas=Quotas.of(settings)) as store:
         yield store
 
 

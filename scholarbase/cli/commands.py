@@ -164,6 +164,11 @@ def ingest(
     "--workers", type=click.IntRange(1, 64), help="Server processes. [env: SCHOLARBASE_WORKERS; default: 1]"
 )
 @encoder_option
+@click.option(
+    "--full-check",
+    is_flag=True,
+    help="Compare every file with its hashes first, instead of a sample. [env: SCHOLARBASE_FULL_CHECK]",
+)
 @click.option("--sessions", help="The folder of recorded sessions, or none. [env: SCHOLARBASE_SESSIONS]")
 @click.option(
     "--public",
@@ -178,6 +183,7 @@ def serve(
     port: int | None,
     workers: int | None,
     encoder: str | None,
+    full_check: bool,
     sessions: str | None,
     public: bool,
 ) -> None:
@@ -189,7 +195,8 @@ def serve(
 
     path = require_library(library, settings)
     options = {"host": host, "port": port, "workers": workers, "encoder": encoder, "sessions": sessions}
-    run(path, load_settings(**options, public=public or None, library=path))
+    flags = {"public": public or None, "full_check": full_check or None}
+    run(path, load_settings(**options, **flags, library=path))
 
 
 # -- search ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from scholarbase.files import disk_size
 from scholarbase.manifest import Manifest
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import CitationsResponse, SearchResponse, TitleMatchResponse
@@ -109,11 +110,7 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
 
 
 def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
-    size = sum(
-        file.stat().st_blocks * 512
-        for file in path.rglob("*")
-        if file.is_file() and not _is_hidden(file, path)
-    )
+    size = disk_size(file for file in path.rglob("*") if not _is_hidden(file, path))
     encoder = manifest.encoder
     return {
         "papers": f"{manifest.counts['papers']:,}, {manifest.counts['abstracts']:,} with an abstract",

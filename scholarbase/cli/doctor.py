@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import platform
-import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -14,10 +13,12 @@ from typing import Final, Literal, NamedTuple
 
 from scholarbase import __version__
 from scholarbase.databases import open_in_memory
-from scholarbase.errors import ScholarBaseError
+from scholarbase.errors import AddressError, ScholarBaseError
 from scholarbase.extras import PACKAGES, install_command, is_installed
+from scholarbase.files import disk_size
+from scholarbase.http import listen
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
-from scholarbase.manifest import read_manifest
+from scholarbase.manifest import Manifest
 from scholarbase.settings import Settings
 
 State = Literal["ok", "warning", "failed"]
@@ -112,8 +113,8 @@ def _library(path: Path, settings: Settings) -> Iterator[Finding]:
     from scholarbase.search.library import Library
 
     try:
-        manifest, snapshot = read_manifest(path)
         with Library.open(path, encoder="none", settings=settings) as library:
+            manifest, snapshot = library.manifest, library.snapshot_id
             state = library.ready()
     except (ScholarBaseError, OSError) as error:
         yield Finding("library", "failed", str(error))
@@ -126,14 +127,12 @@ def _library(path: Path, settings: Settings) -> Iterator[Finding]:
         yield Finding("library", "ok", f"{path}: {papers}")
     yield _memory(path)
     if manifest.encoder is not None:
-        yield _encoder(path, settings)
+        yield _encoder(path, manifest, manifest.encoder.name, settings)
 
 
-def _encoder(path: Path, settings: Settings) -> Finding:
+def _encoder(path: Path, manifest: Manifest, name: str, settings: Settings) -> Finding:
     from scholarbase.search.opening import open_query_encoder
 
-    manifest, _ = read_manifest(path)
-    assert manifest.encoder is not None
     try:
         encoder = open_query_encoder(path, manifest, None, settings)
     except ScholarBaseError as error:
@@ -143,17 +142,11 @@ def _encoder(path: Path, settings: Settings) -> Finding:
             "encoder", "warning", "SCHOLARBASE_ENCODER is none: dense and hybrid searches are off."
         )
     encoder.close()
-    return Finding(
-        "encoder", "ok", f"{manifest.encoder.name} opens and encodes as when the library was built"
-    )
+    return Finding("encoder", "ok", f"{name} opens and encodes as when the library was built")
 
 
 def _memory(path: Path) -> Finding:
-    size = sum(
-        file.stat().st_blocks * 512
-        for file in (path / CATALOG, *(path / "vectors").rglob("*"))
-        if file.is_file()
-    )
+    size = disk_size((path / CATALOG, *(path / "vectors").rglob("*")))
     available = _available_memory()
     if available is None:
         return Finding("memory", "ok", f"the library has {size / 1e9:.1f} GB")
@@ -191,23 +184,12 @@ def _sessions(settings: Settings) -> Finding:
 
 
 def _port(settings: Settings) -> Finding:
-    where = f"{settings.host} port {settings.port}"
     try:
-        [family, kind, *_, address] = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM
-        )[0]
-        with socket.socket(family, kind) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return Finding(
-                "port", "warning", f"{where} is in use: use another --port, or stop the other server."
-            )
-        return Finding(
-            "port", "failed", f"{where} cannot be used ({error.strerror}): use another --host or --port."
-        )
-    return Finding("port", "ok", f"{where} is free")
+        listen(settings.host, settings.port).close()
+    except AddressError as error:
+        in_use = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+        return Finding("port", "warning" if in_use else "failed", str(error))
+    return Finding("port", "ok", f"{settings.host} port {settings.port} is free")
 
 
 def show(findings: Iterator[Finding], write: Callable[[str], object]) -> int:

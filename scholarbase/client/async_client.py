@@ -15,7 +15,7 @@ from tenacity import AsyncRetrying
 from scholarbase.client import endpoints
 from scholarbase.client.client import Client
 from scholarbase.client.core import BaseClient
-from scholarbase.client.endpoints import Request, T
+from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.paging import Paging
 from scholarbase.models.requests import title_batches
 from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
@@ -76,8 +76,12 @@ class AsyncClient(BaseClient):
         async with self._slots:
             return await self._http.request(**arguments)
 
-    async def _send_all(self, requests: Sequence[Request[list[T]]]) -> list[T]:
-        return [result for request in requests for result in await self._send(request)]
+    async def _send_all(self, batches: Sequence[Batch[Any, T]]) -> list[T]:
+        for batch in batches:
+            while (request := batch.next_request()) is not None:
+                found = await self._send(request)
+                batch.add(found)
+        return [result for batch in batches for result in batch.results]
 
     async def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
         return await self._send_all(

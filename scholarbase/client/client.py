@@ -19,7 +19,7 @@ from tenacity import Retrying
 
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
-from scholarbase.client.endpoints import Request, T
+from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.limits import SchemaForm
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -79,8 +79,12 @@ class Client(BaseClient, Source):
         with self._slots:
             return self._http.request(**arguments)
 
-    def _send_all(self, requests: Sequence[Request[list[T]]]) -> list[T]:
-        return [result for request in requests for result in self._send(request)]
+    def _send_all(self, batches: Sequence[Batch[Any, T]]) -> list[T]:
+        for batch in batches:
+            while (request := batch.next_request()) is not None:
+                found = self._send(request)
+                batch.add(found)
+        return [result for batch in batches for result in batch.results]
 
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run a :class:`SearchRequest`."""
@@ -117,7 +121,7 @@ class Client(BaseClient, Source):
 
         Args:
             form: ``openai`` (chat completions), ``openai-responses``, ``anthropic``, ``gemini`` or ``mcp``.
-            strict: schemas for strict mode: every argument is required, and null stands for one that is left out.
+            strict: schemas for strict mode: every argument is required, with null for one that is left out.
             session: the session of the calls, in which ``exclude_seen`` is available.
         """
         return self._send(endpoints.tools(form, strict, session))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from traceback import clear_frames
+from types import NoneType
 from typing import Any, Final
 
 import httpx
@@ -17,6 +18,7 @@ from scholarbase.client.endpoints import Request, T
 from scholarbase.client.responses import read_response, request_error
 from scholarbase.errors import ClientError, InvalidRequest
 from scholarbase.http import is_loopback, retry_options
+from scholarbase.models.checks import check_type, shown
 from scholarbase.settings import ClientSettings
 
 log = logging.getLogger("scholarbase.client")
@@ -49,10 +51,13 @@ class BaseClient:
         transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise InvalidRequest(f"retries is {retries!r}: it must be an integer of 0 or more.")
-        for name, seconds in (("timeout", timeout), ("backoff", backoff)):
-            if not isinstance(seconds, httpx.Timeout) and not seconds > 0:
-                raise InvalidRequest(f"{name} is {seconds!r}: it must be more than 0 seconds.")
+            raise InvalidRequest(f"retries is {shown(retries)}: it must be an integer of 0 or more.")
+        if not isinstance(timeout, httpx.Timeout):
+            _check_seconds(timeout, "timeout")
+        _check_seconds(backoff, "backoff")
+        check_type(headers, (Mapping, NoneType), "headers", "a mapping of names to values")
+        transports = (httpx.BaseTransport, httpx.AsyncBaseTransport, NoneType)
+        check_type(transport, transports, "transport", "an httpx transport or None")
         settings = ClientSettings()
         url = _parse_address(settings.url if base_url is None else base_url)
         self.base_url: Final = str(url.copy_with(userinfo=b""))
@@ -64,9 +69,14 @@ class BaseClient:
         all_headers = httpx.Headers(
             {"User-Agent": f"scholarbase/{__version__}", "Accept": "application/json"}
         )
-        if api_key and not url.userinfo:  # both would use the Authorization header
-            all_headers["Authorization"] = f"Bearer {_checked_key(api_key)}"
-        all_headers.update(headers)
+        check_type(api_key, (str, NoneType), "api_key", "a text")
+        key = _checked_key(api_key) if api_key else None
+        if key and not url.userinfo:  # both would use the Authorization header
+            all_headers["Authorization"] = f"Bearer {key}"
+        try:
+            all_headers.update(headers)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidRequest(f"headers cannot be sent ({error}): use ASCII texts.") from error
         self._http = self._http_class(
             auth=(url.username, url.password) if url.userinfo else None,
             timeout=timeout,
@@ -107,9 +117,14 @@ class BaseClient:
         return read_response(request, response, self.base_url + request.path, attempts)
 
 
+def _check_seconds(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise InvalidRequest(f"{name} is {shown(value)}: it must be more than 0 seconds.")
+
+
 def _checked_key(api_key: str) -> str:
     # httpx would quote an invalid key in its error.
-    if not isinstance(api_key, str) or not _VISIBLE_ASCII.fullmatch(api_key.strip()):
+    if not _VISIBLE_ASCII.fullmatch(api_key.strip()):
         raise InvalidRequest(
             "The API key contains characters that are not allowed in keys, such as spaces or line breaks: use it as "
             '"scholarbase key create" printed it.'
@@ -119,14 +134,14 @@ def _checked_key(api_key: str) -> str:
 
 def _parse_address(base_url: str) -> httpx.URL:
     invalid = InvalidRequest(
-        f"{base_url!r} is not a valid server address: use one that begins with http:// or https://, such as "
+        f"{shown(base_url)} is not a valid server address: use one that begins with http:// or https://, such as "
         "http://127.0.0.1:8000, without ? and #."
     )
     if not isinstance(base_url, str) or "?" in base_url or "#" in base_url:
         raise invalid
     try:
         url = httpx.URL(base_url.strip().rstrip("/"))
-    except httpx.InvalidURL as error:
+    except (httpx.InvalidURL, UnicodeError) as error:
         raise invalid from error
     if url.scheme not in ("http", "https") or not url.host:
         raise invalid

@@ -10,9 +10,18 @@ from uuid import uuid4
 
 import orjson
 
-from scholarbase.errors import InvalidRequest, PaperNotFound
+from scholarbase.errors import InvalidRequest, PaperNotFound, TimeLimit
 from scholarbase.identifiers import parse
-from scholarbase.models.checks import check_ids, check_json_format
+from scholarbase.models.checks import (
+    as_text_arguments,
+    check_ids,
+    check_json_format,
+    check_list,
+    check_text,
+    check_type,
+    check_whole,
+    shown,
+)
 from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -23,6 +32,7 @@ from scholarbase.models.requests import (
     SearchRequest,
     TitleBatchBody,
     TitleParameters,
+    check_request,
 )
 from scholarbase.models.requests import Request as Model
 from scholarbase.models.responses import (
@@ -30,6 +40,7 @@ from scholarbase.models.responses import (
     ExpandResponse,
     SearchResponse,
     TitleMatchResponse,
+    Unfinished,
 )
 
 MAX_QUERY_STRING: Final = 2000
@@ -38,6 +49,7 @@ MAX_BODY: Final = 2**22
 """Bytes. Longer batches are split, well below the server's limit (``SCHOLARBASE_MAX_BODY_BYTES``)."""
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
     def read(data: Any) -> SearchResponse:
         return SearchResponse.from_dict(data, request.fields)
 
-    content = _content(request)
+    content = _content(request, SearchRequest)
     query = _query_string(content)
     # A query string has no empty list, and the server splits its categories at commas.
     fits_url = request.within != () and all("," not in name for name in request.category)
@@ -77,12 +89,52 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
     return Request("POST", "/v1/search", read, body=_json(content))
 
 
-def search_batch(requests: Sequence[SearchRequest]) -> list[Request[list[SearchResponse]]]:
+class Batch(Generic[Item, T]):
+    """The items of one request, of which the server may finish only some within its time limit.
+
+    Args:
+        items: what is requested.
+        make: the request for some of them; it reads an :class:`Unfinished` for an item that took too long.
+    """
+
+    def __init__(
+        self, items: Sequence[Item], make: Callable[[Sequence[Item]], Request[list[T | Unfinished]]]
+    ) -> None:
+        self._items = items
+        self._make = make
+        self._found: dict[int, T] = {}
+        self._sent: list[int] = []
+
+    def next_request(self) -> Request[list[T | Unfinished]] | None:
+        """The request for the items that are not finished, None at the end."""
+        self._sent = [place for place in range(len(self._items)) if place not in self._found]
+        return self._make([self._items[place] for place in self._sent]) if self._sent else None
+
+    def add(self, results: Sequence[T | Unfinished]) -> None:
+        """Add the results of the last request. Raises TimeLimit if none of them is finished."""
+        finished = {
+            place: one
+            for place, one in zip(self._sent, results, strict=True)
+            if not isinstance(one, Unfinished)
+        }
+        first = results[0]
+        if not finished and isinstance(first, Unfinished):
+            raise TimeLimit(first.error)
+        self._found |= finished
+
+    @property
+    def results(self) -> list[T]:
+        return [self._found[place] for place in range(len(self._items))]
+
+
+def search_batch(
+    requests: Sequence[SearchRequest],
+) -> list[Batch[tuple[SearchRequest, bytes], SearchResponse]]:
     """``POST /v1/search/batch``, split at the server's limits."""
     batches: list[list[tuple[SearchRequest, bytes]]] = []
     size = papers = 0
-    for request in requests:
-        body = _json(_content(request))
+    for request in check_list(requests, "requests", "searches"):
+        body = _json(_content(request, SearchRequest))
         is_full = size + len(body) > MAX_BODY or papers + request.limit > MAX_PAPERS
         if not batches or len(batches[-1]) == MAX_BATCH or is_full:
             batches.append([])
@@ -90,46 +142,70 @@ def search_batch(requests: Sequence[SearchRequest]) -> list[Request[list[SearchR
         batches[-1].append((request, body))
         size += len(body)
         papers += request.limit
-    return [_one_search_batch(*zip(*batch, strict=True)) for batch in batches]
+    return [Batch(batch, _one_search_batch) for batch in batches]
 
 
 def _one_search_batch(
-    requests: Sequence[SearchRequest], bodies: Sequence[bytes]
-) -> Request[list[SearchResponse]]:
-    def read(data: Any) -> list[SearchResponse]:
-        return [SearchResponse.from_dict(d, r.fields) for d, r in zip(data["results"], requests, strict=True)]
+    searches: Sequence[tuple[SearchRequest, bytes]],
+) -> Request[list[SearchResponse | Unfinished]]:
+    def read(data: Any) -> list[SearchResponse | Unfinished]:
+        return [
+            _unfinished(one) or SearchResponse.from_dict(one, request.fields)
+            for one, (request, _) in zip(data["results"], searches, strict=True)
+        ]
 
-    return Request("POST", "/v1/search/batch", read, body=b'{"searches":[' + b",".join(bodies) + b"]}")
+    body = b'{"searches":[' + b",".join(body for _, body in searches) + b"]}"
+    return Request("POST", "/v1/search/batch", read, body=body)
+
+
+def _unfinished(item: Any) -> Unfinished | None:
+    is_error = isinstance(item, dict) and "error" in item
+    return Unfinished(item["error"], item["status"]) if is_error else None
 
 
 def match_title(request: TitleParameters) -> Request[TitleMatchResponse]:
     """``GET /v1/title-match``, or a batch of one for a long title."""
-    content = _content(request)
+    content = _content(request, TitleParameters)
     query = _query_string(content)
     if len(query) <= MAX_QUERY_STRING:
         return Request(
             "GET", "/v1/title-match", lambda data: TitleMatchResponse.from_dict(data, request.fields), query
         )
     del content["title"]
-    batch = match_titles(TitleBatchBody.of(titles=[request.title], **content | {"limit": request.limit}))
-    return Request("POST", batch.path, lambda data: batch.read(data)[0], body=batch.body)
+    batch = _one_title_batch(TitleBatchBody.of(titles=[request.title], **content | {"limit": request.limit}))
+
+    def read(data: Any) -> TitleMatchResponse:
+        (found,) = batch.read(data)
+        if isinstance(found, Unfinished):
+            raise TimeLimit(found.error)
+        return found
+
+    return Request("POST", batch.path, read, body=batch.body)
 
 
-def match_titles(request: TitleBatchBody) -> Request[list[TitleMatchResponse]]:
+def match_titles(request: TitleBatchBody) -> Batch[str, TitleMatchResponse]:
     """``POST /v1/title-match/batch``."""
 
-    def read(data: Any) -> list[TitleMatchResponse]:
+    def some(titles: Sequence[str]) -> Request[list[TitleMatchResponse | Unfinished]]:
+        return _one_title_batch(request.model_copy(update={"titles": tuple(titles)}))
+
+    return Batch(request.titles, some)
+
+
+def _one_title_batch(request: TitleBatchBody) -> Request[list[TitleMatchResponse | Unfinished]]:
+    def read(data: Any) -> list[TitleMatchResponse | Unfinished]:
         return [
-            TitleMatchResponse.from_dict({"snapshot": data["snapshot"], "results": matches}, request.fields)
-            for _, matches in zip(request.titles, data["results"], strict=True)
+            _unfinished(one)
+            or TitleMatchResponse.from_dict({"snapshot": data["snapshot"], "results": one}, request.fields)
+            for _, one in zip(request.titles, data["results"], strict=True)
         ]
 
-    return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request)))
+    return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request, TitleBatchBody)))
 
 
 def paper(request: PaperBody) -> Request[Paper]:
     """``GET /v1/papers/{id}``, or a batch of one for an id that a URL cannot hold."""
-    content = _content(request)
+    content = _content(request, PaperBody)
     paper_id = content.pop("paper_id")
     path = _paper_path(paper_id)
     # The server routes ids with these endings to citations and references.
@@ -157,12 +233,12 @@ def papers(request: PaperBatchBody) -> Request[list[Paper | None]]:
         pairs = zip(request.ids, data["results"], strict=True)
         return [None if found is None else Paper.from_dict(found) for _, found in pairs]
 
-    return Request("POST", "/v1/papers/batch", read, body=_json(_content(request)))
+    return Request("POST", "/v1/papers/batch", read, body=_json(_content(request, PaperBatchBody)))
 
 
 def citations(direction: Literal["citations", "references"], request: EdgeBody) -> Request[CitationsResponse]:
     """``GET /v1/papers/{id}/citations`` or ``/references``."""
-    content = _content(request)
+    content = _content(request, EdgeBody)
     path = f"{_paper_path(content.pop('paper_id'))}/{direction}"
     return Request(
         "GET", path, lambda data: CitationsResponse.from_dict(data, request.fields), _query_string(content)
@@ -175,14 +251,17 @@ def expand(request: ExpandBody) -> Request[ExpandResponse]:
         "POST",
         "/v1/expand",
         lambda data: ExpandResponse.from_dict(data, request.fields),
-        body=_json(_content(request)),
+        body=_json(_content(request, ExpandBody)),
     )
 
 
 def tools(form: str, strict: bool, session: str | None) -> Request[list[dict[str, Any]]]:
     """``GET /v1/tools``."""
+    check_type(form, str, "form", "the name of a form, such as 'openai'")
+    check_text(form, "form")
+    check_type(strict, bool, "strict", "true or false")
     query = _query_string({"format": form} | ({"strict": True} if strict else {}))
-    headers = {} if session is None else {"X-ScholarBase-Session": session}
+    headers = {} if session is None else {"X-ScholarBase-Session": _header("session", session)}
     return Request("GET", "/v1/tools", lambda data: list(data["tools"]), query, headers=headers)
 
 
@@ -198,8 +277,7 @@ def call_tool_as_text(
     name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
 ) -> Request[str]:
     """``POST /v1/tools/{name}`` with the format text."""
-    text = {**arguments, "format": "text"} if isinstance(arguments, Mapping) else arguments
-    return _call_tool(str, name, text, session, parent, round)
+    return _call_tool(str, name, as_text_arguments(arguments), session, parent, round)
 
 
 def _call_tool(
@@ -211,13 +289,16 @@ def _call_tool(
     round: int | None,
 ) -> Request[T]:
     if not isinstance(arguments, Mapping):
-        raise InvalidRequest(f"The arguments of {name} are {arguments!r:.100}: give a dictionary.")
+        raise InvalidRequest(f"The arguments of {shown(name)} are {shown(arguments)}: give a dictionary.")
     # A session records a retried call once, by its Idempotency-Key.
-    headers = {} if session is None else {"X-ScholarBase-Session": session, "Idempotency-Key": uuid4().hex}
-    for header, value in (("X-ScholarBase-Parent", parent), ("X-ScholarBase-Round", round)):
+    headers = {"Idempotency-Key": uuid4().hex} if session is not None else {}
+    if session is not None:
+        headers["X-ScholarBase-Session"] = _header("session", session)
+    for header, value in (("parent", parent), ("round", round)):
         if value is not None:
-            headers[header] = str(value)
-    path = f"/v1/tools/{quote(name, safe='')}"
+            text = value if isinstance(value, str) else str(check_whole(value, header, 1))
+            headers[f"X-ScholarBase-{header.title()}"] = _header(header, text)
+    path = f"/v1/tools/{_segment('name', name)}"
     return Request("POST", path, read, body=_json(dict(arguments)), headers=headers)
 
 
@@ -264,7 +345,21 @@ def snapshot() -> Request[dict[str, Any]]:
 
 
 def _session_path(session: str) -> str:
-    return f"/v1/sessions/{quote(session, safe='')}"
+    return f"/v1/sessions/{_segment('session', session)}"
+
+
+def _segment(name: str, value: str) -> str:
+    """A text as a segment of a path, percent-encoded."""
+    check_type(value, str, name, "a text")
+    check_text(value, name)
+    return quote(value, safe="")
+
+
+def _header(name: str, value: str) -> str:
+    """The value of a header, which the server checks further."""
+    if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable():
+        raise InvalidRequest(f"{name} is {shown(value)}: it must be a text of ASCII characters.")
+    return value
 
 
 def _paper_path(paper_id: str) -> str:
@@ -272,8 +367,13 @@ def _paper_path(paper_id: str) -> str:
     return f"/v1/papers/{quote(paper_id.strip(), safe='')}"
 
 
-def _content(request: Model) -> dict[str, Any]:
-    """A request's JSON, without values that are the defaults; the page is always named."""
+def _content(request: Model, kind: type[Model]) -> dict[str, Any]:
+    """A request's JSON, without values that are the defaults; the page is always named.
+
+    Raises:
+        InvalidRequest: not a request of this kind.
+    """
+    check_request(request, kind)
     content = request.model_dump(mode="json", by_alias=True)
     changed = request.model_dump(by_alias=True, exclude_defaults=True)
     return {name: value for name, value in content.items() if name in changed or name in ("limit", "offset")}

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import orjson
 from tenacity import Retrying
 
+from scholarbase.deadlines import DEADLINE
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
 from scholarbase.http import MAX_RETRY_AFTER, attempts_text, is_loopback, retry_after, retry_options
@@ -124,6 +125,7 @@ class HttpEncoder:
         self._batch_size = batch_size
         self._backoff = backoff
         self._service = f"The encoder service at {self._endpoint.display_name}"
+        self._timeout = timeout
         self._http = _open_client(self._endpoint, api_key, timeout)
         self._served: dict[str, Any] | None = None
         self._spec: EncoderSpec | None = None
@@ -214,9 +216,20 @@ class HttpEncoder:
             body["encoding_format"] = "base64"
         name = self._endpoint.display_name
         retrying = Retrying(**retry_options(name, self._retries, self._backoff, log, _RETRYABLE_STATUSES))
+        deadline = DEADLINE.get()
+        content = orjson.dumps(body)
+
+        def post() -> httpx.Response:
+            seconds = (
+                self._timeout if deadline is None else max(min(self._timeout, deadline.remaining), 0.001)
+            )
+            return self._http.post(self._endpoint.url, content=content, timeout=seconds)
+
         try:
-            response = retrying(self._http.post, self._endpoint.url, content=orjson.dumps(body))
+            response = retrying(post)
         except httpx.TransportError as error:
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.error("Encoding the query", "retry, or use mode 'sparse'") from error
             attempts = attempts_text(retrying.statistics["attempt_number"])
             # A frame of tenacity refers to the error, and this cycle would keep the socket open.
             clear_frames(error.__traceback__)

@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest, RunMismatch
-from scholarbase.evaluation.measures import Evaluation, Over, evaluate, ranked_ids
+from scholarbase.evaluation.measures import Evaluation, Over, check_over, evaluate, ranked_ids
 from scholarbase.evaluation.statistics import PairedTest, paired_test
+from scholarbase.models.checks import check_type
 from scholarbase.models.runs import Run
 
 Mark = Literal["same", "up", "down", "new", "gone"]
@@ -82,7 +83,10 @@ def compare(
         RunMismatch: the query sets differ, or the snapshots differ and ``across_snapshots`` is off.
         InvalidRequest, EvaluationError: as ``evaluate``.
     """
+    check_type(a, Run, "a", "a Run")
+    check_type(b, Run, "b", "a Run")
     check_comparable(a, b, across_snapshots=across_snapshots)
+    check_over(over)
     first, second = evaluate(a, measures), evaluate(b, measures)
     texts = {query.id: query.text for query in a.queries}
     compared = tuple(_compare(name, first, second, texts, over) for name in first.measures)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, InvalidRequest
 from scholarbase.extras import require
+from scholarbase.models.checks import check_type, elements, shown
 from scholarbase.models.runs import JudgedQuery, RankedId, Run
 
 Over = Literal["all", "held"]
@@ -80,7 +81,7 @@ def parse_measure(name: str) -> Measure:
     Raises:
         InvalidRequest: the measure is unknown, lacks a required cutoff, or has an invalid one.
     """
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise _unknown(name)
     family, cutoff = match.groups()
@@ -158,8 +159,8 @@ class Evaluation:
 
 def check_over(over: str) -> None:
     """Raises InvalidRequest: ``over`` is neither ``all`` nor ``held``."""
-    if over not in OVERS:
-        raise InvalidRequest(f"over is {over!r}: it must be one of {', '.join(OVERS)}.")
+    if not isinstance(over, str) or over not in OVERS:
+        raise InvalidRequest(f"over is {shown(over)}: it must be one of {', '.join(OVERS)}.")
 
 
 def default_measures(run: Run) -> tuple[str, ...]:
@@ -179,9 +180,13 @@ def evaluate(run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> Evaluation
         InvalidRequest: a measure is unknown, none is given, or a cutoff is deeper than the search limit.
         EvaluationError: no query has a relevant answer, queries and rankings do not match, or ir_measures is missing.
     """
-    if isinstance(measures, str) or not measures:
-        raise InvalidRequest(f"measures is {measures!r}: give a list of names, such as {list(EXAMPLES[:3])}.")
-    parsed = tuple(dict.fromkeys(map(parse_measure, measures)))
+    check_type(run, Run, "run", "a Run")
+    names = elements(measures)
+    if not names:
+        raise InvalidRequest(
+            f"measures is {shown(measures)}: give a list of names, such as {list(EXAMPLES[:3])}."
+        )
+    parsed = tuple(dict.fromkeys(map(parse_measure, names)))
     notes = _check_cutoffs(run, parsed)
     judged = check_judged(run)
     over_all = {query.id: _grades(query) for query in judged}

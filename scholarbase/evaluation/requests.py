@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.runs import run_manifest
 from scholarbase.indexes import query_syntax
-from scholarbase.models.checks import date_bounds
+from scholarbase.models.checks import check_type, check_whole, date_bounds
 from scholarbase.models.limits import MAX_LIMIT, Engine, Mode
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.requests import SearchRequest, search_request
@@ -52,18 +52,10 @@ class SearchSettings:
     def __post_init__(self) -> None:
         # The request checks these three.
         SearchRequest(q="a query", mode=self.mode, engine=self.engine, exact=self.exact)
-        if (
-            isinstance(self.limit, bool)
-            or not isinstance(self.limit, int)
-            or not 1 <= self.limit <= MAX_DEPTH
-        ):
-            raise InvalidRequest(
-                f"limit is {self.limit!r}: it must be a whole number from 1 to {MAX_DEPTH}, the limit of paging."
-            )
-        if self.to is not None and self.to != QUERY_DATE:
+        check_whole(self.limit, "limit", 1, MAX_DEPTH)
+        if self.to is not None and not (isinstance(self.to, str) and self.to == QUERY_DATE):
             date_bounds(self.to, "to")
-        if not isinstance(self.pool, bool):
-            raise InvalidRequest(f"pool is {self.pool!r}: it must be true or false.")
+        check_type(self.pool, bool, "pool", "true or false")
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as in the run's manifest."""

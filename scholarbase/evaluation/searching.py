@@ -36,6 +36,7 @@ from scholarbase.evaluation.requests import (
 )
 from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, read_run, write_run
 from scholarbase.files import storage_errors
+from scholarbase.models.checks import check_list, check_path, check_text, check_type, check_whole
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.requests import SearchRequest
@@ -98,13 +99,25 @@ def run_searches(
 
     Raises:
         QueryFileError: a query lacks the date or the pool that the settings require.
-        InvalidRequest: the request of a query is invalid; the message names the query.
+        InvalidRequest: an argument has another type, or the request of a query is invalid; the message names the query.
         RunExists: the folder has another run, or is not a run.
         RunDamaged: the run in the folder does not match its manifest.
         EvaluationError: another process makes this run, or the library changed during the run.
         StorageError: the folder cannot be written.
         EncoderError, VectorIndexError, LibraryCorrupt, ClientError: a search failed; finished queries are kept.
     """
+    check_type(source, Source, "source", "an open library or a client")
+    check_type(queries, QuerySet, "queries", "a QuerySet")
+    check_type(settings, SearchSettings, "settings", "a SearchSettings")
+    check_type(counts, Mapping, "counts", "the counts of the judged queries")
+    judged = check_list(judged, "judged", "judged queries")
+    for query in judged:
+        check_type(query, JudgedQuery, "A judged query", "a JudgedQuery")
+    folder = check_path(folder, "folder")
+    for value, what in ((name, "name"), (command, "command")):
+        check_type(value, str, what, "a text")
+        check_text(value, what)
+    check_type(restart, bool, "restart", "true or false")
     _check_arguments(queries, judged, concurrency)
     manifest = search_manifest(source, queries, judged, counts, settings, name, command)
     requests = search_requests(judged, manifest, settings)
@@ -142,8 +155,8 @@ def run_searches(
 
 
 def _check_arguments(queries: QuerySet, judged: Sequence[JudgedQuery], concurrency: int | None) -> None:
-    if concurrency is not None and (isinstance(concurrency, bool) or concurrency < 1):
-        raise InvalidRequest(f"concurrency is {concurrency!r}: it must be a whole number of 1 or more.")
+    if concurrency is not None:
+        check_whole(concurrency, "concurrency", 1)
     if not judged:
         raise QueryFileError(f"The query set {queries.name} has no queries: there is nothing to search for.")
     if [query.id for query in judged] != [query.id for query in queries.queries]:

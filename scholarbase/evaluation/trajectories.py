@@ -21,7 +21,7 @@ from scholarbase.evaluation.runs import run_manifest
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run
 from scholarbase.models.source import Source
-from scholarbase.trajectories.calls import RawCall
+from scholarbase.trajectories.calls import RawCall, moment
 from scholarbase.trajectories.figures import LOOKING, total
 
 Ranking = Literal["answer", "answer-only", "observed"]
@@ -159,8 +159,13 @@ def _checked_calls(query_id: str, own: Sequence[RawCall], held: Mapping[str, str
                 f"has the session {raw.session!r}, and {own[0].where} has {own[0].session!r}: a query has one session "
                 "per run. Use one file per session"
             )
-        elif calls and number <= calls[-1].call:
-            problem = f"is call {number} after call {calls[-1].call}: call numbers must increase"
+        elif number in numbers or (
+            calls and number < calls[-1].call and not _is_in_order(own[place - 2], raw)
+        ):
+            problem = (
+                f"is call {number} after call {calls[-1].call}: call numbers must differ, and increase unless the "
+                "calls are in the order of ended"
+            )
         elif calls and round_ < calls[-1].round:
             problem = f"is in round {round_} after round {calls[-1].round}: round numbers must not decrease"
         elif raw.parent is not None and raw.parent not in numbers:
@@ -170,6 +175,12 @@ def _checked_calls(query_id: str, own: Sequence[RawCall], held: Mapping[str, str
         numbers.add(number)
         calls.append(_call(raw, number, round_, held))
     return calls
+
+
+def _is_in_order(before: RawCall, after: RawCall) -> bool:
+    """Whether both calls say when they ended, and the second ended later."""
+    first, second = moment(before.ended), moment(after.ended)
+    return first is not None and second is not None and first <= second
 
 
 def _call(raw: RawCall, number: int, round_: int, held: Mapping[str, str]) -> Call:

@@ -7,17 +7,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 import orjson
 
-from scholarbase.databases import open_immutable
-from scholarbase.errors import LibraryCorrupt, LibraryError
+from scholarbase.databases import ReadPool, open_immutable
+from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import citations, fulltext, titles
 from scholarbase.indexes.citations import Edge, Expansion
@@ -28,6 +27,9 @@ from scholarbase.models.papers import Author, Paper
 
 FILE_NAME: Final = "catalog.sqlite"
 
+_TABLES: Final = frozenset(
+    ("papers", "abstracts", "aliases", "authors", "venue_names", "edges", "meta", "fulltext", "title_words")
+)
 _COLUMNS: Final = {
     "id": "p.arxiv_id, p.corpus_id, iif(coalesce(p.arxiv_id, p.corpus_id) IS NULL, p.external_ids ->> 'Doc', NULL)",
     "corpus_id": "p.corpus_id",
@@ -45,6 +47,13 @@ _COLUMNS: Final = {
     "url": "p.url",
 }
 """The SQL of each field of a paper. ``id`` takes three columns; it always comes first."""
+_FULL_TEXT: Final = (
+    "The full-text search",
+    "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
+)
+_TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
+_EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
+"""Activities and advice for the error at the time limit."""
 _LATER: Final = ("citation_count", "reference_count")
 """Fields that change after a paper's publication."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
@@ -53,77 +62,66 @@ _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
 class Catalog:
     """A finished catalogue, opened for reading with a pool of connections. Safe to share between threads.
 
-    Every method raises LibraryCorrupt if SQLite fails, and LibraryError if the catalogue is closed.
+    Every method raises LibraryCorrupt if the file is damaged, LibraryError if it cannot be read or is closed, and
+    TimeLimit at the deadline of its context.
     """
 
     def __init__(self, path: Path, *, readers: int = 8) -> None:
         """
+        Args:
+            readers: statements that run at once. Others wait.
+
         Raises:
             LibraryCorrupt: the file is missing or is not a catalogue.
         """
         self.path = path
-        self._idle: deque[sqlite3.Connection] = deque()
-        self._all: list[sqlite3.Connection] = []
         try:
-            for _ in range(readers):
-                connection = _connect(path)
-                self._all.append(connection)
-                self._idle.append(connection)
-            self._all[0].execute("SELECT 1 FROM papers LIMIT 1").fetchone()
+            self._pool = ReadPool(path, readers, _connect)
+        except sqlite3.Error as error:
+            raise _not_a_catalogue(path, error) from error
+        try:
+            # Of each connection, since the file could be replaced while they are opened.
+            snapshots = {_checked_snapshot(path, connection) for connection in self._pool.connections()}
+            if len(snapshots) > 1:
+                raise LibraryCorrupt(f"{path} was replaced while it was opened: open the library again.")
         except sqlite3.Error as error:
             self.close()
-            raise LibraryCorrupt(f"{path} is not a catalogue: {error}. Ingest the library again.") from error
+            raise _not_a_catalogue(path, error) from error
+        except BaseException:
+            self.close()
+            raise
+        [self.snapshot] = snapshots
+        """The snapshot id that the catalogue was built as."""
 
     def close(self) -> None:
         """Close every connection. A second call does nothing."""
-        for connection in self._all:
-            connection.close()
-        self._all.clear()
+        self._pool.close()
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to this thread: an idle one of the pool or, when all are in use, a new one, so that
-        short statements never wait for long ones."""
-        if not self._all:
-            raise LibraryError(f"The catalogue {self.path} is closed: open the library again.")
-        connection: sqlite3.Connection | None = None
-        pooled = True
-        try:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection, pooled = _connect(self.path), False
-            yield connection
-        except sqlite3.DatabaseError as error:
-            raise LibraryCorrupt(
-                f'{self.path} cannot be read: {error}. Run "scholarbase verify" on the library.'
-            ) from error
-        finally:
-            if connection is not None and pooled:
-                self._idle.append(connection)
-            elif connection is not None:
-                connection.close()
+    def _reading(
+        self, activity: str = "Reading the catalogue", advice: str = "request fewer papers or fields"
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        return self._pool.lend(activity, advice)
 
     # -- papers -----------------------------------------------------------------------------------------
 
     def meta(self, key: str) -> str | None:
-        with self._connection() as connection:
+        with self._reading() as connection:
             return read_meta(connection, key)
 
     def resolve(self, identifiers: Sequence[Identifier]) -> list[int | None]:
         """Return the catalogue id of each identifier, None for papers that the library does not have."""
-        with self._connection() as connection:
+        with self._reading() as connection:
             found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
     def last_id(self) -> int:
         """Return the greatest id of a paper, 0 in an empty library."""
-        with self._connection() as connection:
+        with self._reading() as connection:
             return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
 
     def existing(self, ids: Sequence[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
-        with self._connection() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 """
                 SELECT p.id FROM json_each(?) AS wanted CROSS JOIN papers AS p ON p.id = wanted.value
@@ -135,7 +133,7 @@ class Catalog:
 
     def any_by(self, day: int) -> int | None:
         """Return the last day of any paper that certainly appeared on or before the day ``yyyymmdd``, else None."""
-        with self._connection() as connection:
+        with self._reading() as connection:
             row = connection.execute(
                 "SELECT last_day FROM papers WHERE last_day <= ? LIMIT 1", (day,)
             ).fetchone()
@@ -143,7 +141,7 @@ class Catalog:
 
     def first_day(self) -> int | None:
         """Return the least last day of a paper, None if no paper has a date."""
-        with self._connection() as connection:
+        with self._reading() as connection:
             return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
 
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
@@ -161,7 +159,7 @@ class Catalog:
             SELECT {columns}
             FROM json_each(?) AS wanted CROSS JOIN papers p ON p.id = wanted.value {join}
         """
-        with self._connection() as connection:
+        with self._reading() as connection:
             rows = connection.execute(sql, (orjson.dumps(list(ids)).decode(),)).fetchall()
         if len(rows) != len(ids):
             found = {row[0] for row in rows}
@@ -180,7 +178,7 @@ class Catalog:
         keys = {venue_key(name) for name in names}
         if not keys:
             return ()
-        with self._connection() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 """
                 SELECT name_key FROM venue_names WHERE venue_key IN (
@@ -197,29 +195,29 @@ class Catalog:
         self, expression: str, limit: int, filters: ResolvedFilters, *, title_weight: float
     ) -> list[ScoredId]:
         """Return the best matching papers (:func:`.fulltext.search`)."""
-        with self._connection() as connection:
+        with self._reading(*_FULL_TEXT) as connection:
             return fulltext.search(connection, expression, limit, filters, title_weight=title_weight)
 
     def count_text(self, expression: str, filters: ResolvedFilters) -> int:
         """Count the matching papers (:func:`.fulltext.count`)."""
-        with self._connection() as connection:
+        with self._reading(*_FULL_TEXT) as connection:
             return fulltext.count(connection, expression, filters)
 
     def matching_ids(self, expression: str, limit: int, filters: ResolvedFilters) -> set[int]:
         """Return the ids of the matching papers (:func:`.fulltext.matching_ids`)."""
-        with self._connection() as connection:
+        with self._reading(*_FULL_TEXT) as connection:
             return fulltext.matching_ids(connection, expression, limit, filters)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""
-        with self._connection() as connection:
+        with self._reading(*_FULL_TEXT) as connection:
             return fulltext.holding(connection, expressions, ids)
 
     def match_title(
         self, title: str, limit: int, min_score: float, filters: ResolvedFilters
     ) -> list[ScoredId]:
         """Return the papers with this title or a similar one (:func:`.titles.match`)."""
-        with self._connection() as connection:
+        with self._reading(*_TITLES) as connection:
             return titles.match(connection, title, limit, min_score, filters)
 
     # -- citations --------------------------------------------------------------------------------------
@@ -239,7 +237,7 @@ class Catalog:
     ) -> list[Edge]:
         """Return a page of a paper's citations or references, with the papers (:func:`.citations.page`)."""
         columns, join, make_paper = paper_reader(tuple(fields), counts)
-        with self._connection() as connection:
+        with self._reading(*_EDGES) as connection:
             return citations.page(
                 connection,
                 paper_id,
@@ -256,12 +254,12 @@ class Catalog:
 
     def count_edges(self, paper_id: int, direction: Direction, filters: ResolvedFilters) -> int:
         """Count a paper's citations or references (:func:`.citations.count`)."""
-        with self._connection() as connection:
+        with self._reading(*_EDGES) as connection:
             return citations.count(connection, paper_id, direction, filters)
 
     def few_edges(self, paper_id: int, direction: Direction) -> int | None:
         """Count a paper's citations or references if they are few (:func:`.citations.few`)."""
-        with self._connection() as connection:
+        with self._reading() as connection:
             return citations.few(connection, paper_id, direction)
 
     def expand(
@@ -276,8 +274,22 @@ class Catalog:
         as_of: int | None,
     ) -> Expansion:
         """Return the neighbours of a set of papers (:func:`.citations.expand`)."""
-        with self._connection() as connection:
+        with self._reading(*citations.EXPANSION) as connection:
             return citations.expand(connection, seeds, direction, hops, filters, limit, offset, as_of=as_of)
+
+
+def _checked_snapshot(path: Path, connection: sqlite3.Connection) -> str | None:
+    """The snapshot id of a catalogue. Raises LibraryCorrupt if it lacks a table."""
+    held = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    if missing := sorted(_TABLES - held):
+        raise LibraryCorrupt(
+            f"{path} is not a catalogue: it has no {', '.join(missing)}. Ingest the library again."
+        )
+    return read_meta(connection, "snapshot")
+
+
+def _not_a_catalogue(path: Path, error: sqlite3.Error) -> LibraryCorrupt:
+    return LibraryCorrupt(f"{path} is not a catalogue: {error}. Ingest the library again.")
 
 
 def open_finished(path: Path) -> sqlite3.Connection:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from scholarbase import deadlines
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
@@ -23,12 +24,16 @@ from scholarbase.models.limits import CitationSort, Direction
 
 Ids = npt.NDArray[np.int64]
 
-MAX_STEPS: Final = 20_000_000
-"""Most edges that one expansion may read: about half a gigabyte of memory."""
+MAX_STEPS: Final = 5_000_000
+"""Most edges that one expansion may follow: about an eighth of a gigabyte of memory."""
 
 FEW: Final = 500
 """Edges that are read and sorted in a fraction of a millisecond; a hundred thousand take a tenth of a second."""
 
+EXPANSION: Final = ("The expansion", "use fewer seeds, one hop, or one direction")
+"""Activity and advice for the error at the time limit."""
+_STEPS: Final = 500_000
+"""Steps of the second hop that are joined at once."""
 _BATCH: Final = 50_000
 """Ids per statement, and rows per fetch."""
 _UNKNOWN: Final = np.iinfo(np.int64).max
@@ -246,13 +251,13 @@ def expand(
         raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
     starts = np.unique(np.fromiter(seeds, dtype=np.int64))
     near, far = _edges_from(connection, starts, direction, as_of)
-    reached_from, reached = near, far
+    place = np.searchsorted(starts, near)
+    pairs = _distinct_pairs(place, far, starts)
     if hops == 2:
         middles, onward = _edges_from(connection, np.unique(far), direction, as_of)
-        second_from, second = _join(near, far, middles, onward)
-        reached_from = np.concatenate([near, second_from])
-        reached = np.concatenate([far, second])
-    ids, seed_counts = _distinct_counts(reached_from, reached, starts)
+        pairs = np.union1d(pairs, _second_hop(place, far, middles, onward, starts))
+    # Each pair is a paper that is reached times the number of seeds, plus the place of a seed that reaches it.
+    ids, seed_counts = np.unique(pairs // max(len(starts), 1), return_counts=True)
     passing, sort_keys = _passing(
         connection, ids, filters, "p.citation_count" if as_of is None else "p.first_day"
     )
@@ -270,7 +275,7 @@ def _edges_from(
     """Return all edges of these papers in a direction as two arrays: from and to. Papers after ``as_of`` are left
     out of the latter."""
     directions: tuple[Direction, ...] = ("citations", "references") if direction == "both" else (direction,)
-    parts: list[Ids] = [np.empty((0, 2), dtype=np.int64)]
+    near_parts, far_parts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     steps = 0
     for each in directions:
         near, far = _end_columns(each)
@@ -288,31 +293,48 @@ def _edges_from(
             while rows := cursor.fetchmany(_BATCH):
                 steps += len(rows)
                 _check_steps(steps)
-                parts.append(np.array(rows, dtype=np.int64))
-    pairs = np.concatenate(parts)
-    return pairs[:, 0], pairs[:, 1]
+                ends = np.array(rows, dtype=np.int64)
+                near_parts.append(ends[:, 0].copy())
+                far_parts.append(ends[:, 1].copy())
+    return np.concatenate(near_parts), np.concatenate(far_parts)
 
 
-def _join(near: Ids, far: Ids, middles: Ids, onward: Ids) -> tuple[Ids, Ids]:
-    """Join each pair (near, far) with all pairs (middle, onward) where far = middle."""
+def _distinct_pairs(place: Ids, reached: Ids, starts: Ids) -> Ids:
+    """Return the different pairs of a paper that is reached, but is no start, and the start that reaches it.
+
+    A pair is one number: the paper times the number of starts, plus the place of the start among them.
+    """
+    outside = ~np.isin(reached, starts)
+    return np.unique(reached[outside] * len(starts) + place[outside])
+
+
+def _second_hop(place: Ids, far: Ids, middles: Ids, onward: Ids, starts: Ids) -> Ids:
+    """Return the pairs (:func:`_distinct_pairs`) over the second hop.
+
+    Each edge (place, far) of the first hop is joined with all edges (middle, onward) where far = middle, in parts, so
+    that the memory is that of the different pairs.
+    """
     order = np.argsort(middles, kind="stable")
     middles, onward = middles[order], onward[order]
     first = np.searchsorted(middles, far, side="left")
     degree = np.searchsorted(middles, far, side="right") - first
-    steps = int(degree.sum())
-    _check_steps(steps)
-    # The position of each step: that of its middle's first edge, plus 0, 1, 2, ...
-    within = np.arange(steps) - np.repeat(np.cumsum(degree) - degree, degree)
-    return np.repeat(near, degree), onward[np.repeat(first, degree) + within]
-
-
-def _distinct_counts(reached_from: Ids, reached: Ids, starts: Ids) -> tuple[Ids, Ids]:
-    """Return every paper reached except the starts, and the number of different starts that reach it."""
-    outside = ~np.isin(reached, starts)
-    ids, place = np.unique(reached[outside], return_inverse=True)
-    seed_place = np.searchsorted(starts, reached_from[outside])
-    pairs = np.unique(place.astype(np.int64) * len(starts) + seed_place)
-    return ids, np.bincount(pairs // max(len(starts), 1), minlength=len(ids))
+    ends = np.cumsum(degree)
+    _check_steps(int(ends[-1]) if len(ends) else 0)
+    pairs = np.empty(0, dtype=np.int64)
+    begin = 0
+    while begin < len(far):
+        deadlines.check(*EXPANSION)
+        done = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, done + _STEPS, side="right")))
+        part = slice(begin, end)
+        # The position of each step: that of its middle's first edge, plus 0, 1, 2, ...
+        offsets = first[part] - (ends[part] - degree[part] - done)
+        position = np.repeat(offsets, degree[part])
+        position += np.arange(len(position))
+        found = _distinct_pairs(np.repeat(place[part], degree[part]), onward[position], starts)
+        pairs = np.union1d(pairs, found)
+        begin = end
+    return pairs
 
 
 def _passing(

@@ -47,6 +47,11 @@ class DenseParts:
         count = self.count
         return int(np.load(self._path(count - 1, "ids")).max(initial=0)) if count else 0
 
+    def clear(self) -> None:
+        """Delete all parts, those without ids too."""
+        for file in self._folder.iterdir():
+            file.unlink()
+
     def write(self, number: int, ids: npt.NDArray[np.int64], encodings: Encodings) -> None:
         """Write one part. Its ids are written last: a part without them is incomplete."""
         self._save(number, "dense", encodings.dense.astype(np.float32))

@@ -50,13 +50,15 @@ def encode_papers(db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, r
 def load_vectors(
     db: sqlite3.Connection, parts: DenseParts, encoder: Encoder, path: Path, reporter: Reporter
 ) -> Counter[str]:
-    """Read the papers' vectors from a file. Returns counts by name.
+    """Read the papers' vectors from a file, which must not have changed at the end. Returns counts by name.
+
+    After a kill, all vectors are read again: the file may have changed in between.
 
     Raises:
         EncoderMismatch: the vectors have other dimensions than the encoder's, or are from another encoder.
         SourceError: the file cannot be read, or has no vector of a paper in this library.
     """
-    complete = parts.count
+    parts.clear()
     checked = False
     counts: Counter[str] = Counter()
     with reporter.stage("load vectors", "vectors", None) as tracker:
@@ -73,8 +75,7 @@ def load_vectors(
             if not checked and known.any():
                 _check_agreement(db, encoder, ids[known], vectors[known], path)
                 checked = True
-            if number >= complete:
-                parts.write(number, ids[known], Encodings(vectors[known]))
+            parts.write(number, ids[known], Encodings(vectors[known]))
             tracker.advance(len(names))
     if not checked:
         raise SourceError(f"{path} has no vector of a paper in this library: check its ids.")

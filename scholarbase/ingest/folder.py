@@ -14,16 +14,19 @@ from typing import Final
 from scholarbase import manifest
 from scholarbase.errors import LibraryBusy, LibraryExists
 from scholarbase.files import DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
-from scholarbase.indexes import catalog
+from scholarbase.indexes import catalog, contents
+from scholarbase.indexes.contents import Contents, files_in
 
 BUILDING: Final = "building"
 VECTORS: Final = "vectors"
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
+MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER)
+"""The entries of a library besides its manifest and the list of its files."""
 
 
 class BuildFolder:
-    """``LIBRARY/building``, locked. A job writes here; ``publish`` moves the files out, the manifest last."""
+    """``LIBRARY/building``, locked. A job writes here; ``publish`` moves the files out, their list last."""
 
     def __init__(self, library: Path) -> None:
         """
@@ -57,7 +60,7 @@ class BuildFolder:
         """Delete the files of an unfinished job."""
         for entry in self.path.iterdir():
             if entry.name != "lock":
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                _remove(entry)
 
     @property
     def catalog(self) -> Path:
@@ -75,23 +78,41 @@ class BuildFolder:
     def pending_manifest(self) -> Path:
         return self.path / "manifest.pending"
 
+    @property
+    def pending_contents(self) -> Path:
+        return self.path / "files.pending"
+
     def write(self, name: str, data: bytes) -> None:
         with atomic_write(self.path / name) as file:
             file.write(data)
 
+    def list_files(self) -> None:
+        """Write the list of the library's files, which must all be complete."""
+        files = {name: self.path / name for name in MOVED if (self.path / name).is_file()}
+        files |= {name: self.path / name for name in files_in(self.path, VECTORS)}
+        files[manifest.FILE_NAME] = self.pending_manifest
+        snapshot = manifest.snapshot_id(self.pending_manifest.read_bytes())
+        self.write(self.pending_contents.name, Contents.of(snapshot, files).to_bytes())
+
     def publish(self) -> None:
         """Move the files to their final names. After a kill, another call completes the moves.
 
-        A library that is replaced has no manifest from the first move to the last.
+        A library that is replaced has no list of files from the first move to the last, and no manifest until the move
+        before the last.
         """
-        (self.library / manifest.FILE_NAME).unlink(missing_ok=True)
-        for name in (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER):
-            built, final = self.path / name, self.library / name
-            if built.exists():
-                if final.is_dir():
-                    shutil.rmtree(final)
-                built.replace(final)
-        self.pending_manifest.replace(self.library / manifest.FILE_NAME)
+        (self.library / contents.FILE_NAME).unlink(missing_ok=True)
+        if self.pending_manifest.exists():
+            (self.library / manifest.FILE_NAME).unlink(missing_ok=True)
+            listed = Contents.from_bytes(self.pending_contents.read_bytes(), self.pending_contents).files
+            kept = {file.split("/")[0] for file in listed}
+            for name in MOVED:
+                built, final = self.path / name, self.library / name
+                if built.exists() or name not in kept:
+                    _remove(final)
+                if built.exists():
+                    built.replace(final)
+            self.pending_manifest.replace(self.library / manifest.FILE_NAME)
+        self.pending_contents.replace(self.library / contents.FILE_NAME)
         sync_folder(self.library)
         shutil.rmtree(self.path)
 
@@ -102,6 +123,13 @@ class BuildFolder:
             shutil.rmtree(self.path)
             if self._created_library and not any(self.library.iterdir()):
                 self.library.rmdir()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

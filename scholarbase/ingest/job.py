@@ -6,7 +6,8 @@ read            records to catalogue rows, dataset by dataset; before the citati
 full text       rows to FTS5
 encode          at the same time, rows to dense vectors, in parts; or reads vectors computed elsewhere
 vectors         rows and parts to the vector index
-seal            writes the manifest, then moves all files to their final names, the manifest last
+seal            hashes the content, writes the manifest and the list of files, then moves all files to their final
+                names, the list last
 ==============  ==========================================================================================
 
 Each stage commits its progress with its rows: a job that was killed continues when it is started again, and ends
@@ -19,10 +20,10 @@ import logging
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,22 +35,32 @@ from scholarbase.encoders.probe import probe
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, SourceError, TooManyRejects
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.catalog import read_meta
+from scholarbase.indexes.content_hash import content_hash, vector_hashes
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
-from scholarbase.indexes.vectors.contents import write_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
+from scholarbase.ingest.hashing import hashed_tables
 from scholarbase.ingest.records import Record, Reject
-from scholarbase.ingest.sources import PARSERS, UNUSED, Dataset, SourceFile, discover, open_lines, sha256_of
+from scholarbase.ingest.sources import (
+    PARSERS,
+    UNUSED,
+    Dataset,
+    SourceFile,
+    StoredBytes,
+    discover,
+    open_lines,
+    sha256_of,
+)
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.manifest import FILE_NAME, FORMAT, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.settings import KeepRule
@@ -57,6 +68,8 @@ from scholarbase.settings import KeepRule
 log = logging.getLogger("scholarbase.ingest")
 
 LINES_PER_COMMIT: Final = 10_000
+BYTES_PER_COMMIT: Final = 64_000_000
+"""A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
 
@@ -132,12 +145,13 @@ class _Job:
         files = self._without_unused(discover(sources))
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
-        plan = _plan(facts, self._rules.keep, spec, self._vectors_hash())
+        self._plan = plan = _plan(facts, self._rules.keep, spec, self._vectors_hash())
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
-            pending = Manifest.from_bytes(
-                self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
-            )
+            written = self._folder.pending_manifest
+            if not written.exists():
+                written = self._folder.library / FILE_NAME
+            pending = Manifest.from_bytes(written.read_bytes(), written)
             if not restart or _plan_of(pending) == plan:
                 self._publish()
                 return self._finished(plan)
@@ -159,9 +173,14 @@ class _Job:
             self._checkpoint = Checkpoint(self._db)
             with self._checkpoint.transaction():
                 self._checkpoint.set("plan", plan)
-            self._read(files)
-            config, bm25 = self._index()
-            self._seal(facts, config, bm25, plan["vectors"])
+            try:
+                self._read(files, {fact.name: fact for fact in facts})
+            except SourceChanged:
+                self._db.close()
+                self._folder.clear()  # it has rows of other bytes than those that were hashed
+                raise
+            config, bm25, tables = self._index()
+            self._seal(facts, config, bm25, tables)
         finally:
             self._db.close()
         return self._publish()
@@ -177,7 +196,11 @@ class _Job:
     def _vectors_hash(self) -> str | None:
         if self._vectors is None:
             return None
-        files = sorted(self._vectors.iterdir()) if self._vectors.is_dir() else [self._vectors]
+        files = [self._vectors, self._vectors.with_name("ids.txt")]
+        if self._vectors.is_dir():
+            files = sorted(self._vectors.iterdir())
+        elif self._vectors.suffix != ".npy":
+            files.pop()
         return ",".join(f"{file.name}:{sha256_of(file)}" for file in files if file.is_file())
 
     def _hash(self, files: Sequence[SourceFile]) -> list[SourceFact]:
@@ -216,11 +239,11 @@ class _Job:
 
     # -- read -------------------------------------------------------------------------------------------
 
-    def _read(self, files: Sequence[SourceFile]) -> None:
+    def _read(self, files: Sequence[SourceFile], facts: Mapping[str, SourceFact]) -> None:
         writer = CatalogWriter(self._db, self._rules.keep)
         records = [file for file in files if file.dataset is not Dataset.CITATIONS]
         edges = [file for file in files if file.dataset is Dataset.CITATIONS]
-        self._read_files("read records", records, writer)
+        self._read_files("read records", records, facts, writer)
         if not self._checkpoint.get("pruned"):
             with (
                 self._reporter.stage("keep rule", "papers dropped", None) as tracker,
@@ -236,9 +259,15 @@ class _Job:
                 "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
                 "title, which the documents of a BEIR collection need)."
             )
-        self._read_files("read citations", edges, writer)
+        self._read_files("read citations", edges, facts, writer)
 
-    def _read_files(self, stage: str, files: Sequence[SourceFile], writer: CatalogWriter) -> None:
+    def _read_files(
+        self,
+        stage: str,
+        files: Sequence[SourceFile],
+        facts: Mapping[str, SourceFact],
+        writer: CatalogWriter,
+    ) -> None:
         total = sum(file.size for file in files)
         before = 0
         done = set(self._checkpoint.get("read", []))
@@ -248,18 +277,24 @@ class _Job:
             for dataset, group in groupby(files, key=lambda file: file.dataset):
                 for file in group:
                     if file.name not in done:
-                        self._read_file(file, writer, tracker, before)
+                        self._read_file(file, facts[file.name], writer, tracker, before)
                     before += file.size
                     tracker.at(before)
                 self._check_rejects(dataset)
 
-    def _read_file(self, file: SourceFile, writer: CatalogWriter, tracker: Tracker, before: int) -> None:
+    def _read_file(
+        self, file: SourceFile, fact: SourceFact, writer: CatalogWriter, tracker: Tracker, before: int
+    ) -> None:
+        """Read a file from its first uncommitted line on. The bytes before it are read too, since the hash of all bytes
+        must be that of the manifest, and a killed job must have read the same bytes."""
         key = f"line:{file.name}"
-        skip = int(self._checkpoint.get(key, 0))
+        skip, *earlier = self._checkpoint.get(key, [0])
+        read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
         parse_line = PARSERS[file.dataset]
-        position = [0]
-        lines = ((number, line) for number, line in open_lines(file.path, position) if number > skip)
-        while batch := list(islice(lines, LINES_PER_COMMIT)):
+        lines = ((number, line) for number, line in open_lines(file.path, read) if number > skip)
+        while batch := _batch(lines):
+            if not read.same_start:
+                break
             records: list[Record] = []
             rejects: list[tuple[int, Reject]] = []
             for number, line in batch:
@@ -274,9 +309,14 @@ class _Job:
                 counts[f"rejects_{file.dataset}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.reject(file.name, file.dataset, rejects)
-                self._checkpoint.set(key, batch[-1][0])
-            tracker.at(before + position[0])
+                self._checkpoint.set(key, [batch[-1][0], *read.state])
+            tracker.at(before + read.count)
             tracker.advance(len(batch))
+        if not read.same_start or read.state != (fact.bytes, fact.sha256):
+            raise SourceChanged(
+                f"{file.path} changed while it was being read, so the unfinished library was deleted: run the same "
+                "command again when the file is complete."
+            )
         with self._checkpoint.transaction():
             self._checkpoint.set("read", [*self._checkpoint.get("read", []), file.name])
 
@@ -296,21 +336,22 @@ class _Job:
 
     # -- index ------------------------------------------------------------------------------------------
 
-    def _index(self) -> tuple[VectorConfig, Bm25Parameters]:
-        """Index the full text in a thread, and the vectors here."""
+    def _index(self) -> tuple[VectorConfig, Bm25Parameters, dict[str, str]]:
+        """Index the full text in a thread, and the vectors here, and hash the tables in a subprocess."""
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
         self._db.execute("PRAGMA shrink_memory")
         text = TextIndexing(self._folder.catalog, self._reporter)
         text.start()
         try:
-            config, lookup = self._vector_config(), self._encode()
-            bm25 = index_vectors(self._db, self._checkpoint, self._folder, config, lookup, self._reporter)
-            text.finish()
+            with hashed_tables(self._folder.catalog, self._count("papers")) as tables:
+                config, lookup = self._vector_config(), self._encode()
+                bm25 = index_vectors(self._db, self._checkpoint, self._folder, config, lookup, self._reporter)
+                text.finish()
+                return config, bm25, tables()
         except BaseException:
             text.stop()
             raise
-        return config, bm25
 
     def _vector_config(self) -> VectorConfig:
         spec = self._encoder.spec if self._encoder else None
@@ -327,6 +368,11 @@ class _Job:
             encode_papers(self._db, parts, self._encoder, self._reporter)
         else:
             counts = load_vectors(self._db, parts, self._encoder, self._vectors, self._reporter)
+            if self._vectors_hash() != self._plan["vectors"]:
+                raise SourceChanged(
+                    f"The vectors at {self._vectors} changed while they were being read: run the same command again "
+                    "when they are complete."
+                )
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
             self._checkpoint.set("encoded", True)
@@ -335,11 +381,18 @@ class _Job:
     # -- seal -------------------------------------------------------------------------------------------
 
     def _seal(
-        self, facts: Sequence[SourceFact], config: VectorConfig, bm25: Bm25Parameters, vectors: str | None
+        self,
+        facts: Sequence[SourceFact],
+        config: VectorConfig,
+        bm25: Bm25Parameters,
+        tables: Mapping[str, str],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
         with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
             counts = self._counts(index, config)
+            with self._reporter.stage("hash content", "vectors", None) as tracker:
+                content = {**tables, **vector_hashes(index)}
+                tracker.advance(counts["points"])
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
             about = {"location": self._encoder_location, "probe": probe(self._encoder)}
@@ -351,10 +404,11 @@ class _Job:
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
             fulltext={"tokenizer": fulltext.TOKENIZER, "title_weight": fulltext.TITLE_WEIGHT},
             bm25=bm25.to_dict(),
-            vectors=config.to_dict() | {"computed_elsewhere": vectors},
+            vectors=config.to_dict() | {"computed_elsewhere": self._plan["vectors"]},
+            content=content,
+            content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
         )
-        write_contents(self._folder.vectors, manifest.snapshot)
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         with self._checkpoint.transaction():
             self._checkpoint.drop()
@@ -369,18 +423,19 @@ class _Job:
         return dict(sorted(counts.items()))
 
     def _sealed(self) -> bool:
-        """Whether an earlier run wrote the manifest, so that only the moves are left."""
+        """Whether an earlier run wrote the manifest, so that only the list of files and the moves are left."""
+        if self._folder.pending_contents.exists():
+            return True
         if not self._folder.pending_manifest.exists():
             return False
-        if not self._folder.catalog.exists():
-            return True
         with closing(open_for_reading(self._folder.catalog)) as db:
             return read_meta(db, "snapshot") == snapshot_id(self._folder.pending_manifest.read_bytes())
 
     def _publish(self) -> Manifest:
-        if self._folder.catalog.exists():
+        if not self._folder.pending_contents.exists():
             _finish_catalog(self._folder.catalog)
-        shutil.rmtree(self._folder.dense, ignore_errors=True)
+            shutil.rmtree(self._folder.dense, ignore_errors=True)
+            self._folder.list_files()
         self._folder.publish()
         manifest, snapshot = read_manifest(self._folder.library)
         log.info(
@@ -394,6 +449,18 @@ class _Job:
 
     def _count(self, table: str) -> int:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """The lines of the next transaction, with their numbers."""
+    batch: list[tuple[int, bytes]] = []
+    size = 0
+    for number, line in lines:
+        batch.append((number, line))
+        size += len(line)
+        if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
+            break
+    return batch
 
 
 def _finish_catalog(path: Path) -> None:
@@ -412,6 +479,7 @@ def _plan(
 ) -> dict[str, Any]:
     """What must not change between a job's start and its end."""
     return {
+        "format": FORMAT,
         "sources": [asdict(fact) for fact in sources],
         "keep": keep,
         "encoder": encoder.to_dict() if encoder else None,
@@ -426,5 +494,11 @@ def _plan_of(manifest: Manifest) -> dict[str, Any]:
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    names = {"sources": "sources", "keep": "keep rule", "encoder": "encoder", "vectors": "vectors"}
+    names = {
+        "format": "library format",
+        "sources": "sources",
+        "keep": "keep rule",
+        "encoder": "encoder",
+        "vectors": "vectors",
+    }
     return " and ".join(names[key] for key in names if before.get(key) != now.get(key))

@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.vectors.base import (
     BM25,
     LEARNED,
@@ -130,7 +129,7 @@ def _points(
         (after, count),
     )
     points = []
-    for paper_id, first_day, last_day, categories, venue, citation_count in rows:
+    for paper_id, *fields in rows:
         vector_id, vector = next(terms)
         if vector_id != paper_id:
             raise VectorIndexError(
@@ -140,8 +139,5 @@ def _points(
         dense, learned = lookup.get(paper_id) or (None, None)
         if learned is not None:
             sparse[LEARNED] = learned
-        payload = Payload(
-            first_day, last_day, category_keys((categories or "").split()), venue, citation_count
-        )
-        points.append(VectorPoint(paper_id, payload, dense, sparse))
+        points.append(VectorPoint(paper_id, Payload.of_paper(*fields), dense, sparse))
     return points

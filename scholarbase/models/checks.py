@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import calendar
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
@@ -25,8 +27,35 @@ from scholarbase.models.limits import (
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 _CATEGORY: Final = re.compile(r"""(?!.*[,;][a-z])[^\s'"\[\]]{1,50}""")
 """One name, not several. Papers also have names such as I.2.7; and 68T07, with a mark at the end."""
-_MAX_INTEGER: Final = 2**63 - 1
+MAX_INTEGER: Final = 2**63 - 1
 """SQLite's largest integer: https://sqlite.org/datatype3.html."""
+
+
+def shown(value: object, most: int = 200) -> str:
+    """A value as a message quotes it, of at most ``most`` characters."""
+    try:
+        text = repr(value)
+    except Exception:  # such as an integer of more than 4,300 digits
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def check_type(value: object, kinds: type | tuple[type, ...], name: str, what: str) -> None:
+    """Require an instance of ``kinds``; ``what`` is the expected value in words."""
+    if not isinstance(value, kinds):
+        raise InvalidRequest(f"{name} is {shown(value)}: it must be {what}.")
+
+
+def check_path(path: object, name: str) -> Path:
+    """Require a text or a path that the file system can have."""
+    try:
+        found = Path(path)  # type: ignore[arg-type]
+        is_valid = b"\0" not in os.fsencode(found)
+    except (TypeError, UnicodeEncodeError):
+        is_valid = False
+    if not is_valid:
+        raise InvalidRequest(f"{name} is {shown(path)}: it must be the path of a file or a folder.")
+    return found
 
 
 def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
@@ -37,7 +66,7 @@ def date_bounds(text: str, name: str = "date") -> tuple[int, int]:
     """
     match = _DATE.fullmatch(text) if isinstance(text, str) else None
     invalid = InvalidRequest(
-        f"{text!r} is not a valid date for {name}: use YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
+        f"{shown(text)} is not a valid date for {name}: use YYYY, YYYY-MM or YYYY-MM-DD, such as 2023-06."
     )
     if match is None:
         raise invalid
@@ -70,16 +99,16 @@ def as_of_day(text: str) -> int:
         return date_bounds(text, "as_of")[1]
     except InvalidRequest as error:
         raise InvalidRequest(
-            f"{text!r} is not a valid date for as_of: use YYYY-MM or YYYY-MM-DD, such as 2023-06."
+            f"{shown(text)} is not a valid date for as_of: use YYYY-MM or YYYY-MM-DD, such as 2023-06."
         ) from error
 
 
-def check_whole(value: int, name: str, low: int, high: int = _MAX_INTEGER) -> int:
+def check_whole(value: int, name: str, low: int, high: int = MAX_INTEGER) -> int:
     """Require a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        open_ended = high == _MAX_INTEGER and not (isinstance(value, int) and value > high)
+        open_ended = high == MAX_INTEGER and not (isinstance(value, int) and value > high)
         span = f"of {low} or more" if open_ended else f"from {low} to {high}"
-        raise InvalidRequest(f"{name} is {value!r}: it must be a whole number {span}.")
+        raise InvalidRequest(f"{name} is {shown(value)}: it must be a whole number {span}.")
     return value
 
 
@@ -108,7 +137,7 @@ def check_title_match(limit: int, min_score: float) -> None:
     """Reject a ``limit`` outside 1..100, or a ``min_score`` that is not above 0 and at most 1."""
     check_whole(limit, "limit", 1, MAX_TITLE_MATCHES)
     if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 < min_score <= 1:
-        raise InvalidRequest(f"min_score is {min_score!r}: it must be above 0 and at most 1.")
+        raise InvalidRequest(f"min_score is {shown(min_score)}: it must be above 0 and at most 1.")
 
 
 def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationSort:
@@ -129,26 +158,43 @@ def check_sort(sort: CitationSort | None, as_of: str | None = None) -> CitationS
     return sort
 
 
+def elements(values: object) -> tuple[Any, ...] | None:
+    """The elements of a list or another iterable; None for anything else, a text and a mapping among them."""
+    if isinstance(values, str | bytes | bytearray | Mapping) or not isinstance(values, Iterable):
+        return None
+    try:
+        return tuple(values)
+    except TypeError:  # numpy's arrays of no dimension
+        return None
+
+
+def check_list(values: object, name: str, what: str) -> tuple[Any, ...]:
+    """The elements of a list; ``what`` are they in words."""
+    found = elements(values)
+    if found is None:
+        raise InvalidRequest(f"{name} is {shown(values)}: it must be a list of {what}.")
+    return found
+
+
 def _listed_or_none(values: object) -> tuple[str, ...] | None:
     """The strings of a list, or the list of one string; None for anything else."""
     if isinstance(values, str):
         return (values,)
-    if not isinstance(values, Iterable) or isinstance(values, Mapping):
-        return None
-    listed = tuple(values)
-    return listed if all(isinstance(value, str) for value in listed) else None
+    found = elements(values)
+    return found if found is not None and all(isinstance(value, str) for value in found) else None
 
 
-def _listed(values: object, name: str) -> tuple[str, ...]:
-    listed = _listed_or_none(values)
-    if listed is None:
-        raise InvalidRequest(f"{name} is {repr(values)[:200]}: it must be a list of strings.")
-    return listed
+def listed(values: object, name: str) -> tuple[str, ...]:
+    """The strings of a list, or the list of one string."""
+    found = _listed_or_none(values)
+    if found is None:
+        raise InvalidRequest(f"{name} is {shown(values)}: it must be a list of strings.")
+    return found
 
 
 def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
     """Categories or venues; a string is one value."""
-    values = _listed(names, name)
+    values = listed(names, name)
     for value in values:
         if not value.strip():
             raise InvalidRequest(f"{name} contains an empty value: remove it, or use a name.")
@@ -164,15 +210,20 @@ def check_json_format(arguments: Mapping[str, Any]) -> None:
     """Reject a tool's argument ``format`` where the response is always JSON."""
     if isinstance(arguments, Mapping) and arguments.get("format") not in (None, "json"):
         raise InvalidRequest(
-            f"format is {arguments['format']!r}, and this method returns JSON: leave format out, and use the method "
-            "ending in _as_text for text."
+            f"format is {shown(arguments['format'])}, and this method returns JSON: leave format out, and use the "
+            "method ending in _as_text for text."
         )
+
+
+def as_text_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a tool's call for text. The tool rejects anything but a mapping, which is returned unchanged."""
+    return {**arguments, "format": "text"} if isinstance(arguments, Mapping) else arguments
 
 
 def check_categories(values: Sequence[str] | str) -> tuple[str, ...]:
     """Categories and archives; a string has one, or several separated by commas."""
-    listed = [name.strip() for name in values.split(",")] if isinstance(values, str) else values
-    names = tuple(name.strip() for name in check_names(listed, "category"))
+    parts = values.split(",") if isinstance(values, str) else values
+    names = tuple(name.strip() for name in check_names(parts, "category"))
     for name in names:
         if not _CATEGORY.fullmatch(name):
             raise InvalidRequest(
@@ -193,19 +244,19 @@ def check_papers(count: int, what: str) -> None:
 
 def check_ids(ids: Sequence[str] | str, name: str) -> tuple[str, ...]:
     """Paper ids of any form, at most ``MAX_IDS``; a string is one id. The lookup checks their forms."""
-    listed = _listed_or_none(ids)
-    if listed is None:
+    found = _listed_or_none(ids)
+    if found is None:
         raise InvalidRequest(f"{name} must be a list of paper ids, such as ['arXiv:1706.03762'].")
-    if len(listed) > MAX_IDS:
-        raise InvalidRequest(f"{name} has {len(listed)} ids: the maximum in one request is {MAX_IDS}.")
-    for paper_id in listed:
+    if len(found) > MAX_IDS:
+        raise InvalidRequest(f"{name} has {len(found)} ids: the maximum in one request is {MAX_IDS}.")
+    for paper_id in found:
         check_text(paper_id, name)
-    return listed
+    return found
 
 
 def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
     """Phrases to exclude; a string is one phrase. Paper ids are rejected."""
-    values = _listed(phrases, name)
+    values = listed(phrases, name)
     if len(values) > MAX_PHRASES:
         raise InvalidRequest(
             f"{name} has {len(values)} phrases: the maximum in one request is {MAX_PHRASES}."
@@ -220,14 +271,15 @@ def check_phrases(phrases: Sequence[str], name: str) -> tuple[str, ...]:
             raise InvalidRequest(
                 f"{name} contains {phrase!r}, which has no words: remove it, or use a phrase with words."
             )
-        if _is_id(phrase):
+        if is_id(phrase):
             raise InvalidRequest(
                 f"{name} contains {phrase!r}, a paper id: send phrases here, and paper ids in {name}_ids."
             )
     return values
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Whether a text is a paper id of any form."""
     try:
         parse(text)
     except InvalidRequest:
@@ -241,6 +293,4 @@ def in_batch(kind: str, value: object) -> Iterator[None]:
     try:
         yield
     except ScholarBaseError as error:
-        shown = repr(value)
-        shown = shown if len(shown) <= 80 else shown[:80] + "..."
-        raise type(error)(f"In the {kind} {shown}: {error}") from error
+        raise type(error)(f"In the {kind} {shown(value, 80)}: {error}") from error

@@ -48,3 +48,9 @@ MAX_TITLE_MATCHES: Final = 100
 """Matches of one title."""
 MIN_TITLE_SCORE: Final = 0.7
 """The default similarity of titles; :mod:`scholarbase.indexes.titles` has the measurements."""
+MAX_TIMEOUT: Final = 3600
+"""Seconds that a request may ask for. A server's limit is usually lower."""
+MIN_TOKENS: Final = 100
+"""The smallest ``max_tokens``: a response without papers fits."""
+MAX_TOKENS: Final = 1_000_000
+"""The largest ``max_tokens``."""

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Any, Final
 
 from scholarbase.errors import ServerFailure
+from scholarbase.models.checks import check_whole
 
 PAGE_SIZE: Final = 100
 
 
 class Paging:
-    """The position of an iterator over pages. Each paper is returned once."""
+    """The position of an iterator over pages. Each paper is returned once.
+
+    Raises:
+        InvalidRequest: ``limit`` or ``offset`` is not a whole number of 0 or more.
+    """
 
     def __init__(self, limit: int | None, offset: int = 0) -> None:
-        self._limit = limit
+        self._limit = None if limit is None else check_whole(limit, "limit", 0)
         self._returned = 0
-        self._offset: int | None = offset
+        self._offset: int | None = check_whole(offset, "offset", 0)
         self._snapshot: str | None = None
         self._seen: set[str] = set()
 

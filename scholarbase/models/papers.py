@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,6 +10,7 @@ import orjson
 from msgspec import Meta
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import listed
 
 EXAMPLE_ID: Final = "arXiv:hep-th/9301068"
 
@@ -37,7 +38,10 @@ class Paper(msgspec.Struct, frozen=True):
     tldr: Annotated[
         str | None, Meta(description="A one-sentence summary of the paper, by Semantic Scholar.")
     ] = None
-    authors: tuple[Author, ...] = ()
+    authors: Annotated[
+        tuple[Author, ...],
+        Meta(description="In a response with `max_tokens`, and in those of tools, one line of text."),
+    ] = ()
     year: int | None = None
     publication_date: Annotated[str | None, Meta(description="YYYY-MM-DD.")] = None
     venue: str | None = None
@@ -74,15 +78,13 @@ def check_fields(names: Sequence[str] | str | None) -> tuple[str, ...]:
     A string is one name, or several separated by commas.
 
     Raises:
-        InvalidRequest: a name is not a field of a paper.
+        InvalidRequest: not a list of strings, or a name is not a field of a paper.
     """
     if names is None:
         return PAPER_FIELDS
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
-    elif not isinstance(names, Iterable) or isinstance(names, Mapping):
-        raise InvalidRequest(f"fields is {names!r}: it must be a list of names, such as ['title', 'year'].")
-    names = list(names)
+    names = listed(names, "fields")
     unknown = [name for name in names if name not in PAPER_FIELDS]
     if unknown:
         raise InvalidRequest(

@@ -26,12 +26,17 @@ from pydantic import (
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     as_of_day,
+    check_list,
     check_papers,
     check_sort,
     check_text,
     check_title,
+    check_type,
+    check_whole,
     date_bounds,
     in_batch,
+    listed,
+    shown,
 )
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
@@ -40,8 +45,12 @@ from scholarbase.models.limits import (
     MAX_BATCH,
     MAX_PAPERS,
     MAX_QUERY_LENGTH,
+    MAX_TITLE_LENGTH,
+    MAX_TITLE_MATCHES,
     MAX_TITLES,
+    MAX_TOKENS,
     MIN_TITLE_SCORE,
+    MIN_TOKENS,
     CitationSort,
     Direction,
     Engine,
@@ -56,6 +65,7 @@ from scholarbase.models.values import (
     ExcludeSeen,
     FieldNames,
     FromDate,
+    Hops,
     Limit,
     MinCitations,
     MinScore,
@@ -63,6 +73,7 @@ from scholarbase.models.values import (
     PaperId,
     SomeStrings,
     Strings,
+    Timeout,
     TitleLimit,
     ToDate,
     Venues,
@@ -73,6 +84,9 @@ from scholarbase.models.values import (
 )
 
 EXAMPLE_QUESTION: Final = "How is two-dimensional QCD related to string theory?"
+
+MAX_KEYS: Final = 100
+"""Keys of a request, valid and unknown."""
 
 # -- the base ----------------------------------------------------------------------------------------------
 
@@ -89,6 +103,8 @@ class Request(BaseModel):
     def _raise_invalid_request(
         cls, data: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
+        if isinstance(data, dict) and len(data) > MAX_KEYS:  # pydantic would make an error for each
+            raise InvalidRequest(f"The request has {len(data):,} keys: send {MAX_KEYS} at most.")
         try:
             return validate(data)
         except ValidationError as error:
@@ -128,12 +144,16 @@ def sentence(error: Any, kind: str | None = None) -> str:
         return (
             f"{name} has {error['ctx']['actual_length']} items: the maximum is {error['ctx']['max_length']}."
         )
-    shown = repr(value)
+    text = shown(value)
     if kind is not None:
-        shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown)
-    shown = shown if len(shown) <= 200 else shown[:200] + "..."
+        text = {"None": "null", "True": "true", "False": "false"}.get(text, text)
     message = error["msg"].replace("tuple", "list").replace("Tuple", "List")
-    return f"{name} is {shown}: {message[:1].lower()}{message[1:]}."
+    return f"{name} is {text}: {message[:1].lower()}{message[1:]}."
+
+
+def check_request(request: object, kind: type[Request]) -> None:
+    """Raise InvalidRequest for anything but a request of this kind."""
+    check_type(request, kind, "The request", f"a {kind.__name__}")
 
 
 def check_session(exclude_seen: bool) -> None:
@@ -153,10 +173,17 @@ class ResponseOptions(Request):
         description="The maximum size of the response in estimated tokens. Abstracts are cut at a sentence, the last "
         "papers are left out, and the response says what is missing.",
         examples=[4000],
+        json_schema_extra={"minimum": MIN_TOKENS, "maximum": MAX_TOKENS},
     )
     format: Literal["json", "text"] = Field(
         default="json", description="JSON, or readable text.", examples=["json"]
     )
+
+
+class Timed(Request):
+    """A request with a time limit of its own."""
+
+    timeout: Timeout = None
 
 
 # -- searches ----------------------------------------------------------------------------------------------
@@ -214,6 +241,7 @@ class _Query(Request):
     q: str = Field(
         description='A question or words, or query syntax: `"a phrase"`, AND, OR, NOT, `prefix*`, `title:`.',
         examples=[EXAMPLE_QUESTION],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
     )
     mode: Mode | None = Field(
         default=None,
@@ -247,7 +275,7 @@ class _Query(Request):
         return self
 
 
-class SearchRequest(Filters, _Query):
+class SearchRequest(Filters, _Query, Timed):
     """One search. ``mode`` None is hybrid, or sparse if the library has no dense vectors.
 
     ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
@@ -292,7 +320,7 @@ def _validate_search(value: Any, validate: Any) -> Any:
         return validate(value)
 
 
-class SearchBatchBody(ResponseOptions):
+class SearchBatchBody(ResponseOptions, Timed):
     searches: Annotated[
         tuple[Annotated[OneSearch, WrapValidator(_validate_search)], ...],
         Len(1, MAX_BATCH),
@@ -315,37 +343,44 @@ def search_request(q: str, **arguments: Any) -> SearchRequest:
     Raises:
         InvalidRequest: an argument is unknown or invalid.
     """
+    return _search_of({"q": q, **arguments})
+
+
+def _search_of(arguments: Mapping[str, Any]) -> SearchRequest:
     for name in arguments:
         if name not in SearchRequest.model_fields:
             raise InvalidRequest(
-                f"Unknown argument {name!r}: a search has {', '.join(SearchRequest.model_fields)}."
+                f"Unknown argument {shown(name)}: a search has {', '.join(SearchRequest.model_fields)}."
             )
-    return SearchRequest(q=q, **arguments)
+    return SearchRequest(**arguments)
 
 
 def search_requests(requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchRequest]:
     """The searches of a batch, from requests or arguments of ``search``. Raises as ``search_request``."""
     found = []
-    for request in requests:
+    for request in check_list(requests, "requests", "searches"):
         if isinstance(request, SearchRequest):
             found.append(request)
         elif isinstance(request, Mapping):
             with in_batch("search", request.get("q")):
-                found.append(search_request(**{"q": None, **request}))
+                found.append(_search_of({"q": None, **request}))
         else:
-            raise InvalidRequest(f"A batch contains {request!r}: each search must be a mapping with a q.")
+            raise InvalidRequest(
+                f"A batch contains {shown(request)}: each search must be a mapping with a q."
+            )
     return found
 
 
 # -- titles and papers -------------------------------------------------------------------------------------
 
 
-class TitleParameters(ResponseOptions):
+class TitleParameters(ResponseOptions, Timed):
     """A title to match."""
 
     title: str = Field(
         description="The title. Typing errors and a missing subtitle are tolerated.",
         examples=["Two Dimensional QCD is a String Theory"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_TITLE_LENGTH},
     )
     limit: TitleLimit = DEFAULT_MATCHES
     min_score: MinScore = MIN_TITLE_SCORE
@@ -358,7 +393,7 @@ class TitleParameters(ResponseOptions):
         return self
 
 
-class TitleBatchBody(ResponseOptions):
+class TitleBatchBody(ResponseOptions, Timed):
     titles: Annotated[
         tuple[Annotated[str, AfterValidator(titled)], ...],
         Len(1, MAX_TITLES),
@@ -381,14 +416,15 @@ class TitleBatchBody(ResponseOptions):
 
 def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[TitleBatchBody]:
     """Requests for these titles, each for as many as one takes."""
-    size = min(MAX_TITLES, MAX_PAPERS // max(limit, 1)) or 1
+    titles = listed(titles, "titles")
+    size = min(MAX_TITLES, MAX_PAPERS // check_whole(limit, "limit", 1, MAX_TITLE_MATCHES))
     starts = range(0, len(titles), size)
     return [
         TitleBatchBody.of(titles=titles[start : start + size], limit=limit, **options) for start in starts
     ]
 
 
-class PaperParameters(ResponseOptions):
+class PaperParameters(ResponseOptions, Timed):
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
 
@@ -399,7 +435,7 @@ class PaperBody(PaperParameters):
     paper_id: PaperId
 
 
-class PaperBatchBody(ResponseOptions):
+class PaperBatchBody(ResponseOptions, Timed):
     ids: Annotated[
         SomeStrings,
         ids_of("ids"),
@@ -417,7 +453,7 @@ class PaperBatchBody(ResponseOptions):
 # -- citations ---------------------------------------------------------------------------------------------
 
 
-class _EdgePage(ResponseOptions):
+class _EdgePage(ResponseOptions, Timed):
     limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     sort: CitationSort | None = Field(
@@ -446,7 +482,7 @@ class EdgeBody(EdgeParameters):
     paper_id: PaperId
 
 
-class _Expansion(ResponseOptions):
+class _Expansion(ResponseOptions, Timed):
     seeds: Annotated[
         SomeStrings,
         ids_of("seeds"),
@@ -460,7 +496,7 @@ class _Expansion(ResponseOptions):
         description="Follow citations (papers that cite the seeds), references (papers that the seeds cite), or both.",
         examples=["both"],
     )
-    hops: int = Field(default=1, description="The number of hops: 1 or 2.", examples=[1])
+    hops: Hops = 1
     limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     fields: FieldNames = PAPER_FIELDS

@@ -9,12 +9,13 @@ pydantic model takes, and a page has up to a thousand.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 import orjson
 from msgspec import Meta
 
+from scholarbase.errors import TimeLimit
 from scholarbase.models.limits import Engine, Mode, TotalRelation
 from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
 
@@ -30,8 +31,8 @@ Warnings = Annotated[
 ]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
 
-
-_OMITTED_EMPTY = frozenset({"failed_legs", "warnings"})
+_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings"})
+"""Keys of a response that its JSON has only with a value."""
 
 
 class LegExplanation(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ def _selected(item: Any, fields: Sequence[str]) -> Any:
         return {name: getattr(item, name) for name in fields}
     if isinstance(item, tuple):
         return [_selected(one, fields) for one in item]
-    if item is None or isinstance(item, InvalidId):
+    if item is None or isinstance(item, InvalidId | Unfinished):
         return item
     content = {name: getattr(item, name) for name in item.__struct_fields__}
     content["paper"] = {name: getattr(item.paper, name) for name in fields}
@@ -182,21 +183,29 @@ class ExpandResponse(Response, frozen=True):
 # -- HTTP responses ----------------------------------------------------------------------------------
 
 
+class Unfinished(msgspec.Struct, frozen=True):
+    """In a batch, the place of a search or title that took longer than the time limit."""
+
+    error: Annotated[str, Meta(description="What took long, and what to change.")]
+    status: Annotated[int, Meta(description="504, as in a response of its own.")] = TimeLimit.status
+
+
 class SearchBatchResponse(Response, frozen=True):
     """The responses to the searches of a batch, in order."""
 
     snapshot: Snapshot
-    results: tuple[SearchResponse, ...]
+    results: tuple[SearchResponse | Unfinished, ...]
 
     def selected(self) -> Any:
-        return {"snapshot": self.snapshot, "results": [one.selected() for one in self.results]}
+        results = [one if isinstance(one, Unfinished) else one.selected() for one in self.results]
+        return {"snapshot": self.snapshot, "results": results}
 
 
 class TitleBatchResponse(Response, frozen=True):
     """The matches of each title of a batch, in order."""
 
     snapshot: Snapshot
-    results: tuple[tuple[TitleMatch, ...], ...]
+    results: tuple[tuple[TitleMatch, ...] | Unfinished, ...]
     fields: Sequence[str] = PAPER_FIELDS
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
 
+from scholarbase.models.checks import check_ids
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
     DEFAULT_MATCHES,
@@ -73,6 +74,7 @@ class SearchArguments(TypedDict, total=False):
     exact: bool
     explain: bool
     partial: bool
+    timeout: float | None
 
 
 class EdgeArguments(TypedDict, total=False):
@@ -83,6 +85,7 @@ class EdgeArguments(TypedDict, total=False):
     to: str | None
     as_of: str | None
     fields: Sequence[str] | None
+    timeout: float | None
 
 
 class Source(ABC):
@@ -163,6 +166,7 @@ class Source(ABC):
         exact: bool = False,
         explain: bool = False,
         partial: bool = False,
+        timeout: float | None = None,
     ) -> SearchResponse:
         """Search for papers. For every list, one string is accepted too.
 
@@ -188,6 +192,7 @@ class Source(ABC):
             exact: search dense vectors without approximation, and count every match.
             explain: show what each leg contributed to a result, and which words of ``q`` the paper contains.
             partial: if a leg fails, return the results of the others and name it in ``failed_legs``.
+            timeout: seconds that the search may take. A server has a limit of its own.
 
         Raises:
             InvalidRequest: an argument is invalid.
@@ -195,6 +200,7 @@ class Source(ABC):
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a paper in ``within`` (as of ``as_of``).
             EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
+            TimeLimit: the search took longer than its time limit.
         """
         return self.run(search_request(**_arguments(locals())))
 
@@ -236,6 +242,7 @@ class Source(ABC):
         min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> TitleMatchResponse:
         """The papers with this title, then papers with similar titles, best match first.
 
@@ -245,10 +252,12 @@ class Source(ABC):
             min_score: the minimum similarity, above 0 and at most 1 (the same title).
             as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
             fields: the fields of each paper; None returns all.
+            timeout: seconds that the title match may take.
 
         Raises:
             InvalidRequest: an argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
+            TimeLimit: the title match took longer than its time limit.
         """
         return self.run_title(TitleParameters.of(**_arguments(locals())))
 
@@ -260,6 +269,7 @@ class Source(ABC):
         min_score: float = MIN_TITLE_SCORE,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> list[TitleMatchResponse]:
         """Match many titles, in order.
 
@@ -267,42 +277,58 @@ class Source(ABC):
             titles: the titles.
             limit: the number of matches for each title, 1 to 100.
             min_score, as_of, fields: as in ``match_title``.
+            timeout: seconds that each request of up to 1,000 titles may take.
 
         Raises: as ``match_title``. The message names the title.
         """
-        listed = [titles] if isinstance(titles, str) else titles
-        return self._match_all(listed, limit=limit, min_score=min_score, as_of=as_of, fields=fields)
+        options = {"limit": limit, "min_score": min_score, "as_of": as_of, "fields": fields}
+        return self._match_all(titles, **options, timeout=timeout)
 
-    def paper(self, paper_id: str, *, as_of: str | None = None, fields: Sequence[str] | None = None) -> Paper:
+    def paper(
+        self,
+        paper_id: str,
+        *,
+        as_of: str | None = None,
+        fields: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> Paper:
         """The paper with an id of any form.
 
         Args:
             paper_id: such as ``arXiv:1706.03762``, ``DOI:...``, ``CorpusId:...`` or a link.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of the paper; None returns all.
+            timeout: seconds that the look-up may take.
 
         Raises:
             InvalidRequest: the id or another argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
-        return self._paper(PaperBody.of(paper_id=paper_id, as_of=as_of, fields=fields))
+        return self._paper(PaperBody.of(**_arguments(locals())))
 
     def papers(
-        self, ids: Sequence[str], *, as_of: str | None = None, fields: Sequence[str] | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        as_of: str | None = None,
+        fields: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> list[Paper | None]:
         """Many papers, in order; None for a paper that the library does not hold (as of ``as_of``).
 
         Args:
             ids: ids of any form.
-            as_of, fields: as in ``paper``.
+            as_of, fields, timeout: as in ``paper``.
 
         Raises:
             InvalidRequest: an id is invalid.
             NothingLeft: ``as_of`` is before every paper.
         """
-        listed = ids if isinstance(ids, str) else list(ids)
-        return self._papers(PaperBatchBody.of(ids=listed, as_of=as_of, fields=fields)) if listed else []
+        listed = check_ids(ids, "ids")
+        if not listed:
+            return []
+        return self._papers(PaperBatchBody.of(ids=listed, as_of=as_of, fields=fields, timeout=timeout))
 
     # -- citations --------------------------------------------------------------------------------------
 
@@ -317,6 +343,7 @@ class Source(ABC):
         to: str | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> CitationsResponse:
         """The papers of this library that cite the paper.
 
@@ -330,11 +357,13 @@ class Source(ABC):
             to: only papers up to this date.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
+            timeout: seconds that the request may take.
 
         Raises:
             InvalidRequest: an argument is invalid.
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold the paper (as of ``as_of``).
+            TimeLimit: the request took longer than its time limit.
         """
         return self.run_citations(EdgeBody.of(**_arguments(locals())))
 
@@ -349,6 +378,7 @@ class Source(ABC):
         to: str | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> CitationsResponse:
         """The papers of this library that the paper cites. Arguments and errors are those of ``citations``."""
         return self.run_references(EdgeBody.of(**_arguments(locals())))
@@ -389,6 +419,7 @@ class Source(ABC):
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> ExpandResponse:
         """The neighbours of a set of papers in the citation graph, each once, without the seeds.
 
@@ -405,8 +436,10 @@ class Source(ABC):
                 neighbours.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
+            timeout: seconds that the expansion may take.
 
         Raises:
+            TimeLimit: the expansion took longer than its time limit.
             InvalidRequest: an argument is invalid, or there are too many edges to follow.
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a seed or a paper in ``within`` (as of ``as_of``).

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Len
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
+    MAX_INTEGER,
     as_of_day,
     check_categories,
     check_ids,
@@ -18,18 +19,31 @@ from scholarbase.models.checks import (
     check_title,
     check_whole,
     date_bounds,
+    elements,
     in_batch,
+    shown,
 )
 from scholarbase.models.limits import (
     MAX_LIMIT,
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
+    MAX_TIMEOUT,
     MAX_TITLE_MATCHES,
     MIN_TITLE_SCORE,
 )
 from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS, check_fields
 
 _STRINGS: Final = {"type": "array", "items": {"type": "string"}}
+_DAY: Final = r"-(0[1-9]|[12]\d|3[01])"
+_POINT_IN_TIME: Final = rf"^\d{{4}}-(0[1-9]|1[0-2])({_DAY})?$"
+_DATE: Final = rf"^\d{{4}}(-(0[1-9]|1[0-2])({_DAY})?)?$"
+
+
+def _range(low: int, high: int = MAX_INTEGER) -> dict[str, JsonValue]:
+    """The limits of a number for the OpenAPI document; a validator checks them, for the wording of its message."""
+    return {"minimum": low, "maximum": high}
+
+
 if TYPE_CHECKING:
     StringTuple = Sequence[str]
     """Callers may give any sequence, or one string; validation makes a tuple of it."""
@@ -38,16 +52,29 @@ else:
 
 
 def as_tuple(value: Any) -> Any:
-    """A list as a tuple; a string as a tuple of one."""
+    """A list or another iterable as a tuple; a string as a tuple of one."""
     if isinstance(value, str):
         return (value,)
-    return tuple(value) if isinstance(value, list) else value
+    found = elements(value)
+    return value if found is None else found
 
 
-def _min_score(value: float) -> float:
-    if isinstance(value, bool) or not 0 < value <= 1:
-        raise InvalidRequest(f"min_score is {value!r}: it must be above 0 and at most 1.")
-    return value
+def _number_of(name: str, most: float, what: str = "") -> tuple[BeforeValidator, AfterValidator]:
+    """Validators of a number above 0 and at most ``most``."""
+    span = f"it must be above 0 and at most {most}{what}."
+
+    def check_kind(value: Any) -> Any:
+        # pydantic would convert whatever has __float__, such as numpy's booleans. The values of a URL are strings.
+        if isinstance(value, bool) or not isinstance(value, int | float | str | None):
+            raise InvalidRequest(f"{name} is {shown(value)}: {span}")
+        return value
+
+    def check_size(value: float | None) -> float | None:
+        if value is not None and not 0 < value <= most:
+            raise InvalidRequest(f"{name} is {value!r}: {span}")
+        return value
+
+    return BeforeValidator(check_kind), AfterValidator(check_size)
 
 
 def titled(title: str) -> str:
@@ -90,17 +117,34 @@ FieldNames = Annotated[
 Limit = Annotated[
     int,
     AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_LIMIT)),
-    Field(description=f"The number of results: 1 to {MAX_LIMIT}.", examples=[10]),
+    Field(
+        description=f"The number of results: 1 to {MAX_LIMIT}.",
+        examples=[10],
+        json_schema_extra=_range(1, MAX_LIMIT),
+    ),
 ]
 TitleLimit = Annotated[
     int,
     AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_TITLE_MATCHES)),
-    Field(description=f"The number of matches: 1 to {MAX_TITLE_MATCHES}.", examples=[5]),
+    Field(
+        description=f"The number of matches: 1 to {MAX_TITLE_MATCHES}.",
+        examples=[5],
+        json_schema_extra=_range(1, MAX_TITLE_MATCHES),
+    ),
 ]
 Offset = Annotated[
     int,
     AfterValidator(lambda value: check_whole(value, "offset", 0)),
-    Field(description="The number of results to skip: the `next_offset` of the previous page.", examples=[0]),
+    Field(
+        description="The number of results to skip: the `next_offset` of the previous page.",
+        examples=[0],
+        json_schema_extra=_range(0),
+    ),
+]
+Hops = Annotated[
+    int,
+    AfterValidator(lambda value: check_whole(value, "hops", 1, 2)),
+    Field(description="The number of hops: 1 or 2.", examples=[1], json_schema_extra=_range(1, 2)),
 ]
 FromDate = Annotated[
     str | None,
@@ -110,6 +154,7 @@ FromDate = Annotated[
         description="Only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
         "precise enough to decide does not match.",
         examples=["1993-01"],
+        json_schema_extra={"pattern": _DATE},
     ),
 ]
 ToDate = Annotated[
@@ -119,6 +164,7 @@ ToDate = Annotated[
         description="Only papers up to this date: YYYY, YYYY-MM or YYYY-MM-DD. A paper whose date is not "
         "precise enough to decide does not match.",
         examples=["2003"],
+        json_schema_extra={"pattern": _DATE},
     ),
 ]
 AsOf = Annotated[
@@ -128,6 +174,7 @@ AsOf = Annotated[
         description="The state on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM): papers that are "
         "later or of unknown date are left out, and citation counts are null.",
         examples=["2003-06"],
+        json_schema_extra={"pattern": _POINT_IN_TIME},
     ),
 ]
 Categories = Annotated[
@@ -150,7 +197,11 @@ Venues = Annotated[
 MinCitations = Annotated[
     int | None,
     AfterValidator(lambda value: value if value is None else check_whole(value, "min_citations", 0)),
-    Field(description="Only papers with at least this many citations worldwide.", examples=[10]),
+    Field(
+        description="Only papers with at least this many citations worldwide.",
+        examples=[10],
+        json_schema_extra=_range(0),
+    ),
 ]
 Exclude = Annotated[
     StringTuple,
@@ -179,10 +230,20 @@ Within = Annotated[
 ]
 MinScore = Annotated[
     float,
-    AfterValidator(_min_score),
+    *_number_of("min_score", 1),
     Field(
         description="The minimum similarity of titles: above 0, at most 1 (the same title).",
         examples=[MIN_TITLE_SCORE],
+        json_schema_extra={"exclusiveMinimum": 0, "maximum": 1},
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    *_number_of("timeout", MAX_TIMEOUT, " seconds"),
+    Field(
+        description="Seconds that the request may take, up to the server's limit; by default that limit. What takes "
+        "longer ends with status 504.",
+        examples=[2.5],
     ),
 ]
 ExcludeSeen = Annotated[

@@ -15,12 +15,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import check_whole
+from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.responses import text as text_format
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.responses.text import compact_authors
-
-MIN_TOKENS: Final = 100
-MAX_TOKENS: Final = 1_000_000
 
 _CHEAP: Final = b"abcdefghijklmnopqrstuvwxyz "
 _COMMA: Final = 3
@@ -44,11 +43,7 @@ def estimate_tokens(text: str | bytes) -> int:
 
 def check_max_tokens(value: int) -> int:
     """Return ``value``; raise InvalidRequest unless it is a whole number from 100 to 1,000,000."""
-    if isinstance(value, bool) or not isinstance(value, int) or not MIN_TOKENS <= value <= MAX_TOKENS:
-        raise InvalidRequest(
-            f"max_tokens is {value!r}: it must be a whole number from {MIN_TOKENS} to {MAX_TOKENS}."
-        )
-    return value
+    return check_whole(value, "max_tokens", MIN_TOKENS, MAX_TOKENS)
 
 
 def fit_response(
@@ -345,9 +340,11 @@ class _Page:
     def _results(self, pieces: Sequence[_Piece]) -> list[Any]:
         if not self._is_titles:
             return [piece.item for piece in pieces]
-        results: list[list[Any]] = [[] for _ in range(pieces[-1].place + 1)] if pieces else []
+        results: list[Any] = [[] for _ in range(pieces[-1].place + 1)] if pieces else []
         for piece in pieces:
-            if piece.item is not None:
+            if piece.item is not None and text_format.is_unfinished(piece.item):
+                results[piece.place] = piece.item
+            elif piece.item is not None:
                 results[piece.place].append(piece.item)
         return results
 

@@ -23,6 +23,8 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
     A batch of searches may have one offset for each search. Fields that the response lacks are left out; only a
     paper's id is required.
     """
+    if is_unfinished(response):
+        return plain(response["error"])
     if "results" not in response:
         return GAP.join(filter(None, (head(response, 1), block(response), tail(response))))
     results = response["results"]
@@ -43,9 +45,16 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
     return GAP.join(filter(None, (*parts, tail(response))))
 
 
+def is_unfinished(item: Any) -> bool:
+    """Whether an item of a batch is the error of a search or title that took too long."""
+    return isinstance(item, Mapping) and "status" in item and "error" in item
+
+
 def is_search_batch(response: Mapping[str, Any]) -> bool:
     """Whether the results are themselves responses."""
-    first = next(iter(response["results"]), None)
+    first = next((item for item in response["results"] if not is_unfinished(item)), None)
+    if first is None and response["results"]:
+        return is_unfinished(response["results"][0])
     return isinstance(first, Mapping) and "results" in first
 
 
@@ -57,7 +66,7 @@ def is_id_batch(response: Mapping[str, Any]) -> bool:
 
 def is_title_batch(response: Mapping[str, Any]) -> bool:
     """Whether the results are lists of matches, one for each title."""
-    return bool(response["results"]) and isinstance(response["results"][0], list)
+    return any(isinstance(item, list) for item in response["results"])
 
 
 def head(response: Mapping[str, Any], shown: int) -> str:

@@ -8,28 +8,43 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Self
+from types import NoneType
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
+from scholarbase import deadlines
+from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
+    InvalidRequest,
     LibraryCorrupt,
     LibraryError,
+    TimeLimit,
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.models.checks import as_of_day, check_sort, in_batch
+from scholarbase.models.checks import (
+    as_of_day,
+    check_list,
+    check_path,
+    check_sort,
+    check_type,
+    in_batch,
+    shown,
+)
 from scholarbase.models.limits import (
     MAX_LIMIT,
     MIN_TITLE_SCORE,
@@ -44,10 +59,13 @@ from scholarbase.models.requests import (
     ExpandBody,
     PaperBatchBody,
     PaperBody,
+    Request,
     SearchBatchBody,
     SearchRequest,
+    Timed,
     TitleBatchBody,
     TitleParameters,
+    check_request,
     title_batches,
 )
 from scholarbase.models.responses import (
@@ -63,11 +81,12 @@ from scholarbase.models.responses import (
     TitleBatchResponse,
     TitleMatch,
     TitleMatchResponse,
+    Unfinished,
 )
 from scholarbase.models.source import Source
 from scholarbase.search.cache import Cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
-from scholarbase.search.opening import open_query_encoder, open_vectors
+from scholarbase.search.opening import check_files, open_query_encoder, open_vectors
 from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
@@ -79,6 +98,30 @@ SHORT_BATCH: Final = 20
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
 _WORD: Final = re.compile(r"[^\W_]+")
+R = TypeVar("R", bound=Timed)
+T = TypeVar("T")
+
+
+def _check(request: object, kind: type[Request]) -> None:
+    if not isinstance(request, kind):
+        check_request(request, kind)
+
+
+def _runs(kind: type[R]) -> Callable[[Callable[[Library, R], T]], Callable[[Library, R], T]]:
+    """Decorate a method that runs requests of a kind: check the type, and apply the time limit of each request."""
+
+    def decorate(run: Callable[[Library, R], T]) -> Callable[[Library, R], T]:
+        @wraps(run)
+        def limited(self: Library, request: R) -> T:
+            _check(request, kind)
+            if request.timeout is None:
+                return run(self, request)
+            with time_limit(request.timeout):
+                return run(self, request)
+
+        return limited
+
+    return decorate
 
 
 class Library(Source):
@@ -96,6 +139,7 @@ class Library(Source):
         vectors: VectorIndex,
         encoder: Encoder | None,
         settings: Settings,
+        files: OpenedFiles,
     ) -> None:
         """Use :meth:`open`."""
         self.path = path
@@ -112,32 +156,47 @@ class Library(Source):
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
+        self._files = files
         self._closed = False
 
     @classmethod
     def open(
-        cls, path: str | Path, *, encoder: str | Encoder | None = None, settings: Settings | None = None
+        cls,
+        path: str | Path,
+        *,
+        encoder: str | Encoder | None = None,
+        settings: Settings | None = None,
+        full: bool = False,
     ) -> Self:
         """Open the library at ``path``.
 
         Args:
+            full: compare all blocks of all files with ``files.json``, instead of a random sample.
             encoder: an open encoder for queries, or the name, path or URL of one. None opens the encoder that the
                 library was built with; ``"none"`` opens none, and dense and hybrid searches are rejected.
 
         Raises:
+            InvalidRequest: an argument has another type.
             LibraryNotFound: there is no library at ``path``.
-            LibraryCorrupt: files are missing or belong to another build.
+            LibraryCorrupt: files are missing, have changed or belong to another build.
             EncoderMismatch: the encoder is not the one that the library was built with.
             EncoderError: the encoder cannot be opened.
             VectorIndexError: the vectors cannot be opened, or their server cannot be reached.
         """
-        path = Path(path)
+        path = check_path(path, "path")
+        check_type(settings, (Settings, NoneType), "settings", "a scholarbase.settings.Settings or None")
+        if not isinstance(encoder, str | NoneType) and not hasattr(encoder, "encode_queries"):
+            raise InvalidRequest(
+                f"encoder is {shown(encoder)}: it must be an open encoder, or the name, path or URL of one."
+            )
         settings = settings or load_settings()
         manifest, snapshot = read_manifest(path)
-        papers = Catalog(path / catalog.FILE_NAME, readers=settings.readers)
+        files = check_files(path, snapshot, settings, full=full)
+        # Two more than threads, for the event loop and the readiness check.
+        papers = Catalog(path / catalog.FILE_NAME, readers=settings.readers + 2)
         opened: list[Any] = [papers]
         try:
-            built_as = papers.meta("snapshot")
+            built_as = papers.snapshot
             if built_as != snapshot:
                 raise LibraryCorrupt(
                     f"The manifest of {path} hashes to {snapshot}, but its catalogue was built as {built_as}: one of "
@@ -150,7 +209,7 @@ class Library(Source):
             for part in reversed(opened):
                 part.close()
             raise
-        return cls(path, manifest, snapshot, papers, vectors, model, settings)
+        return cls(path, manifest, snapshot, papers, vectors, model, settings, files)
 
     def close(self) -> None:
         """Close files, vectors and the encoder. A second call does nothing."""
@@ -165,24 +224,24 @@ class Library(Source):
 
     # -- search -----------------------------------------------------------------------------------------
 
+    @_runs(SearchRequest)
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run one :class:`SearchRequest`. Raises as ``search``."""
         return self._respond(*self._resolve(request))
 
+    @_runs(SearchBatchBody)
     def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
-        """Run the searches of a batch. Raises as ``search_batch``."""
-        return SearchBatchResponse(self.snapshot_id, tuple(self.run_searches(request.searches)))
+        """Run the searches of a batch. Raises as ``search_batch``; but a search that takes longer than the time limit
+        is :class:`Unfinished`."""
+        results = [_finished(partial(self.run, search), "search", search.q) for search in request.searches]
+        return SearchBatchResponse(self.snapshot_id, tuple(results))
 
     def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
         """Run many searches. Raises as ``search_batch``."""
-        queries = []
-        for request in requests:
-            with in_batch("search", request.q):
-                queries.append(self._resolve(request))
         responses = []
-        for query, warnings in queries:
-            with in_batch("search", query.request.q):
-                responses.append(self._respond(query, warnings))
+        for request in check_list(requests, "requests", "searches"):
+            with in_batch("search", getattr(request, "q", request)):
+                responses.append(self.run(request))
         return responses
 
     def _resolve(self, request: SearchRequest) -> tuple[Query, tuple[str, ...]]:
@@ -236,23 +295,30 @@ class Library(Source):
 
     # -- titles -----------------------------------------------------------------------------------------
 
+    @_runs(TitleParameters)
     def run_title(self, request: TitleParameters) -> TitleMatchResponse:
         """Run a :class:`TitleParameters`. Raises as ``match_title``."""
         results = self._match(request.title, request, self._lookup.day(request.as_of))
         return TitleMatchResponse(self.snapshot_id, results, request.fields)
 
+    @_runs(TitleBatchBody)
     def run_titles(self, request: TitleBatchBody) -> TitleBatchResponse:
-        """Run a :class:`TitleBatchBody`. Raises as ``match_titles``."""
+        """Run a :class:`TitleBatchBody`. Raises as ``match_titles``; but a title that takes longer than the time limit
+        is :class:`Unfinished`."""
         day = self._lookup.day(request.as_of)
-        results = tuple([self._match(title, request, day) for title in request.titles])
-        return TitleBatchResponse(self.snapshot_id, results, request.fields)
+        results = [
+            _finished(partial(self._match, title, request, day), "title", title) for title in request.titles
+        ]
+        return TitleBatchResponse(self.snapshot_id, tuple(results), request.fields)
 
     def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
-        return [
-            TitleMatchResponse(self.snapshot_id, results, request.fields)
-            for request in title_batches(titles, **options)
-            for results in self.run_titles(request).results
-        ]
+        responses = []
+        for request in title_batches(titles, **options):
+            for matches in self.run_titles(request).results:
+                if isinstance(matches, Unfinished):
+                    raise TimeLimit(matches.error)
+                responses.append(TitleMatchResponse(self.snapshot_id, matches, request.fields))
+        return responses
 
     def _match(
         self, title: str, request: TitleParameters | TitleBatchBody, day: int | None
@@ -267,6 +333,7 @@ class Library(Source):
 
     # -- papers -----------------------------------------------------------------------------------------
 
+    @_runs(PaperBody)
     def run_paper(self, request: PaperBody) -> PaperResponse:
         """Run a :class:`PaperBody`. Raises as ``paper``."""
         number = self._lookup.id(request.paper_id, request.as_of)
@@ -281,6 +348,7 @@ class Library(Source):
     def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
         return list(self.run_papers(request).results)
 
+    @_runs(PaperBatchBody)
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
         """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound with ``missing="error"``."""
         day = self._lookup.day(request.as_of)
@@ -300,10 +368,12 @@ class Library(Source):
 
     # -- citations --------------------------------------------------------------------------------------
 
+    @_runs(EdgeBody)
     def run_citations(self, request: EdgeBody) -> CitationsResponse:
         """Run an :class:`EdgeBody`. Raises as ``citations``."""
         return self._edges(request, "citations")
 
+    @_runs(EdgeBody)
     def run_references(self, request: EdgeBody) -> CitationsResponse:
         """Run an :class:`EdgeBody`. Raises as ``citations``."""
         return self._edges(request, "references")
@@ -336,6 +406,7 @@ class Library(Source):
         """The number of edges of a paper, None if it has many."""
         return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
+    @_runs(ExpandBody)
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         """Run an :class:`ExpandBody`. Raises as ``expand``."""
         start = perf_counter()
@@ -370,6 +441,7 @@ class Library(Source):
 
     def is_short_search(self, request: SearchRequest) -> bool:
         """Whether a search is one plain query of BM25 vectors: no encoder, FTS5, long lists or exact count."""
+        _check(request, SearchRequest)
         q = request.q
         return (
             self.settings.qdrant_url is None
@@ -393,19 +465,23 @@ class Library(Source):
     def is_short_title(self, request: TitleParameters) -> bool:
         """Whether a title match is short. In a thread it would wait for Python's lock at each of hundreds of rows:
         with ten busy clients, 4 ms of work took half a second."""
+        _check(request, TitleParameters)
         few = request.limit <= SHORT_MATCHES and request.min_score >= MIN_TITLE_SCORE
         return few and request.as_of is None
 
     def is_short_batch(self, request: PaperBatchBody) -> bool:
         """Whether a look-up of many papers is short."""
+        _check(request, PaperBatchBody)
         return len(request.ids) <= SHORT_BATCH
 
     def has_few_citations(self, request: EdgeBody) -> bool:
         """Whether a page of citations is short. Raises as ``citations``."""
+        _check(request, EdgeBody)
         return self._few(self._lookup.id(request.paper_id, request.as_of), "citations") is not None
 
     def has_few_references(self, request: EdgeBody) -> bool:
         """Whether a page of references is short. Raises as ``citations``."""
+        _check(request, EdgeBody)
         return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
@@ -418,6 +494,11 @@ class Library(Source):
         """The snapshot id, the settings that decide rankings, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
         return {"snapshot": self.snapshot_id, "ranking": self.settings.ranking, "manifest": content}
+
+    def check_files(self) -> None:
+        """Raises LibraryCorrupt: a file was written while it is open. Searches may then return wrong results, or end
+        the process (SIGBUS)."""
+        self._files.check()
 
     def ready(self) -> dict[str, str]:
         """Test each part with a small request: ``ok``, ``absent`` or the error message."""
@@ -437,6 +518,16 @@ class Library(Source):
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
                 state[name] = str(error)
         return state
+
+
+def _finished(run: Callable[[], T], kind: str, text: str) -> T | Unfinished:
+    """The result of one item of a batch, or the error if it takes longer than the time limit."""
+    try:
+        with in_batch(kind, text):
+            deadlines.check(f"The {kind}", "send fewer in one request")
+            return run()
+    except TimeLimit as error:
+        return Unfinished(str(error))
 
 
 def _next(offset: int, count: int, total: int) -> int | None:

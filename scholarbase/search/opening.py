@@ -10,17 +10,39 @@ import orjson
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.encoders.probe import check_probe, check_spec
+from scholarbase.errors import LibraryCorrupt
 from scholarbase.extras import check_installed
-from scholarbase.indexes.vectors.contents import check_contents
+from scholarbase.indexes.contents import OpenedFiles, read_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.settings import Settings
 
 
+def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = False) -> OpenedFiles:
+    """Compare the library's files with their list: all sizes, and a sample of their blocks, or all with ``full``.
+
+    Returns the opened files.
+
+    Raises:
+        LibraryCorrupt: a file has changed or is missing, or the vectors have one more.
+    """
+    contents = read_contents(path, snapshot)
+    if settings.qdrant_url is not None:  # the folder of vectors is not used
+        contents = contents.without("vectors/")
+    contents.check_sizes(path)
+    contents.check_blocks(path, contents.blocks() if full else contents.sample())
+    others = contents.others(path, "vectors") if settings.qdrant_url is None else []
+    if others:
+        raise LibraryCorrupt(
+            f"{path / others[0]} does not belong to the library, and Qdrant would read it: remove it, or restore the "
+            "copy."
+        )
+    return OpenedFiles(path / name for name in contents.files)
+
+
 def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
     if settings.qdrant_url is None:
-        check_contents(path / "vectors", snapshot)
         return EdgeIndex.open(
             path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
         )

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from scholarbase.deadlines import check
 from scholarbase.encoders import Encoder, Encodings
 from scholarbase.errors import (
     EncoderError,
@@ -53,11 +54,15 @@ CACHED_QUERIES: Final = 4096
 queries. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
 """The name of the leg of BM25 with feedback."""
+_SEARCH: Final = ("The search", "use fewer words, filters and ids, or a smaller limit")
+"""Activity and advice for the error at the time limit."""
 WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
 """Legs that compare words, so that explanations can name them. Learned weights are of a model's tokens."""
 LONG_EXCLUSION: Final = 1000
 """Above this many excluded ids, a search fetches more results and removes them itself."""
 MOST_FETCHED: Final = 20_000
+MOST_COUNTED: Final = 200_000
+"""Matches of BM25 that an exact search counts. Each takes a hundred bytes of memory."""
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
@@ -315,6 +320,7 @@ class Ranker:
         failed: list[FailedLeg] = []
         last: Exception | None = None
         for name, leg in plans.items():
+            check(*_SEARCH)
             try:
                 legs[name] = leg()
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
@@ -380,13 +386,13 @@ class Ranker:
             return Ranking(hits, len(found), "eq")
         if not query.request.exact:
             return Ranking(hits, len(found), "gte")
-        points = self._manifest.counts["points"]
+        most = min(self._manifest.counts["points"], MOST_COUNTED)
         total = self._counted(
             (name, frozenset(vector.indices), query.filters),
             query.filters,
-            lambda: len(self._vectors.search_sparse(name, vector, points, query.filters)),
+            lambda: len(self._vectors.search_sparse(name, vector, most + 1, query.filters)),
         )
-        return Ranking(hits, total, "eq")
+        return Ranking(hits, min(total, most), "eq" if total <= most else "gte")
 
     def _dense(self, query: Query) -> Ranking:
         vector = self._encode(query).dense[0]

@@ -13,10 +13,11 @@ from pathlib import Path
 from scholarbase.databases import open_for_writing
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
+from scholarbase.indexes.content_hash import check_types, content_hash, table_hashes, vector_hashes
+from scholarbase.indexes.contents import read_contents
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows
-from scholarbase.indexes.vectors.base import DENSE
-from scholarbase.indexes.vectors.contents import check_contents
+from scholarbase.indexes.vectors.base import DENSE, Payload
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 
@@ -33,6 +34,7 @@ def verify(library: str | Path) -> Iterator[str]:
     path = Path(library)
     manifest, snapshot = read_manifest(path)
     try:
+        yield _check_files(path, snapshot)
         with closing(catalog.open_finished(path / catalog.FILE_NAME)) as db:
             yield _check_hash(db, snapshot)
             yield _check_database(db)
@@ -40,15 +42,27 @@ def verify(library: str | Path) -> Iterator[str]:
             citations.check(db)
             yield "edges: both ends of every citation are papers"
             yield _check_fulltext(path / catalog.FILE_NAME)
-            check_contents(path / "vectors", snapshot, hashes=True)
-            yield "vectors: no file has changed"
-            yield from _check_vectors(path, db, manifest)
+            with closing(EdgeIndex.open(path / "vectors")) as index:
+                yield from _check_vectors(index, db, manifest)
+                yield _check_content(index, db, manifest)
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise VerificationFailed(
             f"{path / catalog.FILE_NAME} cannot be read: {error}. Ingest again."
         ) from error
+
+
+def _check_files(path: Path, snapshot: str) -> str:
+    contents = read_contents(path, snapshot)
+    contents.check_sizes(path)
+    contents.check_blocks(path, contents.blocks())
+    others = contents.others(path)
+    if others:
+        raise VerificationFailed(
+            f"{path} has files that do not belong to the library: {', '.join(others)}. Remove them."
+        )
+    return "files: no block of any file has changed"
 
 
 def _check_hash(db: sqlite3.Connection, snapshot: str) -> str:
@@ -62,7 +76,7 @@ def _check_hash(db: sqlite3.Connection, snapshot: str) -> str:
 
 
 def _check_database(db: sqlite3.Connection) -> str:
-    problem = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    problem = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if problem != "ok":
         raise VerificationFailed(f"The catalogue's file is damaged: {problem}.")
     return "catalogue: SQLite finds no damage"
@@ -100,24 +114,47 @@ def _check_fulltext(path: Path) -> str:
     return "full text: every word of every title and abstract is indexed"
 
 
-def _check_vectors(path: Path, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
-    with closing(EdgeIndex.open(path / "vectors")) as index:
-        rows = (row[0] for row in db.execute("SELECT id FROM papers ORDER BY id"))
-        for paper_id, point_id in zip_longest(rows, index.ids()):
-            if paper_id != point_id:
-                one, other = (
-                    ("paper", "point")
-                    if point_id is None or (paper_id or 0) < point_id
-                    else ("point", "paper")
-                )
-                number = min(i for i in (paper_id, point_id) if i is not None)
-                raise VerificationFailed(f"The {one} {number} has no {other}: vectors and catalogue differ.")
-        yield f"vectors: a point for each of {manifest.counts['points']:,} papers"
-        if manifest.vectors["dimensions"]:
-            vectors = index.count(NO_FILTERS, vector=DENSE)
-            expected = manifest.counts["dense_vectors"]
-            if vectors != expected:
-                raise VerificationFailed(
-                    f"The index has {vectors:,} dense vectors, and the manifest says {expected:,}."
-                )
-            yield f"dense vectors: {vectors:,}"
+def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> str:
+    check_types(db)
+    found = {**table_hashes(db), **vector_hashes(index)}
+    changed = sorted(
+        name for name in found | manifest.content if found.get(name) != manifest.content.get(name)
+    )
+    if changed:
+        raise VerificationFailed(
+            f"The content differs from the manifest: {', '.join(changed)} changed. Restore the copy, or ingest again."
+        )
+    if content_hash(found) != manifest.content_hash:
+        raise VerificationFailed(
+            f"The manifest's content hash is {manifest.content_hash}, and its parts have {content_hash(found)}: it was "
+            "not written by ScholarBase. Ingest again."
+        )
+    return f"content: its hash is {manifest.content_hash}"
+
+
+def _check_vectors(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
+    rows = db.execute(
+        "SELECT id, first_day, last_day, categories, venue_key, citation_count FROM papers ORDER BY id"
+    )
+    for paper, point in zip_longest(rows, index.payloads()):
+        if paper is None or point is None or paper[0] != point[0]:
+            one, other = (
+                ("paper", "point")
+                if point is None or (paper is not None and paper[0] < point[0])
+                else ("point", "paper")
+            )
+            number = min(row[0] for row in (paper, point) if row is not None)
+            raise VerificationFailed(f"The {one} {number} has no {other}: vectors and catalogue differ.")
+        if Payload.of_paper(*paper[1:]) != point[1]:
+            raise VerificationFailed(
+                f"The filters of point {point[0]} are {point[1]}, and the catalogue has {Payload.of_paper(*paper[1:])}."
+            )
+    yield f"vectors: a point for each of {manifest.counts['points']:,} papers"
+    if manifest.vectors["dimensions"]:
+        vectors = index.count(NO_FILTERS, vector=DENSE)
+        expected = manifest.counts["dense_vectors"]
+        if vectors != expected:
+            raise VerificationFailed(
+                f"The index has {vectors:,} dense vectors, and the manifest says {expected:,}."
+            )
+        yield f"dense vectors: {vectors:,}"

@@ -12,9 +12,15 @@ import orjson
 from scholarbase.errors import BudgetExhausted, InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.models.runs import CallKind
-from scholarbase.sessions.session import CallRecord, Session, now
+from scholarbase.sessions.session import CallRecord, Session, now, rfc3339
 from scholarbase.trajectories.figures import LOOKING
 
+MAX_RECORDED: Final = 2**19
+"""Bytes of a request's arguments that are recorded. The calls of a batch have equal shares."""
+NOT_RECORDED: Final = "not_recorded"
+"""The one argument of a call whose arguments are not recorded: their size in bytes."""
+MAX_ERROR: Final = 2000
+"""Characters of an error message that are recorded."""
 _DEPTH: Final = 100
 """Levels of arguments that are recorded; orjson writes 254."""
 
@@ -26,7 +32,7 @@ class BudgetState:
     ``remaining`` has an item for each limit of the session. ``candidates`` are the ids of the papers that search and
     expansion calls returned, where they are limited, and ``seen`` those of all calls, where requested.
     ``already_recorded``: the call was recorded before, and this is the state before it. ``reserved``: how many calls
-    were counted in the budgets for it.
+    were counted in the budgets for it, and ``admission`` the id of this reservation.
     """
 
     remaining: dict[str, int] = field(default_factory=dict)
@@ -34,6 +40,7 @@ class BudgetState:
     seen: frozenset[str] = frozenset()
     already_recorded: bool = False
     reserved: int = 0
+    admission: int | None = None
 
 
 @dataclass(slots=True)
@@ -82,14 +89,19 @@ def check_budgets(session: Session, remaining: dict[str, int], kind: CallKind, c
             )
 
 
-def stored_line(session: Session, call: CallRecord) -> bytes:
-    """A call's line of the trajectory as it is stored. :class:`TrajectoryReader` adds what depends on earlier calls:
-    the number, and parent and round where the caller named none."""
+def stored_line(call: CallRecord) -> bytes:
+    """A call's line of the trajectory as it is stored. :class:`TrajectoryReader` adds what the session has, and what
+    depends on earlier calls: the number, and parent and round where the caller named none."""
+    arguments = dumps(dict(call.arguments))
+    if len(arguments) * call.calls > MAX_RECORDED:
+        arguments = dumps({NOT_RECORDED: len(arguments)})
+    error = call.error
+    if error is not None:
+        error = _text(error if len(error) <= MAX_ERROR else f"{error[:MAX_ERROR]}...")
     line: dict[str, Any] = {
-        "query_id": session.query_id,
         "tool": call.tool,
         "kind": call.kind,
-        "arguments": dict(call.arguments),
+        "arguments": orjson.Fragment(arguments),
         "ids": list(call.ids),
         "scores": None if call.scores is None else list(call.scores),
         "time": call.time or now(),
@@ -98,47 +110,61 @@ def stored_line(session: Session, call: CallRecord) -> bytes:
         "parent": call.parent,
         "round": call.round,
         "snapshot": call.snapshot,
-        "session": session.id,
-        "query": session.query,
-        "error": call.error,
+        "error": error,
         "error_type": call.error_type,
     }
-    return dumps({key: value for key, value in line.items() if value is not None})
+    return orjson.dumps({key: value for key, value in line.items() if value is not None})
 
 
 class TrajectoryReader:
-    """Makes the lines of a session's trajectory of those that are stored, from the first on."""
+    """Makes the lines of a session's trajectory of those that are stored, in the order in which the calls ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._round = 0
+        self._places: dict[int, int] = {}
+        """Numbers of the calls so far, to their places in the order."""
         self._last_returned: dict[str, int] = {}
 
-    def line(self, number: int, stored: bytes) -> bytes:
+    def line(self, number: int, ended: int, stored: bytes) -> bytes:
         """The line of the next call."""
         row: dict[str, Any] = orjson.loads(stored)
         parent = row.pop("parent", None)
-        if (parent is None or parent >= number) and row["kind"] != "search":
+        if parent not in self._places and row["kind"] != "search":
             # An expansion or a look-up follows from the call that last returned one of the papers that it names.
-            parent = max((self._last_returned.get(i, 0) for i in _named(row["arguments"])), default=0) or None
+            returned = {self._last_returned[i] for i in _named(row["arguments"]) if i in self._last_returned}
+            parent = max(returned, key=self._places.__getitem__, default=None)
+        parents = {"parent": parent} if parent in self._places else {}
+        self._places[number] = len(self._places)
         self._round = max(row.pop("round", self._round + 1), self._round)
         if row["kind"] != "answer":  # written by the agent, not returned to it
             self._last_returned.update(dict.fromkeys(row["ids"], number))
-        parents = {"parent": parent} if parent is not None and parent < number else {}
-        first = {"query_id": row.pop("query_id"), "call": number}
         last = {key: row.pop(key) for key in _LAST_KEYS if key in row}
-        return orjson.dumps({**first, **row, **parents, "round": self._round, **last})
+        last |= {"session": self._session.id}
+        if self._session.query is not None:
+            last |= {"query": self._session.query}
+        return orjson.dumps(
+            {
+                **{"query_id": self._session.query_id, "call": number},
+                **row,
+                "ended": rfc3339(ended),
+                **parents,
+                "round": self._round,
+                **{key: last[key] for key in _LAST_KEYS if key in last},
+            }
+        )
 
 
 _LAST_KEYS: Final = ("snapshot", "session", "query", "error", "error_type")
 
 
-def dumps(line: dict[str, Any]) -> bytes:
-    """A line as JSON, whatever the arguments of an invalid call are."""
+def dumps(arguments: dict[str, Any]) -> bytes:
+    """Arguments as JSON, whatever those of an invalid call are."""
     try:
-        return orjson.dumps(line)
+        return orjson.dumps(arguments)
     except TypeError:
         # They may be anything: half a surrogate pair, a number beyond 64 bits, a hundred nested lists.
-        return orjson.dumps(_plain(line))
+        return orjson.dumps(_plain(arguments))
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

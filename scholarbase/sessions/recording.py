@@ -9,13 +9,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError
+from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
+from scholarbase.responses.text import is_unfinished
+from scholarbase.sessions.admissions import UNANSWERED
 from scholarbase.sessions.progress import BudgetState
-from scholarbase.sessions.session import CallRecord, Session, now
+from scholarbase.sessions.session import CallRecord, Session, now, unix_time
 from scholarbase.sessions.store import SessionStore
 from scholarbase.trajectories.calls import TOOLS
 from scholarbase.trajectories.figures import LOOKING
@@ -28,19 +30,25 @@ BUDGET_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ReturnedPapers:
-    """What a response returned: ids, best first, the tool's scores where it has some, and estimated tokens."""
+    """What a response returned: ids, best first, the tool's scores where it has some, estimated tokens, and the error
+    of what was not finished in time."""
 
     ids: tuple[str, ...]
     scores: tuple[float, ...] | None
     tokens: int
+    error: str | None = None
 
 
 def returned_papers(content: Mapping[str, Any], tokens: int) -> ReturnedPapers:
     """The papers of a response, from its JSON."""
     ids: list[str] = []
     scores: list[float] = []
-    _gather(content, ids, scores)
-    return ReturnedPapers(tuple(ids), tuple(scores) if ids and len(scores) == len(ids) else None, tokens)
+    unfinished = [one for one in (content, *content.get("results", ())) if is_unfinished(one)]
+    if not is_unfinished(content):
+        _gather(content, ids, scores)
+    has_scores = bool(ids) and len(scores) == len(ids)
+    error = unfinished[0]["error"] if unfinished else None
+    return ReturnedPapers(tuple(ids), tuple(scores) if has_scores else None, tokens, error)
 
 
 def _gather(content: Mapping[str, Any], ids: list[str], scores: list[float]) -> None:
@@ -66,6 +74,9 @@ class Recording:
 
     First ``reserve``, where ``needs_budget`` says so, and set ``budget`` to the result; then run the call with
     ``changes``; then ``record`` or ``record_failure``. Futures are the store's.
+
+    Raises:
+        QuotaExceeded: the session, or the folder, has as much as is allowed.
     """
 
     store: SessionStore
@@ -78,8 +89,12 @@ class Recording:
     key: str | None = None
     budget: BudgetState | None = None
     has_request: bool = False
+    is_recorded: bool = False
     began: float = field(default_factory=clock.perf_counter)
     time: str = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        self.store.check_quotas(self.session.id)
 
     @property
     def kind(self) -> CallKind:
@@ -108,6 +123,7 @@ class Recording:
             with_seen=exclude_seen,
             key=self._key(0),
             parent=self.parent,
+            unanswered=self._failed({}, UNANSWERED, ScholarBaseError.slug),
         )
 
     def add_seen(self, papers: Iterable[str]) -> None:
@@ -156,6 +172,8 @@ class Recording:
     def record(self, calls: Sequence[tuple[Mapping[str, Any], ReturnedPapers]]) -> list[Future[int]]:
         """Record each call with its arguments and papers; the time is divided evenly among them."""
         seconds = round((clock.perf_counter() - self.began) / len(calls), 6)
+        ended = unix_time()
+        self.is_recorded = True
         return [
             self.store.record(
                 self.session,
@@ -173,6 +191,11 @@ class Recording:
                     snapshot=self.snapshot,
                     key=self._key(place),
                     reserved=1 if self.budget is not None and self.budget.reserved else 0,
+                    error=returned.error,
+                    error_type=None if returned.error is None else TimeLimit.slug,
+                    admission=self.budget.admission if self.budget is not None else None,
+                    ended=ended,
+                    calls=len(calls),
                 ),
             )
             for place, (arguments, returned) in enumerate(calls)
@@ -181,25 +204,44 @@ class Recording:
     def record_failure(self, arguments: Mapping[str, Any], error: Exception) -> Future[int]:
         """Record a call that failed, with its error message. A client's key is left out: a retry may succeed, and is
         then recorded."""
+        self.is_recorded = True
         known = error if isinstance(error, ScholarBaseError) else ScholarBaseError()
         message = str(known) or "The server met an error."
-        record = CallRecord(
+        record = replace(
+            self._failed(arguments, message, known.slug),
+            seconds=round(clock.perf_counter() - self.began, 6),
+            tokens=estimate_tokens(message),
+            counted=not isinstance(error, BudgetExhausted),
+            reserved=self.budget.reserved if self.budget is not None else 0,
+            admission=self.budget.admission if self.budget is not None else None,
+        )
+        return self.store.record(self.session, record)
+
+    def record_cancellation(self) -> None:
+        """Record a call whose client closed the connection, unless it is recorded."""
+        if not self.is_recorded:
+            self.record_failure({}, ScholarBaseError(UNANSWERED))
+
+    def _failed(self, arguments: Mapping[str, Any], message: str, slug: str) -> CallRecord:
+        return CallRecord(
             tool=self.tool,
             kind=self.kind,
             arguments=self._arguments(arguments),
             ids=(),
             time=self.time,
-            seconds=round(clock.perf_counter() - self.began, 6),
             parent=self.parent,
             round=self.round,
             snapshot=self.snapshot,
-            tokens=estimate_tokens(message),
             error=message,
-            error_type=known.slug,
-            counted=not isinstance(error, BudgetExhausted),
-            reserved=self.budget.reserved if self.budget is not None else 0,
+            error_type=slug,
+            ended=unix_time(),
         )
-        return self.store.record(self.session, record)
+
+    @property
+    def write_seconds(self) -> float:
+        """How long a response waits for its call to be written: with limits, as long as for the budgets, which would
+        otherwise lose what it returned if the server is killed."""
+        return BUDGET_SECONDS if self.session.limits else WRITE_SECONDS
 
     def _arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments as they are recorded: without those that are null, and with the session's ``as_of``."""

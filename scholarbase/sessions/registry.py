@@ -21,13 +21,15 @@ FOLLOWED_SESSIONS: Final = 512
 """Sessions whose progress is remembered: some 200 kB for a thousand papers."""
 USED_SECONDS: Final = 1.0
 """How often the time of a session's last use is written."""
+MEASURE_SECONDS: Final = 1.0
+"""How often the size of the file is measured."""
 
 V = TypeVar("V")
 
 
 class Registry:
-    """Known sessions, and the progress of those that are followed. The writer's thread changes it; ``known`` and
-    ``is_use_due`` may be called by any thread.
+    """Known sessions, and the progress of those that are followed. The writer's thread changes it; ``known``, the
+    numbers of calls, and what is due may be used by any thread.
 
     Args:
         deletions: a file that is touched when sessions are deleted, so that every process forgets those it knows: one
@@ -41,6 +43,10 @@ class Registry:
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._progress: OrderedDict[str, Progress] = OrderedDict()
         self._used: OrderedDict[str, float] = OrderedDict()
+        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._measured = 0.0
+        self.size = 0
+        """The size of the file in bytes, as last measured."""
 
     def known(self, session_id: str) -> Session | None:
         """The session, unless sessions were deleted since it was read."""
@@ -48,6 +54,7 @@ class Registry:
         if changed != self._deletions_seen:
             self._deletions_seen = changed
             self._known.clear()
+            self._numbers.clear()
         return self._known.get(session_id)
 
     def last_known(self, session_id: str) -> Session | None:
@@ -61,10 +68,12 @@ class Registry:
         """Forget a session that is deleted in the running transaction."""
         self._known.pop(session_id, None)
         self._progress.pop(session_id, None)
+        self._numbers.pop(session_id, None)
         self._has_deleted = True
 
     def clear(self) -> None:
         self._known.clear()
+        self._numbers.clear()
         self.forget_progress()
 
     def forget_progress(self) -> None:
@@ -94,6 +103,21 @@ class Registry:
             progress.add(number, line)
         return progress
 
+    def last_number(self, session_id: str) -> int:
+        """The number of the session's last call that this process has written or read; 0 where it knows none."""
+        return self._numbers.get(session_id, 0)
+
+    def set_last_number(self, session_id: str, number: int) -> None:
+        _put(self._numbers, session_id, number, KNOWN_SESSIONS)
+
+    def is_measure_due(self) -> bool:
+        """Whether the size of the file is to be measured now."""
+        at = time.monotonic()
+        if at - self._measured < MEASURE_SECONDS:
+            return False
+        self._measured = at
+        return True
+
     def is_use_due(self, session_id: str) -> bool:
         """Whether the time of the session's last use is to be written now."""
         at = time.monotonic()
@@ -104,8 +128,8 @@ class Registry:
 
 
 def _put(remembered: OrderedDict[str, V], key: str, value: V, size: int) -> None:
+    remembered.pop(key, None)
     remembered[key] = value
-    remembered.move_to_end(key)
     while len(remembered) > size:
         remembered.popitem(last=False)
 

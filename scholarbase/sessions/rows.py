@@ -68,7 +68,7 @@ def ensure_session(connection: sqlite3.Connection, session: Session) -> Session:
 
 def session_facts(connection: sqlite3.Connection, rest: str, *params: str) -> list[SessionFacts]:
     """Sessions with their numbers of calls; ``rest`` is the statement's end, from WHERE on."""
-    counted = "(SELECT count(*) FROM calls WHERE session = sessions.id)"
+    counted = "(SELECT coalesce(max(number), 0) FROM calls WHERE session = sessions.id)"
     rows = connection.execute(
         f"SELECT {_COLUMNS}, {counted}, used, lost FROM sessions {rest}", params
     ).fetchall()
@@ -88,6 +88,7 @@ def add_lost(connection: sqlite3.Connection, session: Session, calls: int) -> No
 def delete_sessions(connection: sqlite3.Connection, session_ids: Sequence[str]) -> int:
     """Delete sessions with their calls; how many there were."""
     params = [(session_id,) for session_id in session_ids]
+    connection.executemany("DELETE FROM admitted WHERE session = ?", params)
     connection.executemany("DELETE FROM calls WHERE session = ?", params)
     return connection.executemany("DELETE FROM sessions WHERE id = ?", params).rowcount
 
@@ -102,7 +103,24 @@ def delete_unused(connection: sqlite3.Connection, before: str) -> list[str]:
 # -- calls ----------------------------------------------------------------------------------------------
 
 
-def append_call(connection: sqlite3.Connection, session: Session, line: bytes, key: str | None) -> int | None:
+def sessions_of(connection: sqlite3.Connection, owner: str) -> int:
+    """The number of a key's sessions."""
+    row = connection.execute("SELECT sessions FROM owners WHERE owner = ?", (owner,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """The size of the file without the pages that deleted sessions left free."""
+    [size] = connection.execute(
+        "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, "
+        "pragma_page_size"
+    ).fetchone()
+    return int(size)
+
+
+def append_call(
+    connection: sqlite3.Connection, session: Session, line: bytes, ended: int, key: str | None
+) -> int | None:
     """Insert a call; its number. None: no session of this name was opened at this time by this owner.
 
     Raises:
@@ -110,14 +128,22 @@ def append_call(connection: sqlite3.Connection, session: Session, line: bytes, k
     """
     found = connection.execute(
         """
-        INSERT INTO calls (session, number, line, key)
-        SELECT id, coalesce((SELECT max(number) FROM calls WHERE session = sessions.id), 0) + 1, ?, ?
+        INSERT INTO calls (session, number, line, key, ended)
+        SELECT id, coalesce((SELECT max(number) FROM calls WHERE session = sessions.id), 0) + 1, ?, ?, ?
         FROM sessions WHERE id = ? AND opened = ? AND owner = ?
         RETURNING number
         """,
-        (line, key, session.id, session.opened, session.owner),
+        (line, key, ended, session.id, session.opened, session.owner),
     ).fetchall()
     return int(found[0][0]) if found else None
+
+
+def last_number(connection: sqlite3.Connection, session_id: str) -> int:
+    """The number of the last call; 0 without calls."""
+    [number] = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM calls WHERE session = ?", (session_id,)
+    ).fetchone()
+    return int(number)
 
 
 def number_of_key(connection: sqlite3.Connection, session_id: str, key: str | None) -> int | None:
@@ -130,14 +156,33 @@ def number_of_key(connection: sqlite3.Connection, session_id: str, key: str | No
     return None if row is None else int(row[0])
 
 
-def calls_after(
-    connection: sqlite3.Connection, session_id: str, number: int, limit: int = -1
-) -> Iterable[tuple[int, bytes]]:
-    """Numbers and lines of the calls after one, in their order."""
+def calls_after(connection: sqlite3.Connection, session_id: str, number: int) -> Iterable[tuple[int, bytes]]:
+    """Numbers and lines of the calls after one, by their numbers."""
     return connection.execute(
-        "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
-        (session_id, number, limit),
+        "SELECT number, line FROM calls WHERE session = ? AND number > ? ORDER BY number",
+        (session_id, number),
     )
+
+
+def numbers_by_end(connection: sqlite3.Connection, session_id: str) -> list[int]:
+    """The numbers of all calls, in the order in which the calls ended."""
+    return [
+        row[0]
+        for row in connection.execute(
+            "SELECT number FROM calls WHERE session = ? ORDER BY ended, number", (session_id,)
+        )
+    ]
+
+
+def calls_numbered(
+    connection: sqlite3.Connection, session_id: str, numbers: Sequence[int]
+) -> dict[int, tuple[int, bytes]]:
+    """The end and the line of the calls with these numbers, without those that were deleted."""
+    found = connection.execute(
+        "SELECT number, ended, line FROM calls WHERE session = ? AND number IN (SELECT value FROM json_each(?))",
+        (session_id, orjson.dumps(numbers).decode()),
+    )
+    return {number: (ended, line) for number, ended, line in found}
 
 
 def count_calls(connection: sqlite3.Connection, session_id: str, calls: int, expansions: int) -> None:

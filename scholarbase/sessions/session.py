@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.checks import as_of_day, check_text
+from scholarbase.models.checks import as_of_day, check_text, shown
 from scholarbase.models.runs import CallKind
+from scholarbase.settings import Settings
 
 _ID: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)
 _DIGITS: Final = 16
@@ -24,9 +26,8 @@ def check_session_id(value: object) -> str:
     """Raises InvalidRequest: not 1 to 128 letters, digits, dots, hyphens, underscores and tildes."""
     # "." and ".." would change the URL's path.
     if not isinstance(value, str) or not _ID.fullmatch(value) or value in (".", ".."):
-        shown = repr(value)
         raise InvalidRequest(
-            f"{shown if len(shown) <= 140 else shown[:140] + '...'} is not a valid session name: use 1 to 128 "
+            f"{shown(value, 140)} is not a valid session name: use 1 to 128 "
             "ASCII letters, digits, '.', '-', '_' and '~'."
         )
     return value
@@ -43,9 +44,7 @@ def check_number(value: object, name: str) -> int | None:
     is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS
     number = int(value) if is_number and isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_WHOLE:
-        shown = repr(value)
-        shown = shown if len(shown) <= 40 else shown[:40] + "..."
-        raise InvalidRequest(f"{name} is {shown}: it must be a whole number of 1 or more.")
+        raise InvalidRequest(f"{name} is {shown(value, 40)}: it must be a whole number of 1 or more.")
     return number
 
 
@@ -90,6 +89,20 @@ class Limits:
             if name not in known:
                 raise InvalidRequest(f"Unknown limit {name!r}: a session has {', '.join(known)}.")
         return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The most that a folder of sessions may have: calls in a session, sessions of a key, and megabytes. None: no
+    limit."""
+
+    calls: int | None = None
+    sessions: int | None = None
+    megabytes: int | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Quotas:
+        return cls(settings.session_calls, settings.sessions_per_key, settings.sessions_mb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +156,9 @@ class CallRecord:
 
     ``ids`` are those that were returned, best first. ``key`` is the client's: a call sent twice with it is recorded
     once. ``counted``: the budgets of calls and expansions count it; ``reserved`` says how many calls they counted for
-    it before it ran. ``error_type`` is the ``slug`` of the error.
+    it before it ran, and ``admission`` is the id of that reservation. ``error_type`` is the ``slug`` of the error.
+    ``time`` is when the call began, by default now; ``ended`` when its response was ready, in microseconds of
+    :func:`unix_time`, by default now. ``calls`` is the number of calls of its request.
     """
 
     tool: str
@@ -162,6 +177,20 @@ class CallRecord:
     key: str | None = None
     counted: bool = True
     reserved: int = 0
+    admission: int | None = None
+    ended: int | None = None
+    calls: int = 1
+
+
+def unix_time() -> int:
+    """Microseconds since 1970, by the clock that all processes of a machine share."""
+    return time.time_ns() // 1000
+
+
+def rfc3339(microseconds: int) -> str:
+    """A time since 1970 in RFC 3339 form, in UTC, with microseconds."""
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def now() -> str:

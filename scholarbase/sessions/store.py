@@ -8,7 +8,7 @@ call can be written at once. Several processes share the file: a call gets its n
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -16,17 +16,30 @@ from pathlib import Path
 from typing import Final, Self
 
 from scholarbase.databases import open_for_reading
-from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
+from scholarbase.deadlines import DEADLINE
+from scholarbase.errors import (
+    InvalidRequest,
+    QuotaExceeded,
+    ScholarBaseError,
+    SessionExists,
+    SessionNotFound,
+    StorageError,
+)
 from scholarbase.models.runs import CallKind
 from scholarbase.sessions import rows
+from scholarbase.sessions.admissions import Admissions
 from scholarbase.sessions.progress import BudgetState, TrajectoryReader, check_budgets, stored_line
 from scholarbase.sessions.registry import Registry
 from scholarbase.sessions.rows import SessionFacts
-from scholarbase.sessions.session import CallRecord, Session
-from scholarbase.sessions.writer import Writer, storage_error
+from scholarbase.sessions.session import CallRecord, Quotas, Session, unix_time
+from scholarbase.sessions.writer import Writer, storage_error, wait_for
 
 FILE_NAME: Final = "sessions.sqlite"
-PAGE: Final = 256
+SETTLE_SECONDS: Final = 5.0
+"""How long a reader waits for the calls of processes that ended to be recorded."""
+STEPS: Final = 10_000
+"""SQLite's instructions between two looks at the clock."""
+PAGE: Final = 32
 """Lines of a trajectory that are read at once."""
 
 
@@ -37,16 +50,20 @@ class SessionStore:
     Args:
         folder: the folder of ``sessions.sqlite``; created where it is missing.
         keep_days: sessions not used for so many days are deleted; None deletes none.
+        quotas: what the folder may have, by default without limits.
     """
 
-    def __init__(self, folder: Path, *, keep_days: float | None = None) -> None:
+    def __init__(self, folder: Path, *, keep_days: float | None = None, quotas: Quotas | None = None) -> None:
         self.path: Final = folder / FILE_NAME
+        self._quotas = quotas or Quotas()
+        self._admissions = Admissions(folder)
         self._registry = Registry(self.path.with_suffix(".deletions"))
         self._writer = Writer(self.path, self._registry, keep_days=keep_days)
 
     def close(self) -> None:
         """Write the calls that wait, and close the file. A second call does nothing."""
         self._writer.close()
+        self._admissions.close()
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +74,7 @@ class SessionStore:
     # -- sessions ---------------------------------------------------------------------------------------
 
     def open(self, session: Session) -> Future[Session]:
-        """Open a session. The future raises SessionExists where the name is taken."""
+        """Open a session. The future raises SessionExists where the name is taken, and QuotaExceeded."""
 
         def run(connection: sqlite3.Connection) -> Session:
             if rows.read_session(connection, session.id) is not None:
@@ -65,11 +82,24 @@ class SessionStore:
                     f"The session {session.id!r} exists already: use another name, or continue it with the header "
                     "X-ScholarBase-Session."
                 )
-            rows.insert_session(connection, session)
+            self._insert(connection, session)
             self._registry.remember(session)
             return session
 
         return self._writer.submit(run)
+
+    def _insert(self, connection: sqlite3.Connection, session: Session) -> None:
+        """Raises QuotaExceeded: the owner has as many sessions as are allowed, or all are as large."""
+        limit = self._quotas.sessions
+        if limit is not None and rows.sessions_of(connection, session.owner) >= limit:
+            raise QuotaExceeded(
+                f"{'This key' if session.owner else 'This server'} has {limit:,} sessions, the maximum of "
+                "SCHOLARBASE_SESSIONS_PER_KEY: continue one, delete some (DELETE /v1/sessions/NAME), or send the call "
+                "without a session."
+            )
+        self._measure(connection)
+        self._check_size()
+        rows.insert_session(connection, session)
 
     def known(self, session_id: str, owner: str) -> Session | None:
         """The session, if this process has read it and none was deleted since. Raises as the future of ``find``."""
@@ -81,8 +111,8 @@ class SessionStore:
     def find(self, session_id: str, owner: str, *, opening: bool = True) -> Future[Session]:
         """The session of this name. Where it is missing, one without limits opens, if ``opening``.
 
-        The future raises InvalidRequest where the session belongs to another key, and SessionNotFound where it is
-        missing and not ``opening``.
+        The future raises InvalidRequest where the session belongs to another key, SessionNotFound where it is missing
+        and not ``opening``, and QuotaExceeded where it may not open.
         """
 
         def run(connection: sqlite3.Connection) -> Session:
@@ -91,9 +121,10 @@ class SessionStore:
                 if not opening:
                     raise not_found(session_id)
                 session = Session(session_id, owner=owner)
-                rows.insert_session(connection, session)
+                self._insert(connection, session)
             _check_owner(session, owner)
             self._registry.remember(session)
+            self._registry.set_last_number(session_id, rows.last_number(connection, session_id))
             return session
 
         return self._writer.submit(run)
@@ -137,6 +168,36 @@ class SessionStore:
 
     # -- calls ------------------------------------------------------------------------------------------
 
+    def check_quotas(self, session_id: str) -> None:
+        """Check the quotas before a call. Calls that run at the same time, in this process or another, may exceed them.
+
+        Raises:
+            QuotaExceeded: the session has as many calls as are allowed, or all sessions are as large.
+        """
+        limit = self._quotas.calls
+        if limit is not None and self._registry.last_number(session_id) >= limit:
+            raise QuotaExceeded(
+                f"The session {session_id!r} has {self._registry.last_number(session_id):,} calls, and "
+                f"SCHOLARBASE_SESSION_CALLS allows {limit:,}: continue in another session, or without one."
+            )
+        if self._quotas.megabytes is None:
+            return
+        if self._registry.is_measure_due() and self._writer.run_now(self._measure) is None:
+            self._writer.submit(self._measure)
+        self._check_size()
+
+    def _measure(self, connection: sqlite3.Connection) -> int:
+        self._registry.size = rows.used_bytes(connection)
+        return self._registry.size
+
+    def _check_size(self) -> None:
+        limit = self._quotas.megabytes
+        if limit is not None and self._registry.size >= limit * 1_000_000:
+            raise QuotaExceeded(
+                f"The sessions of this server take {self._registry.size / 1e6:,.0f} MB, and SCHOLARBASE_SESSIONS_MB "
+                f"allows {limit:,}: delete some (DELETE /v1/sessions/NAME), or send the call without a session."
+            )
+
     def reserve(
         self,
         session: Session,
@@ -146,9 +207,10 @@ class SessionStore:
         with_seen: bool = False,
         key: str | None = None,
         parent: int | None = None,
+        unanswered: CallRecord | None = None,
     ) -> Future[BudgetState]:
         """Reserve ``count`` calls in the session's budgets, all or none. A call that is recorded already under this
-        key reserves nothing.
+        key reserves nothing. ``unanswered`` is recorded for each of them if this process ends before ``record``.
 
         The future raises BudgetExhausted where a budget is used up, and InvalidRequest where ``parent`` is not an
         earlier call; nothing is counted then.
@@ -160,6 +222,7 @@ class SessionStore:
             else:
                 current = rows.read_session(connection, session.id) or replace(session, opened="")
             limits = session.limits and current.limits
+            admission = None
             progress = self._registry.progress(connection, session.id, current.opened)
             recorded = rows.number_of_key(connection, session.id, key)
             if parent is not None and recorded is None and parent > progress.last:
@@ -188,20 +251,25 @@ class SessionStore:
             check_budgets(current, remaining, kind, count)
             expanding = count if kind == "expand" else 0
             rows.count_calls(connection, session.id, count, expanding)
+            if unanswered is not None:
+                ended = unanswered.ended or unix_time()
+                line = stored_line(unanswered)
+                admission = self._admissions.admit(connection, session.id, count, line, ended)
             for name, reserved in (("calls", count), ("expansions", expanding)):
                 if name in remaining:
                     remaining[name] -= reserved
-            return replace(state, remaining=remaining, reserved=count)
+            return replace(state, remaining=remaining, reserved=count, admission=admission)
 
         return self._writer.submit(run)
 
     def record(self, session: Session, call: CallRecord) -> Future[int]:
         """Record a call; the future gives its number. It is retried while the file cannot be written."""
-        line = stored_line(session, call)
+        line = stored_line(call)
+        ended = call.ended or unix_time()
 
         def append(connection: sqlite3.Connection) -> int | None:
             """None: the session has to be opened again."""
-            return rows.append_call(connection, session, line, call.key)
+            return rows.append_call(connection, session, line, ended, call.key)
 
         def run(connection: sqlite3.Connection) -> int:
             number = None
@@ -209,12 +277,14 @@ class SessionStore:
                 with suppress(sqlite3.IntegrityError):  # recorded already with this key
                     number = append(connection)
             if number is None:
-                number = self._append_checked(connection, session, call, line)
+                number = self._append_checked(connection, session, call, line, ended)
+            self._registry.set_last_number(session.id, number)
             if self._registry.is_use_due(session.id):
                 rows.set_used(connection, session.id)
             return number
 
         if not session.limits and (number := self._writer.run_now(append)) is not None:
+            self._registry.set_last_number(session.id, number)
             if self._registry.is_use_due(session.id):
                 # A statement of its own: where it fails, the call is recorded all the same.
                 self._writer.run_now(lambda connection: rows.set_used(connection, session.id))
@@ -224,7 +294,7 @@ class SessionStore:
         return self._writer.submit(run, recorded=session)
 
     def _append_checked(
-        self, connection: sqlite3.Connection, session: Session, call: CallRecord, line: bytes
+        self, connection: sqlite3.Connection, session: Session, call: CallRecord, line: bytes, ended: int
     ) -> int:
         """Record a call that budgets count, that may be recorded already, or whose session may have been deleted."""
         current = self._ensure(connection, session)
@@ -232,8 +302,10 @@ class SessionStore:
         number = rows.number_of_key(connection, session.id, call.key)
         counts = number is None and call.counted and call.kind != "answer"
         if number is None:
-            number = rows.append_call(connection, current, line, call.key)
+            number = rows.append_call(connection, current, line, ended, call.key)
             assert number is not None
+        if call.admission is not None:
+            self._admissions.finish(connection, call.admission, call.reserved)
         calls = int(counts) - call.reserved
         if calls:
             rows.count_calls(connection, session.id, calls, calls if call.kind == "expand" else 0)
@@ -267,26 +339,29 @@ class SessionStore:
             return int(total), rows.session_facts(connection, page, *params)
 
     def lines(self, session_id: str) -> Iterator[bytes]:
-        """The session's trajectory, one JSON object a call, without line ends.
+        """The session's trajectory, one JSON object a call, without line ends, in the order in which the calls ended.
+        It has the calls that are recorded when the first line is read.
 
         Raises:
             SessionNotFound: no session has this name.
         """
-        self.session(session_id)
-        # Page by page: a slow reader, which may use several threads in turn, holds no connection open.
-        last = 0
-        reader = TrajectoryReader()
-        while page := self._page(session_id, last):
-            yield from (reader.line(number, line) for number, line in page)
-            last = page[-1][0]
-
-    def _page(self, session_id: str, after: int) -> list[tuple[int, bytes]]:
+        reader = TrajectoryReader(self.session(session_id).session)
         with self._reading() as connection:
-            return [] if connection is None else list(rows.calls_after(connection, session_id, after, PAGE))
+            numbers = [] if connection is None else rows.numbers_by_end(connection, session_id)
+        # Page by page: a slow reader, which may use several threads in turn, holds no connection open.
+        for start in range(0, len(numbers), PAGE):
+            page = numbers[start : start + PAGE]
+            found = self._page(session_id, page)
+            yield from (reader.line(number, *found[number]) for number in page if number in found)
+
+    def _page(self, session_id: str, numbers: Sequence[int]) -> dict[int, tuple[int, bytes]]:
+        with self._reading() as connection:
+            return {} if connection is None else rows.calls_numbered(connection, session_id, numbers)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection for reading; None while the file is missing."""
+        """A connection for reading; None while the file is missing. Statements end at the deadline of the context."""
+        deadline = DEADLINE.get()
         try:
             exists = self.path.is_file()
         except OSError as error:
@@ -296,13 +371,29 @@ class SessionStore:
             return
         try:
             with closing(open_for_reading(self.path)) as connection:
+                if deadline is not None:
+                    connection.set_progress_handler(lambda: deadline.remaining <= 0, STEPS)
+                if self._must_settle(connection):
+                    with suppress(ScholarBaseError):  # a file that cannot be written is read as it is
+                        wait_for(self._writer.submit(self._admissions.settle), SETTLE_SECONDS)
                 yield connection
         except sqlite3.OperationalError as error:
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.error("Reading sessions", "read fewer calls, or retry later") from error
             if "no such table" in str(error):  # another process is creating them
                 raise SessionNotFound(f"{self.path} has no sessions yet.") from error
             raise storage_error(self.path, error) from error
         except sqlite3.DatabaseError as error:
             raise storage_error(self.path, error) from error
+
+    def _must_settle(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file is one of an older version, or has calls of processes that ended."""
+        try:
+            return self._admissions.are_unfinished(connection)
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return True
+            raise
 
     def _ensure(self, connection: sqlite3.Connection, session: Session) -> Session:
         """The session as it is in the file, opened again where it was deleted while this process used it."""

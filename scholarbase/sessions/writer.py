@@ -366,8 +366,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Only the user may read what agents asked; SQLite gives the files beside this one the same mode.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    # Only the user may read what agents asked; SQLite gives the files beside this one the same mode. An existing file
+    # must not be opened here: closing it would release the locks of this process's connections, and another process
+    # could then delete the write-ahead log (https://sqlite.org/howtocorrupt.html, 2.2).
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     # Imports sqlite-utils, and pandas where that is installed: not for a server that records nothing.
     from scholarbase.sessions.schema import migrate
 
@@ -384,7 +387,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         except BaseException as error:
             connection.close()
             # Several processes may create the file at once: one succeeds, and the others try again.
-            collided = isinstance(error, sqlite3.IntegrityError) or "locked" in str(error)
+            collided = isinstance(error, sqlite3.IntegrityError) or any(
+                sign in str(error) for sign in ("locked", "duplicate column", "already exists")
+            )
             if attempt == CONNECT_ATTEMPTS - 1 or not collided:
                 raise
         time.sleep(0.05 * (attempt + 1))

@@ -14,7 +14,7 @@ import orjson
 from rapidfuzz.distance import OSA
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.identifiers import parse
+from scholarbase.models.checks import is_id, shown
 
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "q": "query question search_query query_text",
@@ -88,7 +88,7 @@ def canonical(
         key = _known_name(name, kinds)
         if key is None:
             raise InvalidRequest(_unknown(name, kinds, tool, shown))
-        if value == "" and (key != "q" or key in values):
+        if isinstance(value, str) and not value and (key != "q" or key in values):
             continue  # models write an empty text for an argument that they do not use
         if key in _NULLABLE and isinstance(value, str) and value.strip().lower() in _NULLS:
             continue
@@ -143,7 +143,7 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
         case "array" if name == "ids" and isinstance(value, list):
             # What is no text is not an id either; each has its own error.
             result = [
-                "" if one is None else str(one) if isinstance(one, int | float) else one for one in value
+                "" if one is None else shown(one) if isinstance(one, int | float) else one for one in value
             ]
         case "string" if isinstance(value, list) and len(value) == 1:
             [result] = value
@@ -166,7 +166,7 @@ def _date(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+        return shown(value)
     match = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         return value.strip() if isinstance(value, str) else value
@@ -174,7 +174,7 @@ def _date(value: Any) -> Any:
 
 
 def _list(name: str, text: str) -> list[Any]:
-    """The list that a text stands for: JSON, values between commas, or one value."""
+    """The list in a text: JSON, values between commas, or one value."""
     if text.startswith("["):
         try:
             return list(orjson.loads(text))
@@ -182,14 +182,6 @@ def _list(name: str, text: str) -> list[Any]:
             return [text]
     parts = [part.strip() for part in text.split(",")]
     # Phrases, titles, venues and DOIs may contain commas.
-    if name in _COMMA_SEPARATED or (name in _IDS and not _is_id(text) and all(map(_is_id, parts))):
+    if name in _COMMA_SEPARATED or (name in _IDS and not is_id(text) and all(map(is_id, parts))):
         return parts
     return [text]
-
-
-def _is_id(text: str) -> bool:
-    try:
-        parse(text)
-    except InvalidRequest:
-        return False
-    return True

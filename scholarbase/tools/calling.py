@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from types import NoneType
 from typing import Any, Final, Protocol
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
-from scholarbase.models.checks import check_json_format
+from scholarbase.models.checks import as_text_arguments, check_json_format, check_type, shown
 from scholarbase.models.limits import SchemaForm
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
@@ -60,7 +61,8 @@ class Tools:
         store: where the calls on a library are recorded.
 
     Raises:
-        InvalidRequest: a session on a library without a store, or a store for a server, which has its own.
+        InvalidRequest: a session on a library without a store, or a store for a server, which has its own; or an
+            argument has another type.
     """
 
     def __init__(
@@ -70,6 +72,10 @@ class Tools:
         session: str | Session | None = None,
         store: SessionStore | None = None,
     ) -> None:
+        if not isinstance(source, Library) and not hasattr(source, "call_tool"):
+            raise InvalidRequest(f"source is {shown(source)}: it must be an open library or a client.")
+        check_type(session, (str, Session, NoneType), "session", "a name, a Session or None")
+        check_type(store, (SessionStore, NoneType), "store", "a SessionStore or None")
         self._source = source
         self._store = store
         self._session: Session | None = None
@@ -136,7 +142,7 @@ class Tools:
             return self._source.call_tool_as_text(
                 name, arguments, session=self.session, parent=parent, round=round
             )
-        return self._call(self._source, name, {**arguments, "format": "text"}, parent, round).body.decode()
+        return self._call(self._source, name, as_text_arguments(arguments), parent, round).body.decode()
 
     def _call(
         self,
@@ -196,14 +202,14 @@ def call_recorded(
             wait_written([recording.record_failure(_object(arguments), error)])
         raise
     if recording is not None:
-        wait_written(recording.record([(arguments, response.returned[0])]))
+        wait_written(recording.record([(arguments, response.returned[0])]), recording.write_seconds)
     return response
 
 
-def wait_written(calls: Sequence[Future[int]]) -> list[int]:
+def wait_written(calls: Sequence[Future[int]], seconds: float = WRITE_SECONDS) -> list[int]:
     """The numbers of calls that are being written; none where that takes longer than a response may wait."""
     try:
-        return [call.result(WRITE_SECONDS) for call in calls]
+        return [call.result(seconds) for call in calls]
     except FutureTimeoutError:
         log.warning("A call is not yet recorded: its result is returned without waiting.")
     except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
 from scholarbase.identifiers import parse
+from scholarbase.models.checks import check_type, shown
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
     DEFAULT_RESULTS,
@@ -281,8 +282,8 @@ def tool_named(name: str) -> Tool:
     """Return the tool of this name, or raise ToolNotFound."""
     try:
         return _BY_NAME[name]
-    except KeyError:
-        raise ToolNotFound(f"There is no tool {name!r}: the tools are {', '.join(_BY_NAME)}.") from None
+    except (KeyError, TypeError):
+        raise ToolNotFound(f"There is no tool {shown(name)}: the tools are {', '.join(_BY_NAME)}.") from None
 
 
 def schemas(
@@ -306,8 +307,9 @@ def schemas(
     Raises:
         InvalidRequest: another form, or ``strict`` in a form without it.
     """
-    if form not in SCHEMA_FORMS:
-        raise InvalidRequest(f"Unknown format {form!r}: use one of {', '.join(SCHEMA_FORMS)}.")
+    if not isinstance(form, str) or form not in SCHEMA_FORMS:
+        raise InvalidRequest(f"Unknown format {shown(form)}: use one of {', '.join(SCHEMA_FORMS)}.")
+    check_type(strict, bool, "strict", "true or false")
     if strict and not form.startswith("openai"):
         raise InvalidRequest(
             f"The format {form!r} has no strict schemas: leave strict out, or use an openai format."

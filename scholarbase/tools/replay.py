@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.errors import BudgetExhausted, QueryFileError, ScholarBaseError
+from scholarbase.errors import BudgetExhausted, InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.search.library import Library
+from scholarbase.sessions.progress import NOT_RECORDED
 from scholarbase.sessions.recording import BUDGET_SECONDS, Recording
 from scholarbase.sessions.session import MAX_WHOLE, Limits, Session
 from scholarbase.sessions.store import SessionStore
@@ -20,7 +21,7 @@ from scholarbase.tools.calling import call_recorded
 from scholarbase.trajectories.calls import KEYS, read_trajectory
 from scholarbase.trajectories.figures import LOOKING
 
-COMPARED: Final = ("ids", "scores", "error")
+COMPARED: Final = ("error", "ids", "scores")
 SHOWN: Final = 3
 
 
@@ -105,8 +106,14 @@ def _run(
 ) -> Replayed:
     # Parents and rounds change no response.
     recording = Recording(store, session, row["tool"], library.snapshot_id)
+    arguments = row.get("arguments", {})
     try:
-        response = call_recorded(library, row["tool"], row.get("arguments", {}), recording, form=form)
+        if NOT_RECORDED in arguments:
+            raise InvalidRequest(
+                f"The arguments of this call were not recorded, since they have {arguments[NOT_RECORDED]:,} bytes: it "
+                "cannot be run again."
+            )
+        response = call_recorded(library, row["tool"], arguments, recording, form=form)
     except ScholarBaseError as error:
         return Replayed(row, {"ids": [], "error": str(error), "snapshot": library.snapshot_id}, None)
     [found] = response.returned

@@ -10,9 +10,10 @@ import orjson
 from pydantic import BaseModel
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.limits import MIN_TOKENS
 from scholarbase.models.requests import check_session
-from scholarbase.responses.sizing import MIN_TOKENS, check_max_tokens, estimate_tokens, fit_response
-from scholarbase.responses.text import as_text, compact_authors
+from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
+from scholarbase.responses.text import as_text, compact_authors, is_unfinished
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import Recording, ReturnedPapers, returned_papers
 
@@ -171,6 +172,8 @@ def _steps(request: BaseModel, recording: Recording | None) -> list[BaseModel]:
 def _sized(
     content: dict[str, Any], offset: int, room: int | None, is_text: bool, compact: bool, excludes_seen: bool
 ) -> dict[str, Any]:
+    if is_unfinished(content):
+        return content
     if excludes_seen and content.get("next_offset") is not None:
         # The next call excludes the papers of this one, so its first results are at the same offset.
         content = {**content, "next_offset": offset}

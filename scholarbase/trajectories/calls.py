@@ -37,7 +37,7 @@ TOOLS: Final[dict[str, CallKind]] = {
 """The kind of call of each of ScholarBase's tools."""
 
 _RFC_3339: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 
 
@@ -57,6 +57,7 @@ class RawCall:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     scores: tuple[float, ...] | None = None
     time: str | None = None
+    ended: str | None = None
     seconds: float | None = None
     tokens: int | None = None
     parent: int | None = None
@@ -163,18 +164,21 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_time(value: object) -> bool:
-    """https://www.rfc-editor.org/rfc/rfc3339#section-5.6, leap seconds included."""
+def moment(value: object) -> datetime | None:
+    """The time of https://www.rfc-editor.org/rfc/rfc3339#section-5.6, leap seconds included; None for anything else."""
     match = _RFC_3339.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return False
-    day, minute, second, offset = match.groups()
+        return None
+    day, minute, second, fraction, offset = match.groups()
     second = "59" if second == "60" else second
     try:
-        datetime.fromisoformat(f"{day}T{minute}:{second}{offset.upper()}")
+        return datetime.fromisoformat(f"{day}T{minute}:{second}{(fraction or '')[:7]}{offset.upper()}")
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _is_time(value: object) -> bool:
+    return moment(value) is not None
 
 
 _TEXT: Final = (_is_text, "a non-empty string")
@@ -187,6 +191,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "ids": (lambda v: isinstance(v, list) and all(isinstance(i, str) for i in v), "a list of paper ids"),
     "scores": (lambda v: isinstance(v, list) and all(map(_is_number, v)), "a list of numbers"),
     "time": (_is_time, "an RFC 3339 time, such as 2025-03-01T12:30:00Z"),
+    "ended": (_is_time, "an RFC 3339 time, such as 2025-03-01T12:30:00Z"),
     "seconds": (lambda v: _is_number(v) and v >= 0, "a number of seconds, 0 or more"),
     "tokens": (lambda v: _is_whole(v, 0), "a whole number of 0 or more"),
     "parent": (lambda v: _is_whole(v, 1), "the number of an earlier call"),
@@ -239,7 +244,7 @@ class TrajectoryWriter:
                 raise QueryFileError(
                     f"{raw.where} lacks call: only a file with call numbers can be appended to."
                 )
-            self._last[raw.query_id] = raw.call
+            self._last[raw.query_id] = max(raw.call, self._last.get(raw.query_id, 0))
         with self._path.open("rb") as file:
             file.seek(-1, 2)
             if file.read(1) != b"\n":
@@ -255,6 +260,7 @@ class TrajectoryWriter:
         arguments: Mapping[str, Any] | None = None,
         scores: Sequence[float] | None = None,
         time: str | None = None,
+        ended: str | None = None,
         seconds: float | None = None,
         tokens: int | None = None,
         parent: int | None = None,
@@ -280,6 +286,7 @@ class TrajectoryWriter:
             "ids": list(ids),
             "scores": None if scores is None else list(scores),
             "time": time or datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ended": ended,
             "seconds": seconds,
             "tokens": tokens,
             "parent": parent,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
+from benchmarks.memory import process_tree
+from scholarbase.api import protocol
 from scholarbase.api.access.keys import create_key
 from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import MAX_PAPERS
 from scholarbase.search.library import Library
-from tests.conftest import serving
+from tests.api.raw import SECONDS, connected
+from tests.conftest import serving, serving_in_thread
 from tests.sessions.agents import wait_recorded, wait_until
 
 
@@ -45,6 +52,72 @@ def test_a_batch_returned_a_hundred_thousand_papers(server: str, sample: Library
         assert len(client.match_titles(["string theory"] * 101, limit=100, fields="title")) == 101
 
 
+def test_clients_that_did_not_read_their_responses_kept_others_from_large_searches(
+    sample: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "RATE_SECONDS", 1e9)  # slow clients are not closed
+    words = ("theory", "field", "string", "quantum", "gauge", "space", "model", "group", "black", "matter")
+    body = json.dumps({"searches": [{"q": word, "limit": 1000} for word in words]}).encode()
+    head = b"POST /v1/search/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with serving_in_thread(sample) as url, ExitStack() as clients:
+        for _ in range(3):
+            client = clients.enter_context(connected(url))
+            client.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        found = httpx.get(f"{url}/v1/search?q=string+theory&limit=200", timeout=SECONDS)
+        assert found.status_code == 200
+
+
+def test_slow_uploads_kept_others_from_sending_large_bodies(
+    sample: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "RATE_SECONDS", 1e9)
+    head = b"POST /v1/papers/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with serving_in_thread(sample) as url, ExitStack() as clients:
+        for end in (b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"Content-Length: 8000000\r\n\r\n{"):
+            for _ in range(5):
+                clients.enter_context(connected(url)).sendall(head + end)
+        body = b'{"ids": ["hep-th/9301068"]' + b" " * 90_000 + b"}"
+        found = httpx.post(
+            f"{url}/v1/papers/batch",
+            content=body,
+            headers={"Content-Type": "application/json"},
+            timeout=SECONDS,
+        )
+        assert found.status_code == 200
+        assert len(found.json()["results"]) == 1
+
+
+def test_an_error_was_made_for_each_of_many_unknown_keys(server: str) -> None:
+    """780,000 unknown keys took 1 GB."""
+    refused = httpx.post(f"{server}/v1/search", json={"q": "strings"} | {str(n): 1 for n in range(5000)})
+    assert refused.status_code == 400
+    assert refused.json()["detail"] == "The request has 5,001 keys: send 100 at most."
+    nested = {"searches": [{str(n): 1 for n in range(5000)}]}
+    assert "5,000 keys" in httpx.post(f"{server}/v1/search/batch", json=nested).json()["detail"]
+
+
+def test_a_body_of_many_small_values_took_a_hundred_times_its_size(server: str) -> None:
+    many = b'{"q": "strings", "within": [' + b"[]," * 300_000 + b"[]]}"
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    refused = httpx.post(f"{server}/v1/search", content=many, headers=headers)
+    assert refused.status_code == 413
+    assert "600,006 commas, colons and opening brackets" in refused.json()["detail"]
+    call = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "0": [' + b"0," * 100_000 + b"0]}"
+    refused = httpx.post(f"{server}/mcp", content=call, headers=headers)
+    assert refused.status_code == 413
+    assert "100,000 at most" in refused.json()["error"]["message"]
+
+
+def test_large_responses_are_compressed_once(server: str) -> None:
+    url = f"{server}/v1/search?q=string+theory&limit=300"
+    plain = httpx.get(url, headers={"Accept-Encoding": "identity"})
+    with httpx.stream("GET", url, headers={"Accept-Encoding": "gzip"}) as response:
+        assert response.headers["Content-Encoding"] == "gzip"
+        assert "Accept-Encoding" in response.headers["Vary"]
+        assert gzip.decompress(b"".join(response.iter_raw())) == plain.content
+    assert "Content-Encoding" not in plain.headers
+
+
 def test_an_invalid_request_was_recorded_whole(sample_library: Path, tmp_path: Path) -> None:
     headers = {"X-ScholarBase-Session": "s", "Content-Type": "application/json"}
     with serving(sample_library, SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
@@ -53,7 +126,7 @@ def test_an_invalid_request_was_recorded_whole(sample_library: Path, tmp_path: P
         wait_recorded(url, "s")
         lines = httpx.get(f"{url}/v1/sessions/s").text
     assert len(lines) < 10_000
-    assert json.loads(lines)["arguments"] == {"body": "1,000,009 bytes, not recorded"}
+    assert json.loads(lines)["arguments"] == {"not_recorded": 1_000_009}
 
 
 def test_a_long_title_stopped_the_event_loop(server: str, sample: Library) -> None:
@@ -65,11 +138,15 @@ def test_a_long_title_stopped_the_event_loop(server: str, sample: Library) -> No
         sample.search("a", venue=marks)
 
 
-def test_sighup_stopped_a_server(sample_library: Path) -> None:
-    with serving(sample_library) as (url, process):
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_sighup_stopped_a_server(sample_library: Path, workers: str) -> None:
+    with serving(sample_library, "--workers", workers) as (url, process):
+        running = process_tree(process.pid)
         os.kill(process.pid, signal.SIGHUP)
         assert httpx.get(f"{url}/healthz").status_code == 200
+        wait_until(lambda: httpx.get(f"{url}/readyz").status_code == 200)
         assert process.poll() is None
+        assert set(running) <= set(process_tree(process.pid))
 
 
 def test_a_key_file_that_others_could_read_drew_no_warning(sample_library: Path, tmp_path: Path) -> None:
@@ -104,3 +181,31 @@ def test_a_worker_that_cannot_start_was_restarted_for_ever(sample_library: Path,
         assert process.wait(120) != 0
         wait_until(lambda: any("A worker could not start" in line for line in said))
     assert any("A worker cannot start" in line for line in said)
+
+
+@pytest.mark.slow
+def test_a_worker_that_started_slowly_was_replaced_for_ever(sample_library: Path, tmp_path: Path) -> None:
+    """uvicorn killed workers that did not respond for five seconds."""
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(8)")
+    said: list[str] = []
+    with serving(sample_library, "--workers", "2", said=said, PYTHONPATH=str(tmp_path)) as (url, _):
+        assert httpx.get(f"{url}/readyz", timeout=SECONDS).status_code == 200
+    assert "replaces it" not in "".join(said)
+
+
+def test_reading_a_truncated_file_killed_the_process(tmp_path: Path) -> None:
+    """SIGBUS ended a server without a word and with a signal, before the check of the sizes."""
+    script = """
+import mmap, sys
+from scholarbase.api.watching import exit_on_bus_errors
+exit_on_bus_errors()
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(8192)
+    pages = mmap.mmap(file.fileno(), 8192)
+    file.truncate(0)
+    pages[5000]
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "mapped")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == signal.SIGBUS
+    assert "Bus error" in ended.stderr

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from scholarbase.api.access.keys import create_key
-from scholarbase.api.server import _listen
+from scholarbase.http import listen
 from scholarbase.search.library import Library
 from tests.conftest import ROOT, run_process, serving
 
@@ -174,7 +174,7 @@ def test_connections_have_tcp_nodelay() -> None:
         writer.close()
 
     async def connect() -> None:
-        listener = _listen("127.0.0.1", 0)
+        listener = listen("127.0.0.1", 0)
         async with await asyncio.start_server(connected, sock=listener):
             reader, writer = await asyncio.open_connection(*listener.getsockname())
             assert await reader.read() == b""

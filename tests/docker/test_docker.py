@@ -14,12 +14,16 @@ import socket
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from scholarbase.api.access.guard import check_access
 from scholarbase.cli import main
@@ -94,33 +98,97 @@ def test_the_image_does_not_run_as_root() -> None:
     assert names.index("USER") < names.index("ENTRYPOINT")
 
 
-def test_the_image_installs_extras_that_exist() -> None:
+ALWAYS = ("server", "mcp", "qdrant")
+"""Extras in every image."""
+
+
+def install_commands(extras: str, folder: Path) -> list[list[str]]:
+    """What the Dockerfile runs to install the package, for a value of EXTRAS."""
+    script = next(rest for name, rest in instructions() if name == "RUN" and "pip install" in rest)
+    (folder / "dist").mkdir(exist_ok=True)
+    (folder / "dist" / "scholarbase-1-py3-none-any.whl").touch()
+    commands = [command.strip() for command in script.split("&&")]
+    shown = [f"printf '%s\\n' {command.split(' ', 1)[1]}; echo --" for command in commands]
+    run = subprocess.run(
+        ["sh", "-c", "\n".join(shown)],
+        env={"EXTRAS": extras, "PATH": os.environ["PATH"]},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [words.split("\n")[:-1] for words in run.stdout.split("--\n")[:-1]]
+
+
+def test_the_image_installs_extras_that_exist(tmp_path: Path) -> None:
     (default,) = [rest.removeprefix("EXTRAS=") for name, rest in instructions() if rest.startswith("EXTRAS=")]
-    assert default in PROJECT["optional-dependencies"]
-    install = next(rest for name, rest in instructions() if name == "RUN" and "pip install" in rest)
-    shell = re.search(r"pip install (?:--\S+ )*(\S+)", install)
-    assert shell is not None
-    always = "server,mcp,qdrant"
-    assert set(always.split(",")) <= set(PROJECT["optional-dependencies"])
-    for extras, wanted in (("", f".[{always}]"), ("bge-m3", f".[{always},bge-m3]")):
-        run = subprocess.run(
-            ["sh", "-c", f"printf %s {shell[1]}"],
-            env={"EXTRAS": extras},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert run.stdout == wanted
+    assert {default, *ALWAYS} <= set(PROJECT["optional-dependencies"])
+    wheel = "dist/scholarbase-1-py3-none-any.whl"
+    for extras, wanted in (("", ",".join(ALWAYS)), ("bge-m3", ",".join((*ALWAYS, "bge-m3")))):
+        assert install_commands(extras, tmp_path)[-1][-1] == f"{wheel}[{wanted}]"
+
+
+def test_the_image_installs_the_locked_versions_and_checks_their_hashes(tmp_path: Path) -> None:
+    _, locked, wheel, package = install_commands("", tmp_path)
+    assert {"--require-hashes", "-r", "docker/requirements.lock"} <= set(locked)
+    # Neither the backend of the build nor a dependency comes unlocked from the index.
+    assert {"--no-deps", "--no-build-isolation"} <= set(wheel)
+    assert package[package.index("--constraint") + 1] == "docker/encoders.lock"
+
+
+def locked(name: str) -> dict[str, Version]:
+    lines = (ROOT / "docker" / name).read_text().splitlines()
+    pins = [Requirement(line.rstrip(" \\")) for line in lines if not line.startswith((" ", "#"))]
+    versions = {}
+    for pin in pins:
+        (only,) = pin.specifier
+        assert only.operator == "==", pin
+        versions[canonicalize_name(pin.name)] = Version(only.version)
+    return versions
+
+
+def required(extras: Sequence[str]) -> Iterator[Requirement]:
+    """The requirements of the package with these extras, and of extras within them, for the image's Python."""
+    image = {"python_version": "3.12", "sys_platform": "linux", "platform_system": "Linux", "extra": ""}
+    lines = [*PROJECT["dependencies"], *(li for e in extras for li in PROJECT["optional-dependencies"][e])]
+    for requirement in map(Requirement, lines):
+        if requirement.name == "scholarbase":
+            yield from required(sorted(requirement.extras))
+        elif requirement.marker is None or requirement.marker.evaluate(image):
+            yield requirement
+
+
+def test_the_locks_have_every_dependency_at_a_version_that_satisfies_it() -> None:
+    base, encoders = locked("requirements.lock"), locked("encoders.lock")
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    for requirement in (*required(ALWAYS), *map(Requirement, build)):
+        assert requirement.specifier.contains(base[canonicalize_name(requirement.name)]), requirement
+    for requirement in required(("sentence-transformers", "bge-m3")):
+        assert requirement.specifier.contains(encoders[canonicalize_name(requirement.name)]), requirement
+    for name in base.keys() & encoders.keys():
+        assert base[name] == encoders[name], f"{name}: run make lock"
+
+
+def test_every_locked_package_of_the_server_has_hashes_and_no_index_is_named() -> None:
+    content = (ROOT / "docker" / "requirements.lock").read_text()
+    packages = re.split(r"\n(?=\S)", content)
+    assert len(packages) == len(locked("requirements.lock"))
+    for package in packages:
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", package), package
+    for name in ("requirements.lock", "encoders.lock"):
+        assert "://" not in (ROOT / "docker" / name).read_text()
 
 
 def test_the_image_has_a_python_that_the_package_supports() -> None:
     bases = {rest.split()[0] for name, rest in instructions() if name == "FROM"}
     assert len(bases) == 1
-    minor = re.fullmatch(r"python:3\.(\d+)-slim", bases.pop())
+    minor = re.fullmatch(r"python:3\.(\d+)-slim@sha256:[0-9a-f]{64}", bases.pop())
     least = re.fullmatch(r">=3\.(\d+)", PROJECT["requires-python"])
     assert minor is not None
     assert least is not None
     assert int(minor[1]) >= int(least[1])
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"--python-version 3.{minor[1]} " in makefile
 
 
 def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:

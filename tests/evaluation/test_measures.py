@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -147,7 +148,8 @@ def test_the_reciprocal_rank_of_ten_is_what_pytrec_eval_says_of_the_first_ten(se
 def ranx() -> Iterator[ModuleType]:
     """ranx, interpreted: to compile it takes half a minute, and these runs are small."""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        patch.setenv("NUMBA_DISABLE_JIT", "1")
+        if "numba" not in sys.modules:  # which reads this when it is imported
+            patch.setenv("NUMBA_DISABLE_JIT", "1")
         warnings.simplefilter("ignore")  # of its dependencies
         yield importlib.import_module("ranx")
 

@@ -286,6 +286,23 @@ def test_a_library_and_its_server_make_the_same_run(
     assert here == there
 
 
+def test_calls_in_the_order_of_their_ends_need_no_increasing_numbers(
+    sample: Library, tmp_path: Path, papers: list[str]
+) -> None:
+    ends = ("2026-01-02T03:04:05.5Z", "2026-01-02T04:04:05.25+01:00", "2026-01-02T03:04:06Z")
+    lines = [
+        call("q1", "search_papers", papers[:1], call=2, ended=ends[1]),
+        call("q1", "search_papers", papers[1:2], call=1, ended=ends[0]),
+        call("q1", "get_papers", papers[1:2], call=3, parent=1, ended=ends[2]),
+    ]
+    run = run_of(sample, tmp_path, lines, [papers[:2]])
+    assert [one.call for one in run.calls] == [2, 1, 3]
+    with pytest.raises(
+        QueryFileError, match="is call 1 after call 2: call numbers must differ, and increase"
+    ):
+        run_of(sample, tmp_path, [lines[0] | {"ended": ends[2]}, lines[1]], [papers[:2]])
+
+
 @pytest.mark.parametrize(
     ("second", "message"),
     [

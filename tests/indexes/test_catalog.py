@@ -67,15 +67,6 @@ def test_papers_are_returned_in_the_requested_order_with_repetitions(catalog: Ca
     assert catalog.papers([], PAPER_FIELDS) == []
 
 
-def test_short_statements_do_not_wait_for_long_ones(sample_library: Path) -> None:
-    with closing(Catalog(sample_library / FILE_NAME, readers=1)) as alone, alone._connection() as used:
-        assert alone.meta("snapshot")
-        with alone._connection() as more:
-            assert more is not used
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        more.execute("SELECT 1")
-
-
 def test_an_id_without_a_row_is_an_error(catalog: Catalog) -> None:
     with pytest.raises(LibraryCorrupt, match="names paper 999999"):
         catalog.papers([1, 999_999], ["title"])
@@ -121,8 +112,43 @@ def test_more_threads_than_connections_can_read(catalog: Catalog) -> None:
 
 
 def test_connections_are_read_only(catalog: Catalog) -> None:
-    with pytest.raises(LibraryCorrupt, match="readonly"), catalog._connection() as connection:
+    with pytest.raises(sqlite3.OperationalError, match="readonly"), catalog._reading() as connection:
         connection.execute("DELETE FROM papers")
+
+
+def test_a_catalogue_that_replaces_an_open_one_is_not_read(sample_library: Path, tmp_path: Path) -> None:
+    """New connections opened the new file, so papers of another library came under the old snapshot id."""
+    path = Path(shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME))
+    other = Path(shutil.copy(path, tmp_path / "other"))
+    with closing(sqlite3.connect(other)) as db, db:
+        db.execute("UPDATE papers SET title = 'of another library'")
+    with closing(Catalog(path, readers=2)) as catalog:
+        before = catalog.papers([1], ["title"])
+        other.replace(path)
+        with ThreadPoolExecutor(16) as threads:
+            found = list(threads.map(lambda _: catalog.papers([1], ["title"]), range(64)))
+    assert all(papers == before for papers in found)
+
+
+def test_only_damage_is_reported_as_damage(sample_library: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME))
+    with (
+        closing(Catalog(path, readers=1)) as catalog,
+        pytest.raises(sqlite3.OperationalError, match="no such table"),
+        catalog._reading() as connection,
+    ):
+        connection.execute("SELECT * FROM absent")
+    with closing(sqlite3.connect(path)) as db, db:
+        [page_size] = db.execute("PRAGMA page_size").fetchone()
+        [root] = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'abstracts'").fetchone()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * page_size)
+        file.write(b"\xff" * page_size)
+    with (
+        closing(Catalog(path, readers=1)) as catalog,
+        pytest.raises(LibraryCorrupt, match="is damaged: database disk image is malformed"),
+    ):
+        catalog.papers([1], ["abstract"])
 
 
 def test_a_path_with_odd_characters_is_opened(sample_library: Path, tmp_path: Path) -> None:
@@ -144,7 +170,10 @@ def test_a_file_that_is_not_a_catalogue_is_rejected(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).unlink()
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
         db.execute("CREATE TABLE others (id)")
-    with pytest.raises(LibraryCorrupt, match="no such table: papers"):
+    with pytest.raises(
+        LibraryCorrupt,
+        match="has no abstracts, aliases, authors, edges",
+    ):
         Catalog(tmp_path / FILE_NAME)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.citations import Edge, EdgeRow, NeighbourRow
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
 
 # id: (citation_count, first_day, last_day)
@@ -263,12 +262,5 @@ def test_a_missing_table_is_an_error_and_not_an_empty_list(
     catalog: sqlite3.Connection, tmp_path: Path
 ) -> None:
     catalog.executescript("DROP TABLE edges; PRAGMA journal_mode = DELETE")
-    with closing(Catalog(tmp_path / "catalog.sqlite")) as opened:
-        for read in (
-            lambda: opened.count_edges(1, "citations", NO_FILTERS),
-            lambda: opened.few_edges(1, "citations"),
-            lambda: opened.edges(1, "citations", 10, 0, "date", NO_FILTERS, fields=["title"]),
-            lambda: opened.expand([1], "citations", 1, NO_FILTERS, 10, 0, as_of=None),
-        ):
-            with pytest.raises(LibraryCorrupt, match="cannot be read: no such table"):
-                read()
+    with pytest.raises(LibraryCorrupt, match="has no edges"):
+        Catalog(tmp_path / "catalog.sqlite")

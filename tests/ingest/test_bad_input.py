@@ -67,8 +67,9 @@ def test_a_truncated_shard_is_named_and_nothing_is_published(release: Path, tmp_
         (paper(corpusid=None), "no-id"),
         (paper(title="A" * 100_000), "title-too-long"),
         (paper(title="TITLE").replace(b"TITLE", b"half a letter \\ud83d"), "bad-unicode"),
+        (paper(title="A" * 64_000_000), "line-too-long"),
     ],
-    ids=["cut off", "not JSON", "no id", "title of 100 kB", "lone surrogate"],
+    ids=["cut off", "not JSON", "no id", "title of 100 kB", "lone surrogate", "title of 64 MB"],
 )
 def test_a_bad_record_is_counted_and_kept_with_its_line(
     release: Path, tmp_path: Path, line: bytes, reason: str

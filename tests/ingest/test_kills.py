@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.manifest import FILE_NAME
+from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
@@ -93,9 +95,9 @@ def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
     same(whole, broken)
 
 
-@pytest.mark.parametrize("moved", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("moved", [0, 1, 2, 3, 4, 5])
 def test_killed_between_two_final_moves(tmp_path: Path, moved: int) -> None:
-    """The last step moves four entries and then the manifest: the next run completes interrupted moves."""
+    """The last step moves four entries, the manifest and the list of files: the next run completes these moves."""
     interrupt = f"""
 import sys
 from pathlib import Path
@@ -115,11 +117,14 @@ main(sys.argv[1:])
     library = tmp_path / "library"
     arguments = ["ingest", str(SAMPLE / "arxiv"), "--library", str(library)]
     first = subprocess.run([sys.executable, "-c", interrupt, *arguments], capture_output=True, check=False)
-    if moved == 4:  # without an encoder only four files move
+    if moved == 5:  # without an encoder only five entries move
         assert first.returncode == 0
     else:
         assert first.returncode == -9
-        assert not (library / FILE_NAME).exists()
+        assert (library / FILE_NAME).exists() == (moved == 4)
+        assert not (library / "files.json").exists()
+        with pytest.raises((LibraryNotFound, LibraryCorrupt), match=r"not finished|no files\.json"):
+            Library.open(library)
         second = subprocess.run(
             [sys.executable, "-m", "scholarbase.cli", *arguments], capture_output=True, check=False
         )

@@ -240,3 +240,21 @@ def test_a_field_is_one_line_without_control_characters(text: str) -> None:
     assert len(flat.splitlines()) <= 1
     assert not re.search(r"[\x00-\x1f\x7f-\x9f]|  ", flat)
     assert plain(flat) == flat
+
+
+UNFINISHED = {"error": "In the search 'strings': The search was stopped.", "status": 504}
+
+
+def test_what_was_not_finished_in_time_is_told_in_its_place() -> None:
+    """It would otherwise look like a search or a title that matches nothing."""
+    paper = {"id": "arXiv:1", "title": "Strings"}
+    search = {"snapshot": "s", "total": 1, "results": [{"score": 1.0, "paper": paper}]}
+    for results in ([UNFINISHED, search], [search, UNFINISHED], [UNFINISHED, UNFINISHED]):
+        text = as_text({"snapshot": "s", "results": results})
+        assert text.startswith("2 searches, snapshot s")
+        place = results.index(UNFINISHED) + 1
+        assert f"Search {place}: {UNFINISHED['error']}" in text
+    titles = {"snapshot": "s", "results": [[{"score": 1.0, "paper": paper}], UNFINISHED, []]}
+    assert f"2. {UNFINISHED['error']}" in as_text(titles)
+    cut = fit_response(titles, 150)
+    assert cut["results"][1] == UNFINISHED

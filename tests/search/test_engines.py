@@ -15,6 +15,7 @@ from rank_bm25 import BM25Okapi
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.indexes.catalog import FILE_NAME, Catalog, open_finished
+from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.ingest.job import ingest
@@ -59,7 +60,9 @@ def over_a_server(dense_library: Path) -> Iterator[Library]:
     edge.close()
     with Library.open(dense_library) as whole:
         papers = Catalog(dense_library / "catalog.sqlite")
-        library = Library(dense_library, manifest, snapshot, papers, index, whole._encoder, Settings())
+        library = Library(
+            dense_library, manifest, snapshot, papers, index, whole._encoder, Settings(), OpenedFiles(())
+        )
         yield library
         papers.close()
         index.close()

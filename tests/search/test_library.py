@@ -28,18 +28,20 @@ from scholarbase.errors import (
     LibraryNotFound,
     PaperNotFound,
     ScholarBaseError,
+    TimeLimit,
     UnsupportedMode,
     VectorIndexError,
 )
 from scholarbase.ingest.job import ingest
 from scholarbase.models.papers import PAPER_FIELDS
-from scholarbase.models.requests import SearchRequest
+from scholarbase.models.requests import SearchBatchBody, SearchRequest, TitleBatchBody
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search import ranking
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import DENSE_PAPERS, arxiv_rows, sample_edges, sample_rows, snapshot_of
 from tests.encoders.tiny_bge_m3 import make_tiny_bge_m3
+from tests.libraries import relist
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 WAYS: list[dict[str, Any]] = [
@@ -698,7 +700,10 @@ def copy(dense_library: Path, tmp_path: Path) -> Path:
 def test_a_manifest_that_was_changed_is_found_out(copy: Path) -> None:
     manifest = copy / "manifest.json"
     manifest.write_bytes(manifest.read_bytes().replace(b'"k1": 1.0', b'"k1": 1.3'))
-    with pytest.raises(LibraryCorrupt, match="hashes to"):
+    with pytest.raises(LibraryCorrupt, match=r"hashes to .* but files\.json is of snapshot"):
+        Library.open(copy)
+    relist(copy)
+    with pytest.raises(LibraryCorrupt, match=r"hashes to .* but its catalogue was built as"):
         Library.open(copy)
     manifest.write_text("{")
     with pytest.raises(LibraryCorrupt, match="not a valid manifest"):
@@ -717,7 +722,7 @@ def test_a_broken_catalogue_is_found_out(copy: Path, content: bytes) -> None:
     with pytest.raises(LibraryCorrupt, match=r"catalog\.sqlite"):
         Library.open(copy)
     (copy / "catalog.sqlite").unlink()
-    with pytest.raises(LibraryCorrupt, match="is missing from the library"):
+    with pytest.raises(LibraryCorrupt, match="is missing: the copy is incomplete"):
         Library.open(copy)
 
 
@@ -751,6 +756,7 @@ def test_an_encoder_that_is_not_there_is_an_error(dense_library: Path, copy: Pat
     about = copy / "encoder.json"
     content = orjson.loads(about.read_bytes())
     about.write_bytes(orjson.dumps(content | {"location": str(tmp_path / "moved-away")}))
+    relist(copy)
     with pytest.raises(EncoderError, match="moved-away"):
         Library.open(copy)
 
@@ -852,3 +858,37 @@ def test_a_question_of_stop_words_is_not_short(sample: Library) -> None:
         ("théorie’s strings", True),
     ):
         assert sample.is_short_search(SearchRequest(q=q)) is is_short, q
+
+
+# -- time limits --------------------------------------------------------------------------------------------
+
+
+def test_what_a_batch_does_not_finish_in_time_has_an_error_in_its_place(sample: Library) -> None:
+    searches = SearchBatchBody(searches=({"q": "strings"}, {"q": "branes"}), timeout=1e-6)
+    response = sample.run_batch(searches)
+    assert response.to_dict()["results"] == [
+        {
+            "error": f"In the search {q!r}: The search was stopped at the time limit of 1e-06 s: send fewer in one "
+            "request.",
+            "status": 504,
+        }
+        for q in ("strings", "branes")
+    ]
+    titles = sample.run_titles(TitleBatchBody(titles=("String theory",), timeout=1e-6)).to_dict()
+    assert titles["results"][0]["error"].startswith("In the title 'String theory': The title was stopped")
+    with pytest.raises(TimeLimit, match="In the title 'String theory'"):
+        sample.match_titles(["String theory"], timeout=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda library: library.search("strings", timeout=1e-6),
+        lambda library: library.search("strings", engine="fts5", timeout=1e-6),
+        lambda library: library.search_batch([{"q": "strings", "timeout": 1e-6}]),
+    ],
+)
+def test_a_search_has_a_time_limit_of_its_own(sample: Library, call: Any) -> None:
+    with pytest.raises(TimeLimit, match="was stopped at the time limit of 1e-06 s"):
+        call(sample)
+    assert sample.search("strings", timeout=600).results

@@ -1,4 +1,5 @@
-"""Fifty agents at once on a server of two processes: each call once, in its own session, in the order it was made."""
+"""Many calls at once on a server of two processes: each is recorded once, in order, and in its session's budgets, also
+where the server is killed."""
 
 from __future__ import annotations
 
@@ -6,13 +7,23 @@ import asyncio
 import json
 import os
 import random
+import re
+import signal
+import subprocess
+import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from scholarbase.sessions.session import Limits, Session
+from scholarbase.sessions.store import SessionStore
 from tests.conftest import serving
 from tests.sessions.agents import SECONDS as DEADLINE
 from tests.sessions.agents import SEED
@@ -107,3 +118,138 @@ def test_fifty_sessions_at_once(sample_library: Path, tmp_path: Path, record_pro
             if line["arguments"].get("exclude_seen"):
                 assert seen.isdisjoint(line["ids"])
             seen.update(line["ids"])
+
+
+def test_calls_of_one_session_at_once_were_stored_out_of_order(sample_library: Path, tmp_path: Path) -> None:
+    """Fast and slow calls of one session, on two processes, against the clock of their clients."""
+    times: dict[str, tuple[float, float]] = {}
+
+    def work(url: str, name: str) -> None:
+        choose = random.Random(name)
+        with httpx.Client(base_url=url, timeout=DEADLINE) as client:
+            for number in range(20):
+                q = f"{choose.choice(WORDS)} {choose.choice(WORDS)} {name} {number}"
+                body = {
+                    "q": q,
+                    "limit": choose.choice((1, 1, 500)),
+                    "engine": choose.choice(("bm25", "fts5")),
+                }
+                sent = time.monotonic()
+                answered = client.post("/v1/search", json=body, headers={"X-ScholarBase-Session": "s"})
+                assert answered.status_code == 200, answered.text
+                times[q] = (sent, time.monotonic())
+
+    with serving(sample_library, "--workers", "2", SCHOLARBASE_SESSIONS=str(tmp_path)) as (url, _):
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: work(url, name), "abcdefgh"))
+        asyncio.run(_all_recorded(url, len(times)))
+        lines = [json.loads(line) for line in httpx.get(f"{url}/v1/sessions/s").text.splitlines()]
+    assert sorted(line["call"] for line in lines) == list(range(1, len(times) + 1))
+    assert [line["ended"] for line in lines] == sorted(line["ended"] for line in lines)
+    latest = 0.0
+    for line in lines:
+        sent, received = times[line["arguments"]["q"]]
+        assert received >= latest, "this response came before the request of an earlier line was sent"
+        latest = max(latest, sent)
+
+
+async def _all_recorded(url: str, calls: int) -> None:
+    async with httpx.AsyncClient(base_url=url, timeout=DEADLINE) as client:
+        await _recorded(client, "s", calls)
+
+
+KILLS = int(os.environ.get("SESSIONS_KILLS", "3"))
+LIMIT = 100_000
+
+
+@contextmanager
+def _killed(library: Path, folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A server of two processes: its URL, and a function that kills all of its processes."""
+    command = [sys.executable, "-m", "scholarbase.cli", "serve", "--library", str(library), "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"SCHOLARBASE_SESSIONS": str(folder)},
+        start_new_session=True,
+    )
+
+    def kill() -> None:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(DEADLINE)
+
+    assert process.stderr is not None
+    try:
+        served = (re.search(r"Serving .* at (http://\S+) with", line) for line in process.stderr)
+        url = next(found[1] for found in served if found)
+        reader = threading.Thread(target=process.stderr.read, daemon=True)
+        reader.start()
+        yield url, kill
+        kill()
+        reader.join(DEADLINE)
+    finally:
+        kill()
+        process.stderr.close()
+
+
+class Calls:
+    """What a client sent in a session until the server was killed, and what it got back."""
+
+    def __init__(self, url: str, session: str, seed: int) -> None:
+        self._choose = random.Random(f"{session} {seed}")
+        self._url = url
+        self._session = session
+        self.sent = 0
+        self.answered = 0
+        self.papers: set[str] = set()
+
+    def run(self) -> None:
+        choose = self._choose
+        with httpx.Client(base_url=self._url, timeout=DEADLINE) as client:
+            while True:
+                q = f"{choose.choice(WORDS)} {choose.choice(WORDS)}"
+                body = {
+                    "q": q,
+                    "limit": choose.randint(1, 30),
+                    "offset": choose.randint(0, 50),
+                    "fields": ["id"],
+                }
+                self.sent += 1
+                try:
+                    found = client.post(
+                        "/v1/search", json=body, headers={"X-ScholarBase-Session": self._session}
+                    )
+                except httpx.HTTPError:  # killed
+                    return
+                assert found.status_code == 200, found.text
+                self.papers.update(item["paper"]["id"] for item in found.json()["results"])
+                self.answered += 1
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+def test_budgets_lost_units_when_a_server_was_killed(
+    sample_library: Path, tmp_path: Path, number: int
+) -> None:
+    name = f"s{number}"
+    with SessionStore(tmp_path) as store:
+        store.open(Session(name, limits=Limits(calls=LIMIT, candidates=LIMIT))).result(DEADLINE)
+    with _killed(sample_library, tmp_path) as (url, kill), ThreadPoolExecutor(8) as pool:
+        clients = [Calls(url, name, seed) for seed in range(8)]
+        running = [pool.submit(client.run) for client in clients]
+        while sum(client.answered for client in clients) < 20:
+            # Read while the processes open the file for writing.
+            httpx.get(f"{url}/v1/sessions/{name}", timeout=DEADLINE)
+        time.sleep(random.Random(number).random() / 2)
+        kill()
+        for one in running:
+            one.result(DEADLINE)
+    with SessionStore(tmp_path) as store:
+        lines = [json.loads(line) for line in store.lines(name)]
+        state = store.reserve(store.session(name).session, "search").result(DEADLINE)
+    used = LIMIT - state.remaining["calls"] - 1
+    assert len(lines) == used
+    assert sum(client.answered for client in clients) <= used <= sum(client.sent for client in clients)
+    answered = [line for line in lines if "error" not in line]
+    assert len(answered) >= sum(client.answered for client in clients)
+    assert state.candidates >= set[str]().union(*(client.papers for client in clients))

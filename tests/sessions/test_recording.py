@@ -17,6 +17,8 @@ import pytest
 from scholarbase.databases import BUSY_SECONDS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.search.library import Library
+from scholarbase.sessions.recording import Recording
+from scholarbase.sessions.session import Limits, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.tools import Tools
 from scholarbase.trajectories.calls import read_trajectory
@@ -477,6 +479,66 @@ def test_searches_answer_while_another_holds_the_file(
 
 
 @pytest.mark.slow
+def test_an_answer_of_megabytes_is_refused(url: str) -> None:
+    agent = Agent(url)
+    agent.search()
+    agent.wait_recorded()
+    long = [f"DOI:10.1145/{number}{'x' * 1000}" for number in range(600)]
+    refused = agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": long})
+    assert refused.status_code == 400
+    assert "at most 524,288 are recorded" in refused.json()["detail"]
+    assert len(agent.lines()) == 1
+
+
+def test_a_cancelled_call_is_counted_and_recorded_once(tmp_path: Path) -> None:
+    with SessionStore(tmp_path) as store:
+        session = store.open(Session("s", limits=Limits(calls=9))).result(SECONDS)
+        for _ in range(2):
+            recording = Recording(store, session, "search_papers", "snapshot")
+            recording.budget = recording.reserve(False).result(SECONDS)
+            recording.record_cancellation()
+            recording.record_cancellation()
+        before = Recording(store, session, "search_papers", "snapshot")
+        before.record_cancellation()  # while its budgets were awaited
+        state = store.reserve(session, "search").result(SECONDS)
+        assert state.remaining == {"calls": 9 - 3 - 1}
+        assert ["no response" in json.loads(line)["error"] for line in store.lines("s")] == [True] * 3
+
+
+def test_calls_beyond_a_quota_are_refused_and_searches_without_a_session_are_not(
+    sample: Library, tmp_path: Path
+) -> None:
+    quotas = {"session_calls": 2, "sessions_per_key": 2}
+    with serving_in_thread(sample, sessions=str(tmp_path), **quotas) as address:
+        agent = Agent(address)
+        assert [agent.search().status_code for _ in range(2)] == [200, 200]
+        agent.wait_recorded()
+        for refused in (
+            agent.search(),
+            agent.send("GET", f"/v1/papers/{SEED}"),
+            agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED]}),
+        ):
+            assert (refused.status_code, refused.json()["type"].split("#")[1]) == (403, "quota-exceeded")
+            assert "SCHOLARBASE_SESSION_CALLS" in refused.json()["detail"]
+        params = {"name": "search_papers", "arguments": {"q": "strings"}}
+        called = agent.send(
+            "POST",
+            "/mcp",
+            json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+            headers={"Accept": "application/json, text/event-stream"},
+        )
+        assert called.json()["result"]["isError"]
+        assert "SCHOLARBASE_SESSION_CALLS" in called.text
+        assert Agent(address).search().status_code == 200
+        for third in (Agent(address).search(), send("POST", f"{address}/v1/sessions", json={})):
+            assert third.status_code == 403
+            assert "SCHOLARBASE_SESSIONS_PER_KEY" in third.json()["detail"]
+        assert send("GET", f"{address}/v1/search", params={"q": QUESTION}).status_code == 200
+        assert len(agent.lines()) == 2
+        assert agent.http.delete(f"/v1/sessions/{agent.name}").status_code == 204
+        assert agent.search().status_code == 200
+
+
 def test_searches_answer_without_a_folder(sample_library: Path, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.write_text("in the way")

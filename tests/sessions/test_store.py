@@ -11,20 +11,32 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlite_utils import Database
 
-from scholarbase.errors import BudgetExhausted, InvalidRequest, SessionExists, SessionNotFound, StorageError
+from scholarbase.databases import open_for_reading, open_for_writing
+from scholarbase.errors import (
+    BudgetExhausted,
+    InvalidRequest,
+    QuotaExceeded,
+    SessionExists,
+    SessionNotFound,
+    StorageError,
+)
 from scholarbase.models.runs import CallKind
+from scholarbase.sessions import registry
 from scholarbase.sessions import writer as module
-from scholarbase.sessions.session import CallRecord, Limits, Session
+from scholarbase.sessions.schema import migrations
+from scholarbase.sessions.session import CallRecord, Limits, Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.trajectories.calls import read_trajectory
+from scholarbase.trajectories.calls import TrajectoryWriter, read_trajectory
 from tests.conftest import ROOT
 from tests.sessions.agents import wait_until
 
@@ -137,7 +149,11 @@ def test_a_call_is_read_as_it_was_recorded(store: SessionStore, tmp_path: Path) 
     session = opened(store, query="a question", query_id="q1")
     arguments = {"q": "é ∂", "limit": 2, "category": ["hep-th"]}
     first = a_call(
-        ids=(A, B), scores=(0.1 + 0.2, 1e-17), arguments=arguments, time="2026-01-02T03:04:05.678Z"
+        ids=(A, B),
+        scores=(0.1 + 0.2, 1e-17),
+        arguments=arguments,
+        time="2026-01-02T03:04:05.678Z",
+        ended=1_767_323_046_178_900,
     )
     assert kept(store, session, first, a_call("answer", (B,), arguments={}, seconds=None, tokens=None)) == [
         1,
@@ -152,6 +168,7 @@ def test_a_call_is_read_as_it_was_recorded(store: SessionStore, tmp_path: Path) 
         "ids": [A, B],
         "scores": [0.30000000000000004, 1e-17],
         "time": "2026-01-02T03:04:05.678Z",
+        "ended": "2026-01-02T03:04:06.178900Z",
         "seconds": 0.5,
         "tokens": 10,
         "round": 1,
@@ -667,3 +684,270 @@ def test_closing_does_not_wait_long_for_another_process(
         ended.start()
         ended.join(SOON)
         assert not ended.is_alive()
+
+
+# -- order, and calls of killed processes -------------------------------------------------------------------
+
+
+def test_overlapping_calls_were_read_in_the_order_in_which_they_were_written(store: SessionStore) -> None:
+    session = opened(store)
+    kept(store, session, a_call(ids=(B,), ended=3_000_000))
+    kept(store, session, a_call(ids=(A,), ended=1_000_000))
+    kept(store, session, a_call(ids=(A,), ended=2_000_000))
+    kept(store, session, a_call("inspect", ids=(A,), arguments={"ids": [A]}, ended=2_500_000))
+    found = lines(store)
+    assert [line["call"] for line in found] == [2, 3, 4, 1]
+    assert [line["ended"] for line in found] == [
+        "1970-01-01T00:00:01.000000Z",
+        "1970-01-01T00:00:02.000000Z",
+        "1970-01-01T00:00:02.500000Z",
+        "1970-01-01T00:00:03.000000Z",
+    ]
+    assert [line["round"] for line in found] == [1, 2, 3, 4]
+    assert found[2]["parent"] == 3
+
+
+def test_a_trajectory_out_of_number_makes_calls(store: SessionStore, tmp_path: Path) -> None:
+    session = opened(store)
+    kept(store, session, a_call(ended=3_000_000), a_call(ended=1_000_000, parent=1))
+    file = tmp_path / "calls.jsonl"
+    file.write_bytes(b"".join(line + b"\n" for line in store.lines("s")))
+    assert [(call.call, call.parent) for call in read_trajectory(file)] == [(2, None), (1, None)]
+    with TrajectoryWriter(file, append=True) as writer:
+        assert writer.append("s", "answer", [A]) == 3
+
+
+def old_file(folder: Path) -> None:
+    """A file of the first version, with two calls that overlap."""
+    with closing(open_for_writing(folder / "sessions.sqlite")) as db:
+        migrations.apply(Database(db), stop_before="m002_ends")
+        for name, owner in (("s", ""), ("t", "k1")):
+            db.execute(
+                "INSERT INTO sessions (id, query_id, query, limits, owner, opened, used) VALUES (?,?,?,?,?,?,?)",
+                (
+                    name,
+                    "q1",
+                    "a question",
+                    "{}",
+                    owner,
+                    "2026-01-02T03:04:00.000Z",
+                    "2026-01-02T03:04:00.000Z",
+                ),
+            )
+        for number, second, seconds in ((1, 5, 2.5), (2, 6, 0.25)):
+            line = {
+                "query_id": "q1",
+                "tool": "search_papers",
+                "kind": "search",
+                "arguments": {"q": "é"},
+                "ids": [A],
+                "time": f"2026-01-02T03:04:0{second}.000Z",
+                "seconds": seconds,
+                "session": "s",
+                "query": "a question",
+            }
+            written = json.dumps(line).encode()
+            db.execute("INSERT INTO calls (session, number, line) VALUES (?,?,?)", ("s", number, written))
+
+
+def test_a_file_of_an_older_version_is_read_and_continued(tmp_path: Path) -> None:
+    old_file(tmp_path)
+    with SessionStore(tmp_path, quotas=Quotas(sessions=1)) as store:
+        found = lines(store)
+        assert [(line["call"], line["ended"]) for line in found] == [
+            (2, "2026-01-02T03:04:06.250000Z"),
+            (1, "2026-01-02T03:04:07.500000Z"),
+        ]
+        assert {(line["query_id"], line["query"], line["session"]) for line in found} == {
+            ("q1", "a question", "s")
+        }
+        assert kept(store, store.session("s").session, a_call()) == [3]
+        assert [line["call"] for line in lines(store)] == [2, 1, 3]
+        with pytest.raises(QuotaExceeded, match="This server has 1 sessions"):
+            opened(store, "u")
+        with pytest.raises(QuotaExceeded, match="This key has 1 sessions"):
+            opened(store, "u", owner="k1")
+        opened(store, "u", owner="k2")
+
+
+def test_an_older_file_that_two_stores_open_at_once_is_migrated_once(tmp_path: Path) -> None:
+    old_file(tmp_path)
+    stores = [SessionStore(tmp_path) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(opened, stores, "abcd"))
+    assert [len(lines(store)) for store in stores] == [2] * 4
+    for store in stores:
+        store.close()
+
+
+LOCKED = """
+import os, signal, sys
+from pathlib import Path
+from scholarbase.sessions.session import CallRecord
+from scholarbase.sessions.store import SessionStore
+
+store = SessionStore(Path(sys.argv[1]))
+with store._reading() as connection:
+    connection.execute("SELECT count(*) FROM calls").fetchone()
+    session = store.find("s", "").result()  # opens the file for writing
+print("open", flush=True)
+sys.stdin.readline()
+for _ in range(5):
+    store.record(session, CallRecord("search_papers", "search", {}, ())).result()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_file_opened_for_writing_while_it_was_read_lost_calls_at_a_kill(tmp_path: Path) -> None:
+    """Closing a descriptor of the file released SQLite's locks on it, so that another process deleted the write-ahead
+    log (https://sqlite.org/howtocorrupt.html, 2.2)."""
+    with SessionStore(tmp_path) as store:
+        kept(store, opened(store), a_call())
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        with SessionStore(tmp_path) as other:
+            assert len(lines(other)) == 1
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(SOON) == -signal.SIGKILL
+    with SessionStore(tmp_path) as store:
+        assert len(lines(store)) == 6
+
+
+ADMITTED = """
+import os, signal, sys
+from pathlib import Path
+from scholarbase.sessions.recording import Recording
+from scholarbase.sessions.session import Limits, Session
+from scholarbase.sessions.store import SessionStore
+
+store = SessionStore(Path(sys.argv[1]))
+session = store.open(Session("s", limits=Limits(calls=9, expansions=5))).result()
+for tool, count in (("search_papers", 1), ("expand_papers", 1), ("search_papers", 3)):
+    recording = Recording(store, session, tool, "snapshot", count=count)
+    recording.budget = recording.reserve(False).result()
+    if tool == "expand_papers":
+        recording.record_failure({"seeds": ["x"]}, ValueError("failed")).result()
+print(sorted(path.name for path in Path(sys.argv[1]).glob("*.lock")))
+sys.stdout.flush()
+if sys.argv[2] == "read":
+    assert len(list(store.lines("s"))) == 1, "calls that run are not settled"
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_calls_of_a_killed_process_were_counted_and_nowhere_recorded(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ADMITTED, str(tmp_path), "read"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with SessionStore(tmp_path) as store:
+        found = lines(store)
+        assert [(line["call"], line["kind"], line["error_type"]) for line in found] == [
+            (2, "search", "internal"),
+            (1, "expand", "internal"),
+            *((number, "search", "internal") for number in (3, 4, 5)),
+        ]
+        assert "no response" in found[0]["error"]
+        session = store.session("s").session
+        state = store.reserve(session, "search").result(SOON)
+        assert state.remaining == {"calls": 9 - 5 - 1, "expansions": 4}
+        assert lines(store) == found, "settled once"
+    assert not list(tmp_path.glob("*.lock"))
+
+
+# -- quotas, and the size of what is recorded ---------------------------------------------------------------
+
+
+def test_a_session_has_at_most_its_calls(tmp_path: Path) -> None:
+    with SessionStore(tmp_path, quotas=Quotas(calls=2)) as store:
+        session = opened(store)
+        store.check_quotas("s")
+        kept(store, session, a_call(), a_call())
+        with pytest.raises(QuotaExceeded, match="'s' has 2 calls, and SCHOLARBASE_SESSION_CALLS allows 2"):
+            store.check_quotas("s")
+        store.check_quotas("t")
+    with SessionStore(tmp_path, quotas=Quotas(calls=2)) as again:
+        again.find("s", "").result(SOON)
+        with pytest.raises(QuotaExceeded):
+            again.check_quotas("s")
+        again.delete("s").result(SOON)
+        again.find("s", "").result(SOON)
+        again.check_quotas("s")
+
+
+def test_a_key_has_at_most_its_sessions(tmp_path: Path) -> None:
+    quotas = Quotas(sessions=2)
+    with SessionStore(tmp_path, quotas=quotas) as one, SessionStore(tmp_path, quotas=quotas) as two:
+        opened(one, "a", owner="k1")
+        two.find("b", "k1").result(SOON)
+        for store in (one, two):
+            with pytest.raises(QuotaExceeded, match="This key has 2 sessions"):
+                store.find("c", "k1").result(SOON)
+            with pytest.raises(QuotaExceeded, match="SCHOLARBASE_SESSIONS_PER_KEY"):
+                opened(store, "c", owner="k1")
+        opened(one, "c", owner="k2")
+        two.delete("a").result(SOON)
+        opened(one, "d", owner="k1")
+
+
+def test_sessions_take_at_most_their_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "MEASURE_SECONDS", 0.0)
+    with SessionStore(tmp_path, quotas=Quotas(megabytes=1)) as store:
+        session = opened(store)
+        large = a_call(arguments={"q": "x" * 400_000})
+        kept(store, session, large)
+        store.check_quotas("s")
+        kept(store, session, large, large)
+        refused: list[str] = []
+
+        def is_refused() -> bool:
+            # The writer's thread may measure it, after this check.
+            try:
+                store.check_quotas("s")
+            except QuotaExceeded as error:
+                refused.append(str(error))
+            return bool(refused)
+
+        wait_until(is_refused)
+        assert "take 1 MB, and SCHOLARBASE_SESSIONS_MB allows 1" in refused[0]
+        with pytest.raises(QuotaExceeded, match="delete some"):
+            opened(store, "t")
+        assert len(lines(store)) == 3
+        store.delete("s").result(SOON)
+        opened(store, "t")
+        store.check_quotas("t")
+
+
+@pytest.mark.parametrize(
+    ("size", "calls", "is_recorded"), [(500_000, 1, True), (600_000, 1, False), (90_000, 6, False)]
+)
+def test_long_arguments_are_recorded_by_their_size(
+    store: SessionStore, size: int, calls: int, is_recorded: bool
+) -> None:
+    session = opened(store)
+    kept(store, session, a_call(arguments={"q": "x" * size}, calls=calls))
+    [line] = lines(store)
+    assert line["arguments"] == (
+        {"q": "x" * size} if is_recorded else {"not_recorded": size + len('{"q":""}')}
+    )
+
+
+def test_a_long_question_is_not_stored_with_each_call(store: SessionStore) -> None:
+    session = opened(store, query="\U0001f4da" * 10_000, query_id="\U0001f4da" * 10_000)
+    kept(store, session, a_call(), a_call(error="\U0001f4da" * 10_000, ids=()))
+    with closing(open_for_reading(store.path)) as db:
+        assert db.execute("SELECT max(length(line)) FROM calls").fetchone()[0] < 10_000
+    assert {line["query"] for line in lines(store)} == {session.query}

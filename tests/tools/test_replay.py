@@ -239,3 +239,22 @@ def test_the_command_line_runs_a_session_again(
     for command in ("show", "delete", "report"):
         gone = run_cli("session", command, agent.name, *where)
         assert (gone.returncode, "There is no session" in gone.stderr) == (15, True)
+
+
+def test_a_call_whose_arguments_were_too_long_says_so(sample: Library, url: str, folder: Path) -> None:
+    agent = Agent(url)
+    agent.search()
+    absent = [f"arXiv:2001.{number:05}" for number in range(10_000)]
+    # Three searches with 200 kB each are more than is recorded of a request.
+    searches = [{"q": "strings", "limit": 2, "fields": ["id"], "exclude_ids": absent}] * 3
+    assert post(agent, "/v1/search/batch", searches=searches).status_code == 200
+    agent.search("black holes", exclude_ids=absent)
+    session, lines = recorded(folder, agent)
+    assert [list(json.loads(line)["arguments"]) for line in lines[1:]] == [
+        *[["not_recorded"]] * 3,
+        ["q", "exclude_ids"],
+    ]
+    assert sum(map(len, lines)) < 250_000
+    found = differences(replay(sample, session, lines))
+    assert [(one.call, one.what) for one in found] == [(2, "error"), (3, "error"), (4, "error")]
+    assert "The arguments of this call were not recorded, since they have 190,041 bytes" in str(found[0])

@@ -19,13 +19,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
-from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT, BodyLimit
-from scholarbase.api.problems import MEDIA_TYPE, rejection
+from scholarbase.api.bodies import BodyLimit
+from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT, HostCheck
+from scholarbase.api.problems import add_errors, rejection
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
     BodyTooLarge,
     Forbidden,
     InvalidRequest,
+    MisdirectedRequest,
     RateLimited,
     ScholarBaseError,
     Unauthorized,
@@ -95,9 +97,12 @@ def check_access(settings: Settings) -> None:
 
 
 def install(app: FastAPI, settings: Settings) -> None:
-    """Add the guard to ``app``, and CORS before it: browsers send preflight requests without a key, and pages can read
-    an error only with CORS headers. Cookies are not used."""
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    """Add the guard to ``app``, CORS before it, and the check of the host before both.
+
+    Browsers send preflight requests without a key, and pages can read an error only with CORS headers. Cookies are not
+    used.
+    """
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, queue=settings.queue)
     if settings.keys is not None:
         app.add_middleware(Guard, keys=settings.keys, settings=settings)
     app.add_middleware(
@@ -108,6 +113,7 @@ def install(app: FastAPI, settings: Settings) -> None:
         allow_headers=("*",),
         expose_headers=EXPOSED,
     )
+    app.add_middleware(HostCheck, settings=settings)
 
 
 class Guard:
@@ -226,6 +232,11 @@ def _rejection(error: ScholarBaseError, sent: str | None, path: str) -> Response
 # -- the OpenAPI document -------------------------------------------------------------------------------
 
 
+_RETRY_AFTER: Final = {
+    "Retry-After": {"description": "Seconds until the next request.", "schema": {"type": "integer"}}
+}
+
+
 def describe(document: dict[str, Any]) -> None:
     """Add the errors of the guard and the key header to an OpenAPI document."""
     schemes = document["components"].setdefault("securitySchemes", {})
@@ -237,7 +248,7 @@ def describe(document: dict[str, Any]) -> None:
     document["security"] = [{}, {"key": []}]
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            errors: list[type[ScholarBaseError]] = []
+            errors: list[type[ScholarBaseError]] = [MisdirectedRequest]
             if path in OPEN_PATHS:
                 operation["security"] = []
             else:
@@ -246,6 +257,6 @@ def describe(document: dict[str, Any]) -> None:
                 errors.append(Forbidden)
             if "requestBody" in operation:
                 errors.append(BodyTooLarge)
-            for kind in errors:
-                content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-                operation["responses"][str(kind.status)] = {"description": kind.title, "content": content}
+            add_errors(operation, *errors)
+            if RateLimited in errors:
+                operation["responses"][str(RateLimited.status)]["headers"] = _RETRY_AFTER

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.routing import APIRoute
 
-from scholarbase.api.openapi import PROBLEMS, documented
+from scholarbase.api.openapi import documented, problems
 from scholarbase.api.responding import Call, NativeRoute
+from scholarbase.errors import ScholarBaseError
 from scholarbase.models.papers import EXAMPLE_ID
 from scholarbase.models.requests import Request as NativeRequest
 from scholarbase.models.responses import Response
@@ -37,12 +39,12 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def resource(prefix: str, tag: str) -> APIRouter:
-    """A router for the routes below ``prefix``, which reject unknown parameters."""
+def resource(prefix: str, tag: str, *errors: type[ScholarBaseError]) -> APIRouter:
+    """A router for the routes below ``prefix``, which reject unknown parameters, with the errors of all of them."""
     return APIRouter(
         prefix=prefix,
         tags=[tag],
-        responses=PROBLEMS if prefix else None,
+        responses=problems(*errors),
         route_class=NativeRoute,
         generate_unique_id_function=_operation_id,
     )
@@ -59,12 +61,14 @@ def add(
     summary: str,
     description: str,
     query: type[NativeRequest] | None = None,
+    errors: Sequence[type[ScholarBaseError]] = (),
 ) -> None:
     """Add a native call as a route.
 
     Args:
         name: the operation's id in the OpenAPI document.
         query: the URL parameters of a GET, if other fields of the request are in the path.
+        errors: the errors that the router's other routes do not have.
     """
     parameters = {"paper_id": PaperId} if "{paper_id" in path else {}
     if method == "GET":
@@ -84,7 +88,7 @@ def add(
         methods=[method],
         name=name,
         response_model=None,
-        responses={200: {"model": documented(response)}},
+        responses={**problems(*errors), 200: {"model": documented(response)}},
         summary=summary,
         description=description,
     )

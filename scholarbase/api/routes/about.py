@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from anyio import to_thread
 from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
-from scholarbase.api.openapi import Problem, SnapshotResponse
+from scholarbase.api.openapi import Health, Problem, Readiness, SnapshotResponse
 from scholarbase.api.problems import problem
 from scholarbase.api.responding import json_response
 from scholarbase.api.routes import OpenLibrary, resource
 
 router = resource("", "about")
+NOT_READY: Any = {503: {"model": Problem, "description": "A part of the library does not work."}}
 
 
 @router.get(
@@ -26,23 +30,35 @@ async def snapshot(library: OpenLibrary) -> Response:
     return json_response(library.snapshot())
 
 
-@router.get("/healthz", response_model=None, summary="Liveness")
+@router.get("/healthz", response_model=None, responses={200: {"model": Health}}, summary="Liveness")
 async def health() -> Response:
     """200 while the process is running."""
     return json_response({"status": "ok"})
 
 
-@router.get("/readyz", response_model=None, responses={503: {"model": Problem}}, summary="Readiness")
-def ready(library: OpenLibrary) -> Response:
-    """200 if the catalogue, the vectors and the encoder work; 503 names the parts that fail."""
-    state = library.ready()
+@router.get(
+    "/readyz", response_model=None, responses={**NOT_READY, 200: {"model": Readiness}}, summary="Readiness"
+)
+async def ready(request: Request, library: OpenLibrary) -> Response:
+    """200 if the catalogue, the vectors and the encoder work; 503 names the parts that fail. While a check takes long,
+    the result of the last one holds for ten seconds."""
+    state = await request.app.state.readiness.state()
     failed = [f"{name}: {what}" for name, what in state.items() if what not in ("ok", "absent")]
     if failed:
         return problem(503, "not-ready", "Not ready", "; ".join(failed))
     return json_response({"status": "ready", "snapshot": library.snapshot_id, **state})
 
 
-@router.get("/metrics", response_model=None, summary="Prometheus metrics")
-def metrics(request: Request) -> Response:
+@router.get(
+    "/metrics",
+    response_model=None,
+    responses={200: {"content": {CONTENT_TYPE_LATEST.partition(";")[0]: {"schema": {"type": "string"}}}}},
+    response_class=Response,
+    summary="Prometheus metrics",
+)
+async def metrics(request: Request) -> Response:
     """The number and duration of requests by route, over all workers."""
-    return Response(generate_latest(request.app.state.metrics), media_type=CONTENT_TYPE_LATEST)
+    # In a thread of its own, so that it does not wait for requests.
+    state = request.app.state
+    content = await to_thread.run_sync(generate_latest, state.metrics, limiter=state.reporting)
+    return Response(content, media_type=CONTENT_TYPE_LATEST)

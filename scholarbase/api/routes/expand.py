@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from scholarbase.api.responding import native_call
 from scholarbase.api.routes import add, resource
+from scholarbase.errors import LibraryError, PaperNotFound
 from scholarbase.models.responses import ExpandResponse
 from scholarbase.tools.definitions import tool_named
 
-router = resource("/v1/expand", "papers")
+router = resource("/v1/expand", "papers", PaperNotFound, LibraryError)
 TOOL = tool_named("expand_papers")
 
 add(

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
+from scholarbase.errors import LibraryError, PaperNotFound
 from scholarbase.models.requests import EdgeParameters, PaperBody, PaperParameters
 from scholarbase.models.responses import CitationsResponse, PaperBatchResponse, PaperResponse
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
 
-router = resource("/v1/papers", "papers")
+router = resource("/v1/papers", "papers", PaperNotFound, LibraryError)
 READ, CITATIONS, REFERENCES = map(tool_named, ("get_papers", "get_citations", "get_references"))
 
 add(

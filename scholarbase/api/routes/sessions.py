@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from scholarbase.api.openapi import RecordedCall, ReportResponse, SessionResponse, SessionsResponse
+from scholarbase.api.openapi import (
+    RecordedCall,
+    ReportResponse,
+    SessionResponse,
+    SessionsResponse,
+    problems,
+)
 from scholarbase.api.recording import wait_for
 from scholarbase.api.responding import json_response
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.session_headers import IDEMPOTENCY_KEY, check_key, owner_of, store_of
+from scholarbase.deadlines import check
+from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
 from scholarbase.models.requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
 from scholarbase.search.library import Library
+from scholarbase.sessions.progress import MAX_RECORDED
 from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.rows import SessionFacts
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.store import SessionStore, not_found
 
-router = resource("/v1/sessions", "sessions")
+MAX_REPORTED: Final = 32_000_000
+"""Bytes of the calls that a report reads. In memory they take several times as much."""
+
+router = resource("/v1/sessions", "sessions", StorageError)
+UNKNOWN: Final = problems(SessionNotFound)
 
 SessionName = Annotated[str, Path(description="The session's name.")]
 
@@ -33,7 +46,7 @@ SessionName = Annotated[str, Path(description="The session's name.")]
     "",
     response_model=None,
     status_code=201,
-    responses={201: {"model": SessionResponse}},
+    responses={**problems(SessionExists), 201: {"model": SessionResponse}},
     summary="Open a session",
 )
 async def open_session(request: Request, body: SessionBody) -> Response:
@@ -74,7 +87,11 @@ def list_sessions(request: Request, parameters: Annotated[SessionsParameters, Qu
     "/{name}",
     response_model=None,
     responses={
-        200: {"content": {"application/jsonl": {}}, "description": "One JSON object a line, one line a call."}
+        **UNKNOWN,
+        200: {
+            "content": {"application/jsonl": {}},
+            "description": "One JSON object a line, one line a call.",
+        },
     },
     summary="A session's trajectory",
 )
@@ -92,7 +109,7 @@ def trajectory(request: Request, name: SessionName) -> Response:
 @router.get(
     "/{name}/report",
     response_model=None,
-    responses={200: {"model": ReportResponse}},
+    responses={**UNKNOWN, 200: {"model": ReportResponse}},
     summary="What a session cost",
 )
 def session_report(request: Request, library: OpenLibrary, name: SessionName) -> Response:
@@ -103,7 +120,7 @@ def session_report(request: Request, library: OpenLibrary, name: SessionName) ->
 @router.post(
     "/{name}/report",
     response_model=None,
-    responses={200: {"model": ReportResponse}},
+    responses={**UNKNOWN, 200: {"model": ReportResponse}},
     summary="What a session cost and found",
 )
 def judged_report(request: Request, library: OpenLibrary, name: SessionName, body: ReportBody) -> Response:
@@ -114,7 +131,7 @@ def judged_report(request: Request, library: OpenLibrary, name: SessionName, bod
 @router.post(
     "/{name}/answer",
     response_model=None,
-    responses={200: {"model": RecordedCall}},
+    responses={**UNKNOWN, 200: {"model": RecordedCall}},
     summary="Record the agent's answer",
 )
 async def record_answer(
@@ -123,13 +140,18 @@ async def record_answer(
     """The agent's final answer; it ranks before the papers of its calls."""
     store, facts = await run_in_threadpool(_visible, request, name)
     ids = tuple(str(parse(i)) for i in check_ids(body.ids, "ids") or ())
+    if (size := sum(map(len, ids))) > MAX_RECORDED:
+        raise InvalidRequest(
+            f"The ids of the answer have {size:,} characters, and at most {MAX_RECORDED:,} are recorded: send fewer."
+        )
     key = check_key(request.headers.get(IDEMPOTENCY_KEY))
+    store.check_quotas(name)
     call = CallRecord("answer", "answer", {}, ids, time=now(), snapshot=library.snapshot_id, key=key)
     number = await wait_for(store.record(facts.session, call))
     return json_response({"session": name, "call": number})
 
 
-@router.delete("/{name}", response_model=None, status_code=204, summary="Delete a session")
+@router.delete("/{name}", response_model=None, status_code=204, responses=UNKNOWN, summary="Delete a session")
 async def delete_session(request: Request, name: SessionName) -> Response:
     """Delete the session and its calls."""
     store, _ = await run_in_threadpool(_visible, request, name)
@@ -153,6 +175,20 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
 
 def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
     store, facts = _visible(request, name)
-    calls = calls_of(store.lines(name))
+    calls = calls_of(_some_lines(store, name))
     held = None if answers is None else held_answers(library, answers, facts.session.as_of)
     return json_response(report(facts.session, calls, held).to_dict())
+
+
+def _some_lines(store: SessionStore, name: str) -> Iterator[bytes]:
+    """The lines of a session whose calls fit into memory. Raises InvalidRequest: they do not."""
+    size = 0
+    for line in store.lines(name):
+        size += len(line)
+        if size > MAX_REPORTED:
+            raise InvalidRequest(
+                f"The calls of the session {name!r} have more than {MAX_REPORTED:,} bytes, too many for a report by a "
+                f'server: run "scholarbase session report {name}".'
+            )
+        check("The report", 'run "scholarbase session report"')
+        yield line

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
+from scholarbase.errors import LibraryError
 from scholarbase.models.requests import TitleParameters
 from scholarbase.models.responses import TitleBatchResponse, TitleMatchResponse
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
 
-router = resource("/v1/title-match", "titles")
+router = resource("/v1/title-match", "titles", LibraryError)
 TOOL = tool_named("match_titles")
 
 add(

@@ -8,10 +8,11 @@ from fastapi import Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from scholarbase.api.openapi import ToolsResponse
+from scholarbase.api.openapi import ToolsResponse, problems, tool_response
 from scholarbase.api.responding import call_of, json_response, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.session_headers import SESSION
+from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
 from scholarbase.models.limits import SchemaForm
 from scholarbase.models.requests import EXAMPLE_QUESTION
 from scholarbase.tools.definitions import schemas, tool_named
@@ -29,8 +30,8 @@ class ToolsParameters(BaseModel):
     )
     strict: bool = Field(
         False,
-        description="Schemas for OpenAI's strict mode: every argument is required, and null stands for one that is "
-        "left out.",
+        description="Schemas for OpenAI's strict mode: every argument is required, with null for one that is left "
+        "out.",
         examples=[False],
     )
 
@@ -50,7 +51,15 @@ async def list_tools(
     return json_response({"snapshot": library.snapshot_id, "tools": tools})
 
 
-@router.post("/{name}", response_model=None, summary="Call a tool")
+@router.post(
+    "/{name}",
+    response_model=None,
+    responses={
+        **problems(ToolNotFound, PaperNotFound, LibraryError, EncoderError, VectorIndexError),
+        200: {"model": tool_response()},
+    },
+    summary="Call a tool",
+)
 async def call_tool(
     request: Request,
     library: OpenLibrary,

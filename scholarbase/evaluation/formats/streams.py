@@ -12,7 +12,7 @@ import orjson
 
 from scholarbase.errors import QueryFileError
 from scholarbase.extras import missing
-from scholarbase.files import opened
+from scholarbase.files import opened, read_whole
 
 Shape = Literal["lines", "array", "table", "markup", "parquet", "empty"]
 
@@ -89,10 +89,8 @@ def _from_value(value: Any, where: str, number: int) -> Record:
 
 def json_array(path: Path) -> Iterator[Record]:
     """Yield the items of a JSON array. Raises QueryFileError: unreadable, or not valid JSON."""
-    with opened(path) as stream:
-        content = stream.read()
     try:
-        values = orjson.loads(content)
+        values = orjson.loads(read_whole(path))
     except orjson.JSONDecodeError as error:
         raise QueryFileError(
             f"{path} begins like a JSON array and is not valid JSON ({error.msg} at line {error.lineno}, character "

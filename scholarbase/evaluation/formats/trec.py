@@ -22,7 +22,7 @@ from scholarbase.evaluation.formats import fields
 from scholarbase.evaluation.formats.judgements import Collection
 from scholarbase.evaluation.formats.reading import Broken, Reading
 from scholarbase.evaluation.formats.streams import start_of
-from scholarbase.files import opened
+from scholarbase.files import read_whole
 from scholarbase.models.queries import Answer
 
 Kind = Literal["topics", "qrels"]
@@ -115,9 +115,8 @@ def read(topics: Path, qrels: Path, reading: Reading) -> None:
 
 
 def _text(path: Path) -> str:
-    with opened(path) as stream:
-        # Some old collections are Latin-1; their ids are ASCII.
-        return stream.read().decode(errors="replace")
+    # Some old collections are Latin-1; their ids are ASCII.
+    return read_whole(path).decode(errors="replace")
 
 
 def _topics(path: Path) -> Iterator[tuple[str, str, str]]:

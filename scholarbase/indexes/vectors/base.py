@@ -11,6 +11,7 @@ import numpy.typing as npt
 import qdrant_edge
 
 from scholarbase.errors import VectorIndexError
+from scholarbase.indexes.filters import category_keys
 
 DENSE = "dense"
 BM25 = "bm25"
@@ -53,6 +54,19 @@ class Payload:
     categories: list[str] = field(default_factory=list)
     venue: str | None = None
     citation_count: int | None = None
+
+    @classmethod
+    def of_paper(
+        cls,
+        first_day: int | None,
+        last_day: int | None,
+        categories: str | None,
+        venue: str | None,
+        citation_count: int | None,
+    ) -> Payload:
+        """The payload of a row of the catalogue: these columns, with ``venue_key`` as the venue."""
+        keys = category_keys((categories or "").split())
+        return cls(first_day, last_day, keys, venue, citation_count)
 
     def to_dict(self) -> dict[str, Any]:
         """The known fields. A missing field fails every filter on it."""

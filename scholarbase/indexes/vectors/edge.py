@@ -150,10 +150,12 @@ class EdgeIndex(VectorIndex):
         with engine_errors(self.path, "read vectors"):
             return self._shard.retrieve(list(ids), with_payload=False, with_vector=[name])
 
-    def _scroll(self, offset: Any, limit: int, *, full: bool) -> tuple[list[qdrant.Record], Any]:
+    def _scroll(
+        self, offset: Any, limit: int, *, payload: bool, vectors: bool
+    ) -> tuple[list[qdrant.Record], Any]:
         with engine_errors(self.path, "list its points"):
             return self._shard.scroll(
-                qdrant.ScrollRequest(offset=offset, limit=limit, with_payload=full, with_vector=full)
+                qdrant.ScrollRequest(offset=offset, limit=limit, with_payload=payload, with_vector=vectors)
             )
 
     def close(self) -> None:

@@ -130,7 +130,7 @@ class VectorIndex(ABC):
 
     def ids(self) -> Iterator[int]:
         """Every point's id, ascending, read in batches."""
-        for records in self._batches(_IDS_PER_BATCH, start=0, full=False):
+        for records in self._batches(_IDS_PER_BATCH, start=0, payload=False, vectors=False):
             yield from map(_id, records)
 
     def points(self, batch: int = 1000, *, start: int = 0) -> Iterator[list[VectorPoint]]:
@@ -138,13 +138,22 @@ class VectorIndex(ABC):
 
         Dense vectors are those stored, which in Qdrant Edge have float16 precision and unit length.
         """
-        for records in self._batches(batch, start=start, full=True):
+        for records in self._batches(batch, start=start, payload=True, vectors=True):
             yield [_point(record) for record in records]
 
-    def _batches(self, size: int, *, start: int, full: bool) -> Iterator[list[Any]]:
+    def payloads(self) -> Iterator[tuple[int, Payload]]:
+        """Every point's id and payload, by ascending id, read in batches."""
+        for records in self._batches(_IDS_PER_BATCH, start=0, payload=True, vectors=False):
+            yield from ((_id(record), Payload.from_dict(record.payload)) for record in records)
+
+    def records(self, batch: int) -> Iterator[list[Any]]:
+        """The engine's record of every point by ascending id, with its ``id`` and ``vector``, a dict by name."""
+        return self._batches(batch, start=0, payload=False, vectors=True)
+
+    def _batches(self, size: int, *, start: int, payload: bool, vectors: bool) -> Iterator[list[Any]]:
         offset: Any = start
         while offset is not None:
-            records, offset = self._scroll(offset, size, full=full)
+            records, offset = self._scroll(offset, size, payload=payload, vectors=vectors)
             if records:
                 yield records
 
@@ -173,10 +182,10 @@ class VectorIndex(ABC):
         """The records of these points, each with ``id`` and a ``vector`` dict that has only ``name``."""
 
     @abstractmethod
-    def _scroll(self, offset: Any, limit: int, *, full: bool) -> tuple[list[Any], Any]:
+    def _scroll(self, offset: Any, limit: int, *, payload: bool, vectors: bool) -> tuple[list[Any], Any]:
         """Up to ``limit`` records from ``offset`` on, and the next offset, None at the end.
 
-        With ``full`` each has ``payload`` and ``vector`` besides its ``id``.
+        Each has an ``id`` and, where requested, ``payload`` and ``vector``.
         """
 
     @abstractmethod

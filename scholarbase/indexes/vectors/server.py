@@ -161,10 +161,12 @@ class ServerIndex(VectorIndex):
         with server_errors(self.address, f"read vectors of {self.collection!r}"):
             return self._client.retrieve(self.collection, list(ids), with_payload=False, with_vectors=[name])
 
-    def _scroll(self, offset: Any, limit: int, *, full: bool) -> tuple[list[models.Record], Any]:
+    def _scroll(
+        self, offset: Any, limit: int, *, payload: bool, vectors: bool
+    ) -> tuple[list[models.Record], Any]:
         with server_errors(self.address, f"list the points of {self.collection!r}"):
             return self._client.scroll(
-                self.collection, limit=limit, offset=offset, with_payload=full, with_vectors=full
+                self.collection, limit=limit, offset=offset, with_payload=payload, with_vectors=vectors
             )
 
     def close(self) -> None:

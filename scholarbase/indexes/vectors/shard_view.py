@@ -3,8 +3,11 @@
 Qdrant Edge rewrites a shard's small files (layout, segment descriptions, flags, trackers) when it opens it, so
 processes that open the same folder overwrite each other's files, and a read-only library cannot be opened at all.
 A view is a folder in which the large files, which a search only reads, are hard links, and all others are copies.
-Where the library's folder is not writable, the view is in the temporary folder: there the large files are symbolic
-links, and pages, which Qdrant opens for writing and does not find through symbolic links, are copies.
+
+Views are outside the library's folder: beside it, or else in the temporary folder. Hard links need the file system of
+the library, so where it is a mount point, and writable, views are in a hidden folder inside. Where no hard link can be
+made, the view is in the temporary folder: there the large files are symbolic links, and pages, which Qdrant opens for
+writing and does not find through symbolic links, are copies.
 
 A view is locked (``flock``) by its process and removed when it is closed or the process exits. Views of killed
 processes, which are not locked any more, are removed when the next view of the same shard is opened.
@@ -40,6 +43,20 @@ READ_ONLY: Final = re.compile(
 PAGES: Final = re.compile(r"page_\d+\.dat|chunk_\d+\.mmap")
 """Files that Qdrant opens for writing too, but changes only when points are written."""
 
+_NEXT: Final = frozenset(
+    {
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EXDEV,
+        errno.EMLINK,
+        errno.ENOTSUP,
+    }
+)
+"""Errors of a folder in which no view can be made. Hard links fail with EXDEV between file systems and bind mounts."""
+
 _ATTEMPTS: Final = 100
 """Attempts to create a view while closing views remove the folder of all views."""
 _BLOCK: Final = 1 << 16
@@ -57,41 +74,45 @@ class ShardView:
 
     @classmethod
     def open(cls, shard: Path, temporary: Path | None = None) -> ShardView:
-        """Create a view of the shard beside it, or else under ``temporary``, by default the system's temporary folder.
+        """Create a view of a library's shard, beside the library or under ``temporary``, by default the system's
+        temporary folder.
 
         Raises:
-            StorageError: neither folder is writable and has space for it.
+            StorageError: no folder is writable and has space for it.
             VectorIndexError: the shard cannot be read.
         """
         shard = shard.resolve()
         if not shard.is_dir():
             raise VectorIndexError(f"No vector index at {shard}: the library is incomplete.")
-        beside = shard.with_name(f".{shard.name}-views")
-        try:
-            return cls._create(shard, beside)
-        except OSError as error:
-            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT):
-                raise VectorIndexError(f"The vector index at {shard} cannot be read: {error}.") from error
-            reason = error
+        library = shard.parent
         name = hashlib.sha256(os.fsencode(shard)).hexdigest()[:16]
         # One folder per user: another user's is not writable.
         elsewhere = Path(temporary or tempfile.gettempdir()) / f"scholarbase-views-{os.getuid()}" / name
-        logger.info(
-            "Cannot create a view beside %s (%s): creating it in %s.", shard, reason.strerror, elsewhere
-        )
-        try:
-            return cls._create(shard, elsewhere)
-        except OSError as error:
-            raise StorageError(
-                f"Cannot create a view of the vector index in {elsewhere}: {error}. Make {shard.parent} "
-                f"writable, or set TMPDIR to a folder with free space."
-            ) from error
+        for views, linked in (
+            (library.with_name(f".{library.name}-views"), True),
+            (elsewhere, True),
+            (library / f".{shard.name}-views", True),
+            (elsewhere, False),
+        ):
+            try:
+                view = cls._create(shard, views, linked=linked)
+            except OSError as error:
+                if error.errno not in _NEXT:
+                    raise VectorIndexError(f"The vector index at {shard} cannot be read: {error}.") from error
+                logger.info("Cannot create a view of %s in %s: %s.", shard, views, error.strerror)
+                reason = error
+            else:
+                return view
+        raise StorageError(
+            f"Cannot create a view of the vector index in {elsewhere}: {reason}. Make {library.parent} "
+            f"writable, or set TMPDIR to a folder with free space."
+        ) from reason
 
     @classmethod
-    def _create(cls, shard: Path, views: Path) -> ShardView:
-        views.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if views.parent != shard.parent and views.parent.lstat().st_uid != os.getuid():
-            raise PermissionError(errno.EPERM, "It belongs to another user", str(views.parent))
+    def _create(cls, shard: Path, views: Path, *, linked: bool) -> ShardView:
+        if views.parent.name.startswith("scholarbase-views-"):
+            views.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_owner(views.parent)
         with _locked(shard):
             folder = _new_folder(views)
             try:
@@ -102,7 +123,7 @@ class ShardView:
                 raise
             fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            _mirror(shard, folder / "shard")
+            _mirror(shard, folder / "shard", linked=linked)
         except BaseException:
             _remove(folder, lock, os.getpid())
             raise
@@ -111,6 +132,12 @@ class ShardView:
     def close(self) -> None:
         """Remove the view. A second call does nothing, nor does one in a forked child."""
         self._finalizer()
+
+
+def _check_owner(folder: Path) -> None:
+    """Another user could change the files of a view."""
+    if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "It belongs to another user", str(folder))
 
 
 def _new_folder(views: Path) -> Path:
@@ -123,6 +150,7 @@ def _new_folder(views: Path) -> Path:
     for attempt in range(_ATTEMPTS):
         try:
             views.mkdir(mode=0o700, exist_ok=True)
+            _check_owner(views)
             _remove_stale(views)
             folder = views / f"{os.getpid()}-{secrets.token_hex(4)}"
             folder.mkdir(mode=0o700)
@@ -153,28 +181,26 @@ def _remove_stale(views: Path) -> None:
             os.close(lock)
 
 
-def _mirror(source: Path, target: Path) -> None:
+def _mirror(source: Path, target: Path, *, linked: bool) -> None:
     target.mkdir(mode=0o700)
     for entry in sorted(os.scandir(source), key=lambda e: e.name):
         mirrored = target / entry.name
         if entry.is_dir():
-            _mirror(Path(entry.path), mirrored)
+            _mirror(Path(entry.path), mirrored, linked=linked)
         else:
-            _place(Path(entry.path), mirrored)
+            _place(Path(entry.path), mirrored, linked=linked)
 
 
-def _place(source: Path, target: Path) -> None:
+def _place(source: Path, target: Path, *, linked: bool) -> None:
     read_only = READ_ONLY.fullmatch(source.name) is not None
     page = PAGES.fullmatch(source.name) is not None
     # A hard link shares the file's permissions: pages are linked only if this process may write to them.
-    if read_only or (page and os.access(source, os.R_OK | os.W_OK)):
-        with suppress(OSError):
-            os.link(source, target)
-            return
-    if read_only:
+    if linked and (read_only or (page and os.access(source, os.R_OK | os.W_OK))):
+        os.link(source, target)
+    elif read_only:
         target.symlink_to(source)
-        return
-    copy_sparse(source, target)
+    else:
+        copy_sparse(source, target)
 
 
 def copy_sparse(source: Path, target: Path) -> None:

@@ -6,7 +6,14 @@ from typing import Final
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import arxiv, beir, s2ag
 from scholarbase.ingest.sources.detect import UNUSED, Dataset
-from scholarbase.ingest.sources.files import READ_ORDER, SourceFile, discover, open_lines, sha256_of
+from scholarbase.ingest.sources.files import (
+    READ_ORDER,
+    SourceFile,
+    StoredBytes,
+    discover,
+    open_lines,
+    sha256_of,
+)
 
 PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
     Dataset.PAPERS: s2ag.parse_papers,
@@ -27,6 +34,7 @@ __all__ = [
     "UNUSED",
     "Dataset",
     "SourceFile",
+    "StoredBytes",
     "discover",
     "open_lines",
     "sha256_of",

@@ -72,7 +72,7 @@ def detect(lines: Iterable[bytes], name: str) -> Dataset | None:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
-            if line.split() == _QRELS_HEADER:
+            if line.split(maxsplit=len(_QRELS_HEADER)) == _QRELS_HEADER:
                 return Dataset.BEIR_QRELS
             continue
         dataset = dataset_of_record(record) if isinstance(record, dict) else None

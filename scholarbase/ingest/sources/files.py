@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scholarbase.errors import SourceError
 from scholarbase.extras import missing
-from scholarbase.files import DECOMPRESSION_ERRORS, ByteStream, decompress
+from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
 from scholarbase.ingest.sources.detect import MAX_LINES, UNUSED, Dataset, detect
 
 _CHUNK: Final = 1 << 18
@@ -44,27 +45,73 @@ class SourceFile:
     size: int
 
 
-def open_lines(path: Path, position: list[int] | None = None) -> Generator[tuple[int, bytes]]:
+class StoredBytes:
+    """Counts and hashes the bytes read from a file as it is stored.
+
+    ``earlier`` is the state of an earlier run, which read a part of the file. ``same_start`` becomes False if this
+    part has another hash now.
+    """
+
+    def __init__(self, earlier: tuple[int, str] | None = None) -> None:
+        self.count = 0
+        self.same_start = True
+        self._hash = hashlib.sha256()
+        self._earlier = earlier
+
+    def add(self, data: memoryview) -> None:
+        if self._earlier is not None and self.count + len(data) >= self._earlier[0]:
+            rest = self._earlier[0] - self.count
+            self._hash.update(data[:rest])
+            self.same_start = self._hash.hexdigest() == self._earlier[1]
+            self._earlier = None
+            self._hash.update(data[rest:])
+        else:
+            self._hash.update(data)
+        self.count += len(data)
+
+    @property
+    def state(self) -> tuple[int, str]:
+        """The number of bytes and their SHA-256 in hexadecimal; those of the earlier run until as many are read."""
+        return self._earlier or (self.count, self._hash.hexdigest())
+
+
+class _HashedFile(io.FileIO):
+    """A file whose bytes are added to a :class:`StoredBytes` as they are read for the first time."""
+
+    def __init__(self, path: Path, read: StoredBytes) -> None:
+        super().__init__(path)
+        self._read = read
+
+    def readinto(self, buffer: Any) -> int:
+        start = self.tell()
+        count = super().readinto(buffer)
+        if count and start + count > self._read.count:
+            self._read.add(memoryview(buffer).cast("B")[self._read.count - start : count])
+        return count or 0
+
+
+def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[int, bytes]]:
     """Lines of a file, plain or compressed, numbered from 1.
 
-    Lines may be of any length and come without their line ends. Blank lines are counted and skipped. The file is
-    closed when the iterator ends or is closed. ``position``, a list of one number, is updated with the bytes of the
-    stored file read so far, for progress displays.
+    Lines come without their line ends. Of a line of more than ``MAX_LINE`` bytes only the start comes, somewhat longer
+    than that, which parsers reject. Blank lines are counted and skipped. The file is closed when the iterator ends or
+    is closed. ``read`` is updated with the stored bytes, up to the end of the file when the iterator ends.
 
     Raises:
         SourceError: the file cannot be read, or its compressed stream is cut short or damaged.
     """
     number = 0
     try:
-        with path.open("rb") as file, closing(decompress(file)) as stream:
+        raw: Any = _HashedFile(path, read or StoredBytes())
+        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
             for number, line in enumerate(_split(stream), 1):
                 text = line.removesuffix(b"\r")
                 if number == 1:
                     text = text.removeprefix(b"\xef\xbb\xbf")
-                if position is not None and number % 1000 == 0:
-                    position[0] = file.tell()
                 if text and not text.isspace():
                     yield number, text
+            while file.read(_CHUNK):  # bytes behind the last compressed stream
+                pass
     except DECOMPRESSION_ERRORS as error:
         raise SourceError(
             f"{path} is incomplete or damaged: its compressed stream breaks off after {number} whole lines "
@@ -184,15 +231,19 @@ def _unreadable(path: Path, error: OSError) -> SourceError:
 
 
 def _split(stream: ByteStream) -> Iterator[bytes]:
-    """Lines of a stream. A BufferedReader would lose the lines that precede damage; this yields them all."""
+    """Lines of a stream; the rest of one that exceeds ``MAX_LINE`` bytes is not kept. A BufferedReader would lose the
+    lines that precede damage; this yields them all."""
     pieces: list[bytes] = []
+    size = 0
     while chunk := stream.read1(_CHUNK):
         lines = chunk.split(b"\n")
-        pieces.append(lines[0])
+        if size <= MAX_LINE:
+            pieces.append(lines[0])
+            size += len(lines[0])
         if len(lines) > 1:
             yield b"".join(pieces)
             yield from lines[1:-1]
-            pieces = [lines[-1]]
+            pieces, size = [lines[-1]], len(lines[-1])
     last = b"".join(pieces)
     if last:
         yield last

@@ -17,6 +17,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase import identifiers
+from scholarbase.files import MAX_LINE
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -43,7 +44,9 @@ class BadRecord(ValueError):
 
 
 def load(line: bytes) -> dict[str, Any]:
-    """Parse a line as a JSON object. Raises BadRecord: it is not JSON, not Unicode or not an object."""
+    """Parse a line as a JSON object. Raises BadRecord: it is too long, not JSON, not Unicode or not an object."""
+    if len(line) > MAX_LINE:
+        raise BadRecord("line-too-long", f"The line has more than {MAX_LINE:,} bytes.")
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:

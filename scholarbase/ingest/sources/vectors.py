@@ -25,6 +25,10 @@ VectorBatch = tuple[list[str], npt.NDArray[np.float32]]
 """Ids, and their vectors of unit length: float32 of shape (ids, dimensions)."""
 
 BATCH: Final = 4096
+MAX_ID: Final = 1000
+"""Bytes of an id in a list of ids, on average."""
+MAX_DIMENSIONS: Final = 65_536
+"""Dimensions of a vector in a Parquet file, on average in each row group."""
 ID_COLUMNS: Final = ("id", "paper_id", "arxiv_id", "corpus_id")
 VECTOR_COLUMNS: Final = ("vector", "embedding")
 
@@ -104,6 +108,11 @@ def _from_numpy(path: Path, batch: int) -> Iterator[tuple[list[str], npt.NDArray
             f"{file} is an array of {array.dtype} with the shape {array.shape}: floats of the shape "
             "(papers, dimensions) were expected."
         )
+    if ids_file.stat().st_size > max(len(array), 1) * MAX_ID:
+        raise SourceError(
+            f"{ids_file} has {ids_file.stat().st_size:,} bytes for {len(array):,} rows: one id per line, of at most "
+            f"{MAX_ID} bytes, was expected."
+        )
     with ids_file.open(encoding="utf-8") as lines:
         count = sum(1 for _ in lines)
     if count != len(array):
@@ -143,6 +152,7 @@ def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], np
             names = table.schema_arrow.names
             id_column = _column(path, names, ID_COLUMNS, "ids")
             vector_column = _column(path, names, VECTOR_COLUMNS, "vectors")
+            _check_sizes(path, table.metadata, names.index(vector_column))
             for rows in table.iter_batches(batch, columns=[id_column, vector_column]):
                 if len(rows):
                     yield (
@@ -151,6 +161,17 @@ def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], np
                     )
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"{path} cannot be read as Parquet: {error}. Write it again.") from error
+
+
+def _check_sizes(path: Path, metadata: Any, column: int) -> None:
+    """Raises SourceError: the vectors are too long to be read. A few bytes of a file may stand for billions."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        values = group.column(column).num_values
+        if values > max(group.num_rows, 1) * MAX_DIMENSIONS:
+            raise SourceError(
+                f"{path}: {group.num_rows:,} rows have {values:,} values in their vectors, more than "
+                f"{MAX_DIMENSIONS:,} each. Write it again."
+            )
 
 
 def _ids(path: Path, column: Any, name: str) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scholarbase import files
 from scholarbase.errors import QueryFileError
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.models.queries import Answer, Query
@@ -211,3 +213,22 @@ def test_a_pool_longer_than_the_csv_module_allows_is_read(tmp_path: Path) -> Non
     (query,) = read_queries(path).queries
     assert query.pool is not None
     assert len(query.pool) == 10_000
+
+
+@pytest.mark.parametrize("start", ["query,answers\n", '{"query": "a", "answers": ["2309.06180"]}\n', "[\n"])
+def test_a_line_without_end_is_an_error_and_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 1_000_000)
+    path = tmp_path / "q.gz"
+    path.write_bytes(gzip.compress(start.encode() + bytes(2_000_000)))
+    with pytest.raises(QueryFileError, match=r"q\.gz, line 2 has more than 1,000,000 bytes"):
+        read_queries(path)
+
+
+def test_a_json_array_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_WHOLE", 1_000_000)
+    path = tmp_path / "q.json"
+    path.write_text("[" + "\n" * 1_000_000 + "]")
+    with pytest.raises(QueryFileError, match=r"q\.json has more than 1,000,000 bytes"):
+        read_queries(path)

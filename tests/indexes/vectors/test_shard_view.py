@@ -66,6 +66,10 @@ def fingerprint(folder: Path) -> dict[str, tuple[int, int, str]]:
     }
 
 
+def views_of(library: Path) -> Path:
+    return library.with_name(f".{library.name}-views")
+
+
 def serve(shard: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", SERVE, str(shard)],
@@ -89,6 +93,7 @@ def end(process: subprocess.Popen[str]) -> None:
 def test_serving_does_not_change_a_library(library: Path, corpus: Corpus) -> None:
     before = fingerprint(library)
     index = EdgeIndex.open(library / "vectors")
+    assert [path.name for path in library.iterdir()] == ["vectors"]
     assert index.search_sparse(BM25, corpus.bm25.query("neural networks"), 10, NO_FILTERS)
     assert index.search_dense(corpus.project("neural networks"), 10, NO_FILTERS)
     assert sum(1 for _ in index.ids()) == len(corpus.points)
@@ -96,6 +101,7 @@ def test_serving_does_not_change_a_library(library: Path, corpus: Corpus) -> Non
     index.close()
     assert fingerprint(library) == before
     assert [path.name for path in library.iterdir()] == ["vectors"]
+    assert [path.name for path in library.parent.iterdir()] == ["library"]
 
 
 @pytest.mark.slow
@@ -105,11 +111,11 @@ def test_killing_the_server_does_not_change_a_library(library: Path, corpus: Cor
     results(process)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=120)
-    assert len(list((library / ".vectors-views").iterdir())) == 1
+    assert len(list(views_of(library).iterdir())) == 1
     assert fingerprint(library / "vectors") == before
     # The next process removes its view.
     index = EdgeIndex.open(library / "vectors")
-    (view,) = (library / ".vectors-views").iterdir()
+    (view,) = views_of(library).iterdir()
     assert view.name.startswith(f"{os.getpid()}-")
     index.close()
     assert fingerprint(library / "vectors") == before
@@ -120,7 +126,7 @@ def test_killing_the_server_does_not_change_a_library(library: Path, corpus: Cor
 def test_three_processes_at_once_return_the_same_results(library: Path, corpus: Corpus) -> None:
     processes = [serve(library / "vectors") for _ in range(3)]
     found = [results(process) for process in processes]
-    assert len(list((library / ".vectors-views").iterdir())) == 3
+    assert len(list(views_of(library).iterdir())) == 3
     assert found[0][0] == len(corpus.points)
     assert len(found[0][1]) == 20
     assert found[1] == found[0]
@@ -142,6 +148,7 @@ def test_views_opened_while_others_close_find_their_folder(tmp_path: Path) -> No
     assert errors == [""] * 4
     assert [process.returncode for process in processes] == [0] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
+    assert not views_of(tmp_path).exists()
 
 
 def test_a_view_takes_little_space(library: Path) -> None:
@@ -192,6 +199,43 @@ def test_a_read_only_library_is_served(read_only: Path, tmp_path: Path, corpus: 
         end(process)
     assert fingerprint(read_only) == before
     assert list(temporary.glob("scholarbase-views-*/*")) == []
+
+
+@pytest.fixture
+def mounted(library: Path) -> Iterator[Path]:
+    """The library as a mount point, as in a container: no hard link leads out of it."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting needs root")
+    command = ["mount", "--bind", str(library), str(library)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not permitted")
+    try:
+        yield library
+    finally:
+        subprocess.run(["umount", str(library)], check=True)
+
+
+def test_a_view_of_a_mount_point_copies_no_pages(mounted: Path, tmp_path: Path) -> None:
+    """A view beside it or in the temporary folder would copy the pages: 2 GB for 3 million papers."""
+    before = fingerprint(mounted)
+    view = ShardView.open(mounted / "vectors", temporary=tmp_path / "temporary")
+    pages = [path for path in view.path.rglob("page_*.dat") if path.is_file()]
+    assert pages
+    assert all(path.stat().st_nlink > 1 for path in pages)
+    view.close()
+    assert fingerprint(mounted) == before
+    assert [path.name for path in mounted.iterdir()] == ["vectors"]
+    assert not views_of(mounted).exists()
+
+
+def test_a_folder_beside_the_library_of_another_user_is_not_used(library: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("changing owners needs root")
+    views_of(library).mkdir()
+    os.chown(views_of(library), 12345, 12345)
+    view = ShardView.open(library / "vectors", temporary=tmp_path / "temporary")
+    assert view.path.is_relative_to(tmp_path / "temporary")
+    view.close()
 
 
 def test_no_writable_folder_is_an_error(read_only: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import lzma
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scholarbase.errors import MissingExtra, SourceError
-from scholarbase.ingest.sources import Dataset, discover, open_lines, sha256_of
+from scholarbase.ingest.sources import Dataset, StoredBytes, discover, files, open_lines, sha256_of
 
 DATA = Path(__file__).parent / "data"
 RECORDS = [b'{"n": %d, "text": "%s"}' % (n, os.urandom(40).hex().encode()) for n in range(3000)]
@@ -82,6 +83,59 @@ def test_a_damaged_stream_is_an_error(tmp_path: Path, name: str) -> None:
         list(open_lines(path))
 
 
+READ_AND_MEASURE = """
+import sys
+from pathlib import Path
+from scholarbase.errors import QueryFileError
+from scholarbase.files import text_lines
+from scholarbase.ingest.sources import Dataset, PARSERS, discover, open_lines
+
+def peak():
+    [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1000
+
+path, before = Path(sys.argv[1]), peak()
+assert [found.dataset for found in discover([path])] == [Dataset.PAPERS]
+parsed = [(number, PARSERS[Dataset.PAPERS](line)) for number, line in open_lines(path)]
+assert [number for number, _ in parsed] == [1, 2], parsed
+assert parsed[0][1].reason == "line-too-long", parsed
+assert parsed[1][1].title == "T", parsed
+try:
+    list(text_lines(path))
+except QueryFileError as error:
+    print(error)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gzip", "xz", "zstd"])
+def test_a_line_of_half_a_gigabyte_takes_no_such_memory(tmp_path: Path, name: str) -> None:
+    """512 MB of zeros, as a few kilobytes, and a record."""
+    path = tmp_path / "zeros"
+    zeros = COMPRESSORS[name](bytes(64_000_000))
+    record = b'\n{"corpusid": 1, "title": "T", "externalids": {}}\n'
+    path.write_bytes(zeros * 8 + COMPRESSORS[name](record))
+    # A process of its own, whose highest memory is its own.
+    done = subprocess.run(
+        [sys.executable, "-c", READ_AND_MEASURE, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    refused, grown = done.stdout.splitlines()
+    assert refused.startswith(f"{path} is compressed with zstd" if name == "zstd" else f"{path}, line 1 has")
+    assert int(grown) < 250_000_000
+
+
+def test_lines_up_to_the_limit_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 300_000)
+    path = tmp_path / "lines"
+    path.write_bytes(b"\n".join([b"a" * 300_000, b"b" * 900_000, b"", b"c" * 300_001, b"d"]))
+    lines = dict(open_lines(path))
+    assert lines[1] == b"a" * 300_000
+    assert 300_000 < len(lines[2]) < 900_000
+    assert (len(lines[4]), lines[5]) == (300_001, b"d")
+
+
 def test_a_missing_zstandard_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "papers.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd....")
@@ -101,9 +155,12 @@ def test_lines_keep_their_numbers_and_lose_their_line_ends(tmp_path: Path) -> No
 def test_position_is_updated_while_reading(tmp_path: Path) -> None:
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(TEXT))
-    position = [0]
-    assert len(list(open_lines(path, position))) == 3000
-    assert 0 < position[0] <= path.stat().st_size
+    read = StoredBytes()
+    lines = open_lines(path, read)
+    next(lines)
+    assert 0 < read.count <= path.stat().st_size
+    assert len(list(lines)) == 2999
+    assert read.count == path.stat().st_size
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

@@ -129,6 +129,25 @@ def test_refuses_files_of_two_dimensions(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_a_list_of_ids_far_too_long_is_not_read(tmp_path: Path) -> None:
+    path = save(tmp_path, VECTORS, IDS)
+    (tmp_path / "ids.txt").write_bytes(bytes(20_000))
+    with pytest.raises(SourceError, match="has 20,000 bytes for 10 rows"):
+        read(path)
+
+
+def test_a_small_file_of_huge_vectors_is_not_read(tmp_path: Path) -> None:
+    """Parquet stores a million equal numbers in some bytes."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "0.parquet"
+    pq.write_table(pa.table({"id": ["a"], "vector": [np.zeros(1_000_000, np.float32)]}), path)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(SourceError, match="1 rows have 1,000,000 values"):
+        read(path)
+
+
 def test_refuses_missing_files_and_other_formats(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No vectors at"):
         read(tmp_path / "missing")

@@ -1,0 +1,362 @@
+"""Admission: how much work runs at once in one process, for how long, and how much waits.
+
+Short requests run on the event loop. All others run in threads, as many at once as there are connections to the
+catalogue, and with a bounded number of papers in memory. More requests wait in the order of their arrival; beyond a
+bounded number they are rejected with 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from time import perf_counter
+from typing import Any, Final, TypeVar
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from scholarbase.deadlines import DEADLINE, Deadline, time_limit
+from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
+from scholarbase.settings import Settings
+from scholarbase.timing import stages
+
+T = TypeVar("T")
+
+LOOP_SECONDS: Final = 0.1
+"""How long a request may block the event loop. One that takes longer starts again in a thread."""
+TURN_SECONDS: Final = 0.02
+"""How long short requests together may take in one turn of the event loop. New connections come between turns."""
+GRACE: Final = 1.05
+"""Work that cannot be interrupted has its response at this multiple of the time limit; it then runs on without one."""
+PAPERS_AT_ONCE: Final = 20_000
+"""Papers of all responses that are being made or sent: some 150 MB."""
+FEW_PAPERS: Final = 100
+"""Papers of a response that needs no admission for them."""
+WAIT_SECONDS: Final = 30.0
+"""How long a request waits for room. Clients repeat one that is rejected after that."""
+THREADS: Final = "scholarbase-request"
+"""How the names of the threads begin."""
+SLOT: Final = "scholarbase.slot"
+"""The key of a request's scope that holds its :class:`Slot`."""
+TRIM_SECONDS: Final = 10.0
+"""How long after large responses free memory is returned to the system."""
+_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_ADVICE: Final = "request less at once, or retry later"
+_DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
+
+
+class Capacity:
+    """A number of units, lent in the order of arrival. For one event loop.
+
+    Args:
+        units: the number of units.
+        queue: the number of requests that may wait.
+        what: what the units are, for the error message.
+    """
+
+    def __init__(self, units: int, queue: int, what: str) -> None:
+        self._units = self._free = units
+        self._queue = queue
+        self._what = what
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def take(self, units: int) -> bool:
+        """Take ``units``, at most all of them, if they are free and nobody waits."""
+        units = min(units, self._units)
+        if self._waiting or units > self._free:
+            return False
+        self._free -= units
+        return True
+
+    async def wait(self, units: int) -> None:
+        """Wait for ``units``, at most all of them.
+
+        Raises:
+            Busy: too many requests wait, or this one has waited for ``WAIT_SECONDS``.
+        """
+        units = min(units, self._units)
+        if len(self._waiting) >= self._queue:
+            raise _busy(len(self._waiting), self._what)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((units, turn))
+        self._lend()  # units may have become free since the caller's `take`
+        timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._refuse, turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:  # lent just now
+                self._free += units
+            else:
+                with suppress(ValueError):  # _lend may have removed it
+                    self._waiting.remove((units, turn))
+            self._lend()
+            raise
+        finally:
+            timer.cancel()
+
+    def release(self, units: int) -> None:
+        self._free += min(units, self._units)
+        self._lend()
+
+    def _refuse(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():
+            turn.set_exception(
+                Busy(
+                    f"The request waited for {self._what} of this server for {WAIT_SECONDS:g} seconds: retry later."
+                )
+            )
+
+    def _lend(self) -> None:
+        while self._waiting and (self._waiting[0][0] <= self._free or self._waiting[0][1].done()):
+            units, turn = self._waiting.popleft()
+            if not turn.done():  # it was cancelled or refused
+                self._free -= units
+                turn.set_result(None)
+
+
+def _busy(waiting: int, what: str) -> Busy:
+    return Busy(
+        f"{waiting:,} requests wait for {what} of this server: retry in a second, or send fewer at once."
+    )
+
+
+class Slot:
+    """The papers of a request, until its response is sent and its thread has ended."""
+
+    __slots__ = ("_papers", "_return", "_users")
+
+    def __init__(self, papers: int, give_back: Callable[[int], None]) -> None:
+        self._papers = papers
+        self._return = give_back
+        self._users = 1
+
+    def share(self) -> None:
+        """Add a user, which must release the slot too."""
+        self._users += 1
+
+    def release(self) -> None:
+        """The last user's release returns the papers."""
+        self._users -= 1
+        if not self._users:
+            self._return(self._papers)
+
+
+class Admission:
+    """Admits the requests of one process and sets their time limit. For one event loop.
+
+    Args:
+        settings: the numbers of threads (``readers``) and waiting requests, and the time limit.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = settings.timeout
+        self._turns = Capacity(settings.readers, settings.queue, "a thread")
+        self._papers = Capacity(PAPERS_AT_ONCE, settings.queue, "room for their papers")
+        self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix=THREADS)
+        self._running: set[Deadline] = set()
+        self._trimming: asyncio.TimerHandle | None = None
+        self._spent = 0.0
+        """Seconds of short work in this turn of the event loop."""
+        self._short: deque[asyncio.Future[None]] = deque()
+        """Short work that waits for a turn of the event loop."""
+        self._next_turn: asyncio.Handle | None = None
+        self._queue = settings.queue
+
+    def close(self) -> None:
+        """Cancel what runs. Threads that cannot be interrupted run on."""
+        if self._trimming is not None:
+            self._trimming.cancel()
+        for deadline in self._running:
+            deadline.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def execute(
+        self,
+        work: Callable[[], T],
+        *,
+        http: Request,
+        short: bool,
+        papers: int,
+        timeout: float | None = None,
+    ) -> T:
+        """Run short work on the event loop, other work in a thread, once it is admitted.
+
+        A thread costs a tenth of a millisecond, and more under load: Python releases its lock only every few
+        milliseconds, so a thread and the event loop wait for each other at every SQLite statement. With ten clients,
+        the event loop alone has the higher throughput. Long work would block all of them.
+
+        Args:
+            http: the request, whose scope gets the :class:`Slot`, and whose client may disconnect.
+            short: whether the work usually takes a few milliseconds.
+            papers: the most papers of the response.
+            timeout: the request's own time limit in seconds.
+
+        Raises:
+            InvalidRequest: ``timeout`` exceeds the server's limit.
+            TimeLimit: the work took longer than the time limit, which starts here.
+            Busy: too many requests wait.
+            Cancelled: the client disconnected.
+        """
+        if timeout is not None and timeout > self._limit:
+            raise InvalidRequest(
+                f"timeout is {timeout:g}: this server allows {self._limit:g} seconds at most (SCHOLARBASE_TIMEOUT)."
+            )
+        if short and papers <= FEW_PAPERS:
+            try:
+                return await self._on_loop(work)
+            except TimeLimit:
+                if timeout is not None and timeout <= LOOP_SECONDS:
+                    raise
+        client = _Client(http)
+        scope = http.scope
+        try:
+            release(scope)  # of an earlier attempt
+            if not self._papers.take(papers):
+                await client.unless_gone(self._papers.wait(papers))
+            slot = scope[SLOT] = Slot(papers, self._release_papers)
+            if short and papers > FEW_PAPERS:
+                try:
+                    return await self._on_loop(work)
+                except TimeLimit:
+                    pass
+            queued = perf_counter()
+            if not self._turns.take(1):
+                await client.unless_gone(self._turns.wait(1))
+            stages().append(("queue", queued, perf_counter()))
+            return await self._in_thread(work, slot, client, timeout or self._limit)
+        finally:
+            client.forget()
+
+    @asynccontextmanager
+    async def thread(self) -> AsyncIterator[None]:
+        """Admit an endpoint that runs in a thread of its own choice.
+
+        Raises:
+            Busy: too many requests wait.
+        """
+        if not self._turns.take(1):
+            await self._turns.wait(1)
+        try:
+            with time_limit(self._limit):
+                yield
+        finally:
+            self._turns.release(1)
+
+    def _release_papers(self, papers: int) -> None:
+        self._papers.release(papers)
+        if papers > FEW_PAPERS and self._trimming is None:
+            self._trimming = asyncio.get_running_loop().call_later(TRIM_SECONDS, self._trim)
+
+    def _trim(self) -> None:
+        """Return the free memory of large responses to the system, which glibc otherwise keeps."""
+        self._trimming = None
+        if _malloc_trim is not None:
+            asyncio.get_running_loop().run_in_executor(None, _malloc_trim, 0)
+
+    async def _on_loop(self, work: Callable[[], T]) -> T:
+        """Run short work on the event loop, unless this turn of the loop has had its share of it."""
+        loop = asyncio.get_running_loop()
+        if self._short or self._spent > TURN_SECONDS:
+            if len(self._short) >= self._queue:
+                raise _busy(len(self._short), "the event loop")
+            self._short.append(turn := loop.create_future())
+            await turn
+        start = perf_counter()
+        if not self._next_turn:
+            self._next_turn = loop.call_soon(self._begin_turn)
+        token = DEADLINE.set(Deadline(LOOP_SECONDS))
+        try:
+            return work()
+        finally:
+            DEADLINE.reset(token)
+            self._spent += perf_counter() - start
+
+    def _begin_turn(self) -> None:
+        """Begin a turn of the event loop, in which one request that waits is run."""
+        self._spent = 0.0
+        self._next_turn = None
+        while self._short:
+            if not (turn := self._short.popleft()).done():  # its client may have gone
+                turn.set_result(None)
+                break
+        if self._short:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    async def _in_thread(self, work: Callable[[], T], slot: Slot, client: _Client, seconds: float) -> T:
+        deadline = Deadline(seconds)
+        context = copy_context()
+        context.run(DEADLINE.set, deadline)
+        self._running.add(deadline)
+        slot.share()
+        result = asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
+
+        def ended(result: asyncio.Future[T]) -> None:
+            if not result.cancelled():
+                result.exception()  # which nobody may await any more
+            self._running.discard(deadline)
+            self._turns.release(1)
+            slot.release()
+
+        result.add_done_callback(ended)
+        try:
+            ends: set[asyncio.Future[Any]] = {result, client.watch()}
+            await asyncio.wait(ends, timeout=seconds * GRACE, return_when=asyncio.FIRST_COMPLETED)
+            if result.done():
+                return result.result()
+            if client.is_gone:
+                raise Cancelled(_DISCONNECTED)
+            raise TimeLimit(f"The request was stopped at the time limit of {seconds:g} s: {_ADVICE}.")
+        finally:
+            deadline.cancel()  # has no effect on work that is done
+
+
+class _Client:
+    """Detects that the client of a request disconnected."""
+
+    def __init__(self, http: Request) -> None:
+        self._http = http
+        self._gone: asyncio.Task[None] | None = None
+
+    def watch(self) -> asyncio.Task[None]:
+        """The task that ends when the client disconnects."""
+        if self._gone is None:
+            self._gone = asyncio.create_task(_until_disconnected(self._http))
+        return self._gone
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone is not None and self._gone.done()
+
+    async def unless_gone(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Await a turn; raise Cancelled if the client disconnects before."""
+        turn = asyncio.create_task(waiting)
+        try:
+            await asyncio.wait((turn, self.watch()), return_when=asyncio.FIRST_COMPLETED)
+            if not turn.done():
+                raise Cancelled(_DISCONNECTED)
+        except BaseException:
+            turn.cancel()
+            raise
+        turn.result()
+
+    def forget(self) -> None:
+        if self._gone is not None:
+            self._gone.cancel()
+
+
+def release(scope: Scope) -> None:
+    """Release what a request holds, once its response is sent."""
+    slot: Slot | None = scope.pop(SLOT, None)
+    if slot is not None:
+        slot.release()
+
+
+async def _until_disconnected(http: Request) -> None:
+    await http.body()  # which is kept for those that read it later
+    while (await http.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,228 @@
+"""``files.json``: every file of a library with its size and the hash of each block of 1 MiB.
+
+Neither SQLite nor Qdrant detects every truncated or damaged file, and both may return wrong results from them. Opening
+a library compares the sizes and a random sample of blocks; verifying it compares all blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.errors import LibraryCorrupt
+
+FILE_NAME: Final = "files.json"
+BLOCK: Final = 1 << 20
+SAMPLE: Final = 16
+"""Random blocks that are compared when a library is opened, besides those that are always compared."""
+SMALL_BYTES: Final = 64 << 20
+"""The total size of the smallest files, all blocks of which are compared when a library is opened."""
+_ALWAYS: Final = re.compile(r".*/id_tracker\..*")
+"""Files that Qdrant reads whole: with damaged ones it may end the process."""
+
+_ZEROS: Final = bytes(BLOCK)
+_ZEROS_HASH: Final = hashlib.sha256(_ZEROS).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FileFact:
+    """A file's size in bytes, and the SHA-256 of each block."""
+
+    bytes: int
+    blocks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The files of the library with this snapshot id, by their paths in its folder."""
+
+    snapshot: str
+    files: dict[str, FileFact]
+
+    @classmethod
+    def of(cls, snapshot: str, files: Mapping[str, Path]) -> Contents:
+        """Hash these files."""
+        sizes = {name: path.stat().st_size for name, path in sorted(files.items())}
+        hashes = iter(
+            _hash_blocks(
+                (files[name], number) for name, size in sizes.items() for number in range(-(-size // BLOCK))
+            )
+        )
+        return cls(
+            snapshot,
+            {
+                name: FileFact(size, [next(hashes) for _ in range(-(-size // BLOCK))])
+                for name, size in sizes.items()
+            },
+        )
+
+    def to_bytes(self) -> bytes:
+        """The file's bytes. ``sha256`` is the hash of the other fields, written in the same way without it."""
+        files = {name: {"bytes": fact.bytes, "blocks": fact.blocks} for name, fact in self.files.items()}
+        fields = {"block_bytes": BLOCK, "snapshot": self.snapshot, "files": files}
+        return _dump(fields | {"sha256": hashlib.sha256(_dump(fields)).hexdigest()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: Path) -> Contents:
+        """Parse a list of files. Raises LibraryCorrupt: it is not as it was written."""
+        try:
+            stored = orjson.loads(data)
+            files = {name: FileFact(**facts) for name, facts in stored["files"].items()}
+            contents = cls(stored["snapshot"], files)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise LibraryCorrupt(
+                f"{where} cannot be read: {error}. Restore the copy, or ingest again."
+            ) from error
+        if contents.to_bytes() != data:
+            raise LibraryCorrupt(
+                f"{where} has changed since it was written: restore the copy, or ingest again."
+            )
+        return contents
+
+    def without(self, start: str) -> Contents:
+        """Leave out the files whose names begin with ``start``."""
+        files = {name: fact for name, fact in self.files.items() if not name.startswith(start)}
+        return Contents(self.snapshot, files)
+
+    def check_sizes(self, library: Path) -> None:
+        """Raises LibraryCorrupt: a file is missing or has another size."""
+        for name, fact in self.files.items():
+            path = library / name
+            size = path.stat().st_size if path.is_file() else None
+            if size != fact.bytes:
+                what = "is missing" if size is None else f"has {size:,} bytes instead of {fact.bytes:,}"
+                raise LibraryCorrupt(f"{path} {what}: the copy is incomplete. Restore it, or ingest again.")
+
+    def check_blocks(self, library: Path, blocks: Iterable[tuple[str, int]]) -> None:
+        """Compare blocks, each a file's name and a number.
+
+        Raises:
+            LibraryCorrupt: one has changed.
+        """
+        compared = list(blocks)
+        hashes = _hash_blocks((library / name, number) for name, number in compared)
+        for (name, number), found in zip(compared, hashes, strict=True):
+            fact = self.files[name]
+            if found != fact.blocks[number]:
+                last = min((number + 1) * BLOCK, fact.bytes) - 1
+                raise LibraryCorrupt(
+                    f"Block {number} of {library / name} (bytes {number * BLOCK:,} to {last:,}) has changed since it "
+                    "was written: restore the copy, or ingest again."
+                )
+
+    def blocks(self) -> list[tuple[str, int]]:
+        """All blocks."""
+        return [(name, number) for name, fact in self.files.items() for number in range(len(fact.blocks))]
+
+    def sample(self) -> list[tuple[str, int]]:
+        """The blocks to compare when a library is opened: of small files, of those that may end the process, and a
+        random sample of the others."""
+        total = 0
+        whole = set()
+        for name, fact in sorted(self.files.items(), key=lambda item: item[1].bytes):
+            total += fact.bytes
+            if total <= SMALL_BYTES or _ALWAYS.fullmatch(name):
+                whole.add(name)
+        blocks = self.blocks()
+        others = [block for block in blocks if block[0] not in whole]
+        return [block for block in blocks if block[0] in whole] + random.sample(
+            others, min(SAMPLE, len(others))
+        )
+
+    def others(self, library: Path, folder: str = "") -> list[str]:
+        """The names of other files in the library's folder, or in a folder of it.
+
+        Not those of an ingest that replaces the library, or of views (:mod:`~scholarbase.indexes.vectors.shard_view`).
+        """
+        return [
+            name
+            for name in files_in(library, folder)
+            if name not in self.files and name != FILE_NAME and not name.startswith(("building/", "."))
+        ]
+
+
+class OpenedFiles:
+    """The sizes and times of files when they were opened, to detect that one was written."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._before = {path: path.stat() for path in paths}
+
+    def check(self) -> None:
+        """Raises LibraryCorrupt: a file was written. One that was replaced or deleted is still open, unchanged."""
+        for path, before in self._before.items():
+            try:
+                now = path.stat()
+            except OSError:
+                continue
+            if not os.path.samestat(now, before):
+                continue
+            if now.st_size != before.st_size:
+                raise LibraryCorrupt(
+                    f"{path} had {before.st_size:,} bytes when it was opened and has {now.st_size:,} now: restore the "
+                    "copy, or ingest again."
+                )
+            if now.st_mtime_ns != before.st_mtime_ns:
+                raise LibraryCorrupt(
+                    f'{path} was written after it was opened: run "scholarbase verify", and open the library again.'
+                )
+
+
+def read_contents(library: Path, snapshot: str) -> Contents:
+    """Read the list of files of the library with this snapshot id.
+
+    Raises:
+        LibraryCorrupt: it is missing, damaged, or another library's.
+    """
+    path = library / FILE_NAME
+    try:
+        contents = Contents.from_bytes(path.read_bytes(), path)
+    except FileNotFoundError as error:
+        raise LibraryCorrupt(
+            f'{library} has no {FILE_NAME}: the copy is incomplete, or "scholarbase ingest" was stopped while it moved '
+            "the files. Restore the copy, or run the same ingest again with --restart."
+        ) from error
+    if contents.snapshot != snapshot:
+        raise LibraryCorrupt(
+            f"The manifest of {library} hashes to {snapshot}, but {FILE_NAME} is of snapshot {contents.snapshot}: one "
+            "of them was changed or belongs to another library. Restore the copy, or ingest again."
+        )
+    return contents
+
+
+def files_in(library: Path, folder: str = "") -> Iterator[str]:
+    """The names of the files in a library's folder, or in a folder of it, in order."""
+    for path in sorted((library / folder).rglob("*")):
+        if not path.is_dir():
+            yield path.relative_to(library).as_posix()
+
+
+def _dump(fields: dict[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _hash_blocks(blocks: Iterable[tuple[Path, int]]) -> list[str]:
+    """The SHA-256 of blocks, in their order, computed in threads."""
+    # A list: the garbage collector may close an unfinished generator while it holds the lock that threads need to end.
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as threads:
+        return list(threads.map(lambda block: _hash_block(*block), blocks))
+
+
+def _hash_block(path: Path, number: int) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            data = os.pread(descriptor, BLOCK, number * BLOCK)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error
+    return _ZEROS_HASH if data == _ZEROS else hashlib.sha256(data).hexdigest()

@@ -1,0 +1,424 @@
+"""Time limits and queues: what runs at once, for how long, and what waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+
+from scholarbase.api import admission as admission_module
+from scholarbase.api.admission import PAPERS_AT_ONCE, TURN_SECONDS, Admission, Capacity, release
+from scholarbase.api.readiness import VALID_SECONDS, Readiness
+from scholarbase.deadlines import DEADLINE, check
+from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
+from scholarbase.settings import load_settings
+from tests.conftest import serving, serving_in_thread
+from tests.sessions.agents import wait_until
+
+SECONDS = 60
+
+
+class Client:
+    """A client that has sent a request without a body."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+        self._sent = False
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._sent:
+            self._sent = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    def request(self) -> Request:
+        return Request({"type": "http", "method": "GET", "headers": []}, self.receive)
+
+
+@asynccontextmanager
+async def admission(**settings: Any) -> AsyncIterator[Admission]:
+    admission = Admission(load_settings(**settings))
+    try:
+        yield admission
+    finally:
+        admission.close()
+
+
+def until_deadline() -> None:
+    """Work without end that checks its deadline."""
+    while True:
+        check("The work", "work less")
+        threading.Event().wait(0.001)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def run(main: Any) -> None:
+    asyncio.run(asyncio.wait_for(main, 2 * SECONDS))
+
+
+def test_a_unit_that_became_free_before_the_wait_began_stopped_all_requests() -> None:
+    """With 45 clients at once, all requests waited for ever: nobody was left to release a unit."""
+
+    async def main() -> None:
+        units = Capacity(1, 10, "units")
+        assert units.take(1)
+        assert not units.take(1)
+        waiting = asyncio.create_task(units.wait(1))
+        units.release(1)  # before the task has begun
+        await asyncio.wait_for(waiting, SECONDS)
+        units.release(1)
+        assert units.take(1)
+
+    run(main())
+
+
+def test_a_turn_cancelled_before_it_was_lent_raised_a_value_error() -> None:
+    async def main() -> None:
+        units = Capacity(1, 10, "units")
+        assert units.take(1)
+        waiting = asyncio.create_task(units.wait(1))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        units.release(1)  # finds the cancelled turn first
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert units.take(1)
+
+    run(main())
+
+
+def test_a_request_waited_for_room_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission_module, "WAIT_SECONDS", 0.01)
+
+    async def main() -> None:
+        units = Capacity(2, 10, "room")
+        assert units.take(1)
+        with pytest.raises(
+            Busy, match=r"The request waited for room of this server for 0\.01 seconds: retry later"
+        ):
+            await units.wait(2)
+        assert units.take(1)  # nobody waits any more
+
+    run(main())
+
+
+def test_units_are_lent_in_the_order_of_arrival() -> None:
+    async def main() -> None:
+        units = Capacity(3, 10, "units")
+        order: list[str] = []
+
+        async def borrow(name: str, count: int) -> None:
+            if not units.take(count):
+                await units.wait(count)
+            order.append(name)
+
+        assert units.take(2)
+        tasks = [asyncio.create_task(borrow(*one)) for one in (("large", 3), ("small", 1), ("last", 1))]
+        await asyncio.sleep(0)
+        assert order == []  # the small one does not pass the large one
+        units.release(2)
+        await tasks[0]
+        assert order == ["large"]
+        units.release(3)
+        await asyncio.gather(*tasks)
+        assert order == ["large", "small", "last"]
+
+    run(main())
+
+
+def test_a_waiting_request_that_is_cancelled_takes_nothing() -> None:
+    async def main() -> None:
+        units = Capacity(1, 10, "units")
+        assert units.take(1)
+        waiting = [asyncio.create_task(units.wait(1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        units.release(1)  # lends to the second, which is cancelled before it runs
+        waiting[1].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert not waiting[2].cancelled()
+        units.release(1)
+        assert units.take(1)
+
+    run(main())
+
+
+def test_more_requests_than_the_queue_holds_are_rejected() -> None:
+    async def main() -> None:
+        async with admission(readers=1, queue=1) as admitted:
+            go = threading.Event()
+
+            def execute() -> asyncio.Task[bool]:
+                work = admitted.execute(
+                    lambda: go.wait(SECONDS), http=Client().request(), short=False, papers=1
+                )
+                return asyncio.create_task(work)
+
+            running, waiting = execute(), execute()
+            await asyncio.sleep(0.01)
+            with pytest.raises(Busy, match="1 requests wait for a thread of this server: retry in a second"):
+                await execute()
+            go.set()
+            assert await running
+            assert await waiting
+
+    run(main())
+
+
+def test_papers_in_memory_are_limited() -> None:
+    async def main() -> None:
+        async with admission(readers=4) as admitted:
+            first = Client().request()
+            await admitted.execute(lambda: None, http=first, short=False, papers=PAPERS_AT_ONCE)
+            # The thread has ended, but the response is not sent yet.
+            second = asyncio.create_task(
+                admitted.execute(lambda: "second", http=Client().request(), short=True, papers=101)
+            )
+            few = Client().request()
+            assert await admitted.execute(lambda: "few", http=few, short=True, papers=100) == "few"
+            await asyncio.sleep(0.01)
+            assert not second.done()
+            release(first.scope)
+            assert await second == "second"
+
+    run(main())
+
+
+def test_a_client_that_disconnects_cancels_its_work() -> None:
+    async def main() -> None:
+        async with admission(readers=1) as admitted:
+            running, queued = Client(), Client()
+            tasks = [
+                asyncio.create_task(
+                    admitted.execute(until_deadline, http=client.request(), short=False, papers=1)
+                )
+                for client in (running, queued)
+            ]
+            await asyncio.sleep(0.01)
+            for client, task in ((queued, tasks[1]), (running, tasks[0])):
+                client.gone.set()
+                with pytest.raises(Cancelled, match="the client disconnected"):
+                    await task
+            # The thread is free again.
+            free = Client().request()
+            assert await admitted.execute(lambda: "free", http=free, short=False, papers=1) == "free"
+
+    run(main())
+
+
+def test_the_body_of_a_watched_request_can_be_read_later() -> None:
+    """Watching for a disconnect consumed the body of a GET, so that recording its failure waited for ever."""
+
+    async def main() -> None:
+        async with admission() as admitted:
+            http = Client().request()
+            await admitted.execute(lambda: None, http=http, short=False, papers=1)
+            assert await http.body() == b""
+
+    run(main())
+
+
+def test_work_that_ignores_its_deadline_gets_its_response_all_the_same() -> None:
+    async def main() -> None:
+        async with admission(readers=1, timeout=0.05) as admitted:
+            go = threading.Event()
+            with pytest.raises(TimeLimit, match=r"stopped at the time limit of 0.05 s: request less at once"):
+                await admitted.execute(
+                    lambda: go.wait(SECONDS), http=Client().request(), short=False, papers=1
+                )
+            # Its thread is still taken.
+            waiting = asyncio.create_task(
+                admitted.execute(lambda: "next", http=Client().request(), short=False, papers=1)
+            )
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            go.set()
+            assert await waiting == "next"
+
+    run(main())
+
+
+def test_short_work_that_takes_long_moves_to_a_thread() -> None:
+    async def main() -> None:
+        async with admission() as admitted:
+            loop = threading.get_ident()
+            threads: list[int] = []
+
+            def work() -> float:
+                threads.append(threading.get_ident())
+                if len(threads) == 1:
+                    until_deadline()
+                deadline = DEADLINE.get()
+                assert deadline is not None
+                return deadline.seconds
+
+            for papers in (1, 1000):
+                threads.clear()
+                seconds = await admitted.execute(work, http=Client().request(), short=True, papers=papers)
+                assert threads[0] == loop != threads[1]
+                assert seconds == load_settings().timeout == 600
+
+    run(main())
+
+
+def test_many_short_requests_at_once_kept_others_from_the_event_loop() -> None:
+    """A hundred clients that pipelined searches delayed /healthz by seconds."""
+
+    async def main() -> None:
+        async with admission() as admitted:
+            order: list[str] = []
+
+            def work() -> None:
+                order.append("short")
+                threading.Event().wait(TURN_SECONDS)
+
+            tasks = [
+                asyncio.create_task(admitted.execute(work, http=Client().request(), short=True, papers=1))
+                for _ in range(10)
+            ]
+            while not all(task.done() for task in tasks):
+                await asyncio.sleep(0)
+                order.append("other")
+            await asyncio.gather(*tasks)
+            # At most two fit into one turn, since each takes the whole of it.
+            assert order.count("short") == 10
+            assert "short,short,short" not in ",".join(order)
+
+    run(main())
+
+
+def test_short_requests_that_wait_are_bounded_and_run_in_order() -> None:
+    async def main() -> None:
+        async with admission(queue=5) as admitted:
+            order: list[int] = []
+
+            def work(number: int) -> int:
+                order.append(number)
+                threading.Event().wait(2 * TURN_SECONDS)
+                return number
+
+            def task(number: int) -> asyncio.Task[int]:
+                execute = admitted.execute(
+                    lambda: work(number), http=Client().request(), short=True, papers=1
+                )
+                return asyncio.create_task(execute)
+
+            tasks = [task(number) for number in range(7)]
+            await until(lambda: len(order) > 1)
+            tasks[3].cancel()  # its client has gone
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert order == [0, 1, 2, 4, 5]
+            assert results[4:6] == [4, 5]
+            assert isinstance(results[6], Busy)
+            assert "5 requests wait for the event loop of this server" in str(results[6])
+            assert await task(7) == 7
+
+    run(main())
+
+
+def test_a_request_cannot_have_more_time_than_the_server_allows() -> None:
+    async def main() -> None:
+        async with admission(timeout=3) as admitted:
+            with pytest.raises(InvalidRequest, match="timeout is 4: this server allows 3 seconds at most"):
+                await admitted.execute(
+                    lambda: None, http=Client().request(), short=True, papers=1, timeout=4.0
+                )
+            with pytest.raises(
+                TimeLimit, match=r"The work was stopped at the time limit of 0.01 s: work less"
+            ):
+                await admitted.execute(
+                    until_deadline, http=Client().request(), short=False, papers=1, timeout=0.01
+                )
+
+    run(main())
+
+
+def test_readiness_is_known_while_a_check_hangs() -> None:
+    async def main() -> None:
+        go = threading.Event()
+        checks: list[int] = []
+
+        def parts() -> dict[str, str]:
+            checks.append(1)
+            go.wait(SECONDS)
+            return {"catalog": "ok"}
+
+        readiness = Readiness(parts)
+        state = await readiness.state()
+        assert re.fullmatch(r"its check has taken \d+ s and is not finished", state["library"])
+        assert await readiness.state() != {"catalog": "ok"}
+        assert len(checks) == 1  # not one for each request
+        go.set()
+        await until(lambda: readiness._running is None)
+        assert await readiness.state() == {"catalog": "ok"}
+        go.clear()
+        readiness._checked -= VALID_SECONDS / 2
+        assert await readiness.state() == {"catalog": "ok"}
+        go.set()
+        readiness.close()
+
+    run(main())
+
+
+# -- real servers -----------------------------------------------------------------------------------------
+
+LONG = {"titles": [f"{n} " + "on the theory of strings in two dimensions " * 40 for n in range(1000)]}
+
+
+def test_a_search_over_the_time_limit_is_504(sample: Any) -> None:
+    with serving_in_thread(sample, timeout=1e-6, sessions="none") as url:
+        stopped = httpx.get(f"{url}/v1/search", params={"q": "strings", "engine": "fts5"}, timeout=SECONDS)
+        assert stopped.status_code == 504
+        assert stopped.headers["Content-Type"] == "application/problem+json"
+        problem = stopped.json()
+        assert problem["title"] == "Time limit reached"
+        assert problem["type"].endswith("#time-limit")
+        assert "was stopped at the time limit of 1e-06 s: " in problem["detail"]
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert httpx.get(f"{url}{path}", timeout=SECONDS).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "4000", "soon"])
+def test_an_invalid_timeout_is_rejected(server: str, value: str) -> None:
+    for path in ("/v1/search?q=a", "/v1/title-match?title=a", "/v1/papers/hep-th/9301068"):
+        url = f"{server}{path}{'&' if '?' in path else '?'}timeout={value}"
+        refused = httpx.get(url)
+        assert refused.status_code == 400
+        assert "timeout is" in refused.json()["detail"]
+
+
+@pytest.mark.slow
+def test_sigterm_waited_for_long_requests(sample_library: Path) -> None:
+    """A server stops with a request that would take minutes, and cancels one whose client has gone."""
+    said: list[str] = []
+    with serving(sample_library, said=said, SCHOLARBASE_TIMEOUT="3600") as (url, process):
+        for _ in range(2):
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{url}/v1/title-match/batch", json=LONG, timeout=httpx.Timeout(SECONDS, read=0.5))
+        wait_until(lambda: sum("because the client disconnected" in line for line in said) == 2)
+
+        def send() -> None:
+            with suppress(httpx.HTTPError):
+                httpx.post(f"{url}/v1/title-match/batch", json=LONG)
+
+        answer = threading.Thread(target=send)
+        answer.start()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(SECONDS) == 0
+        answer.join(SECONDS)

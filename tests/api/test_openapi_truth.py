@@ -1,0 +1,219 @@
+"""Real responses against the OpenAPI document: status, content type, headers and body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from scholarbase.api.access.keys import create_key
+from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
+
+PAPER: Final = "arXiv:hep-th/9301068"
+TITLE: Final = "Two Dimensional QCD is a String Theory"
+SEARCH: Final = {"q": "string theory"}
+UNKNOWN: Final = "arXiv:2401.00001"
+Sent = tuple[str, str, dict[str, Any], int]
+
+NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
+    ("GET", "/v1/search", SEARCH),
+    ("POST", "/v1/search", SEARCH),
+    ("POST", "/v1/search/batch", {"searches": [SEARCH, {"q": "gravity"}]}),
+    ("GET", "/v1/title-match", {"title": TITLE}),
+    ("POST", "/v1/title-match/batch", {"titles": [TITLE, "nothing of this kind"]}),
+    ("GET", f"/v1/papers/{PAPER}", {}),
+    ("POST", "/v1/papers/batch", {"ids": [PAPER, UNKNOWN]}),
+    ("GET", f"/v1/papers/{PAPER}/citations", {}),
+    ("GET", f"/v1/papers/{PAPER}/references", {}),
+    ("POST", "/v1/expand", {"seeds": [PAPER]}),
+    ("POST", "/v1/tools/search_papers", SEARCH),
+    ("POST", "/v1/tools/match_titles", {"titles": [TITLE]}),
+    ("POST", "/v1/tools/get_papers", {"ids": [PAPER, UNKNOWN, "no id"]}),
+    ("POST", "/v1/tools/get_citations", {"paper_id": PAPER}),
+    ("POST", "/v1/tools/get_references", {"paper_id": PAPER}),
+    ("POST", "/v1/tools/expand_papers", {"seeds": [PAPER]}),
+]
+"""One request of each route that returns papers."""
+FORMS: Final[dict[str, dict[str, Any]]] = {
+    "plain": {},
+    "sized": {"max_tokens": 700},
+    "text": {"format": "text"},
+    "sized text": {"format": "text", "max_tokens": 700},
+    "few fields": {"fields": ["title", "year"]},
+}
+
+
+def request(method: str, path: str, values: Mapping[str, Any], status: int = 200, **headers: str) -> Sent:
+    body = {"params" if method == "GET" else "json": values}
+    return method, path, {**body, "headers": headers}, status
+
+
+def in_session(name: str, method: str, path: str, values: Mapping[str, Any], status: int = 200) -> Sent:
+    return request(method, path, values, status, **{"X-ScholarBase-Session": name, "Idempotency-Key": path})
+
+
+def papers() -> Iterator[Sent]:
+    for form, options in FORMS.items():
+        for method, path, values in NATIVE:
+            if form == "few fields" and "batch" in path and "search" in path:
+                values = {"searches": [SEARCH | options]}  # noqa: PLW2901
+                yield request(method, path, values)
+                continue
+            yield request(method, path, values | options)
+    for explained in ({"explain": True}, {"exclude_ids": [UNKNOWN]}, {"q": "nothinghasthisword"}):
+        yield request("POST", "/v1/search", SEARCH | explained)
+
+
+def errors() -> Iterator[Sent]:
+    for method, path, values in NATIVE:
+        yield request(method, path, values | {"surprise": 1}, 400)
+        yield request(method, path, values | {"max_tokens": 1}, 400)
+        yield request(method, path, values, 400, **{"X-ScholarBase-Session": "two words"})
+        yield in_session("spent", method, path, values, 403)
+    for method, path, values in (
+        ("GET", "/v1/search", SEARCH | {"within": UNKNOWN}),
+        ("POST", "/v1/search", SEARCH | {"within": [UNKNOWN]}),
+        ("POST", "/v1/search/batch", {"searches": [SEARCH | {"within": [UNKNOWN]}]}),
+        ("GET", f"/v1/papers/{UNKNOWN}", {}),
+        ("GET", f"/v1/papers/{UNKNOWN}/citations", {}),
+        ("GET", f"/v1/papers/{UNKNOWN}/references", {}),
+        ("POST", "/v1/papers/batch", {"ids": [UNKNOWN], "missing": "error"}),
+        ("POST", "/v1/expand", {"seeds": [UNKNOWN]}),
+        ("POST", "/v1/tools/get_citations", {"paper_id": UNKNOWN}),
+        ("POST", "/v1/tools/no_such_tool", {}),
+        *(("GET", f"/v1/sessions/nobody{end}", {}) for end in ("", "/report")),
+        ("POST", "/v1/sessions/nobody/report", {"answers": [PAPER]}),
+        ("POST", "/v1/sessions/nobody/answer", {"ids": [PAPER]}),
+    ):
+        yield request(method, path, values, 404)
+    for path in ("/healthz", "/readyz", "/metrics", "/v1/snapshot", "/v1/tools", "/v1/sessions"):
+        yield request("GET", path, {"surprise": 1}, 400)
+    for path in ("", "/report"):
+        yield request("GET", f"/v1/sessions/one{path}", {"surprise": 1}, 400)
+    yield "DELETE", "/v1/sessions/one", {"params": {"surprise": 1}}, 400
+    writing = [path for method, path, _ in NATIVE if method == "POST"]
+    for path in (*writing, "/v1/sessions", "/v1/sessions/one/report", "/v1/sessions/one/answer"):
+        yield "POST", path, {"content": b" " * 200_000}, 413
+        yield "POST", path, {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400
+
+
+def sessions() -> Iterator[Sent]:
+    for method, path, values in NATIVE:
+        yield in_session("one", method, path, values)
+        yield in_session("limited", method, path, values | {"max_tokens": 900})
+    yield request("POST", "/v1/sessions", {"session": "one"}, 409)
+    yield request("POST", "/v1/sessions", {"session": "two words"}, 400)
+    yield request("POST", "/v1/sessions", {}, 201)
+    yield request("GET", "/v1/sessions", {})
+    yield request("GET", "/v1/sessions/one", {})
+    yield request("GET", "/v1/sessions/one/report", {})
+    yield request("POST", "/v1/sessions/one/report", {"answers": [PAPER]})
+    yield request("POST", "/v1/sessions/one/answer", {"ids": [PAPER]})
+    yield "DELETE", "/v1/sessions/one", {}, 204
+    yield "DELETE", "/v1/sessions/one", {}, 404
+
+
+def about() -> Iterator[Sent]:
+    for path in ("/v1/snapshot", "/v1/tools", "/healthz", "/readyz", "/metrics"):
+        yield request("GET", path, {})
+    for form in ("openai-responses", "anthropic", "gemini", "mcp"):
+        yield request("GET", "/v1/tools", {"format": form})
+    yield request("GET", "/v1/tools", {"format": "openai", "strict": "true"})
+
+
+class Document:
+    """An OpenAPI document that checks responses."""
+
+    def __init__(self, url: str) -> None:
+        self._content: dict[str, Any] = httpx.get(f"{url}/openapi.json").json()
+        self.seen: set[tuple[str, str, str]] = set()
+
+    def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
+        def pattern(template: str) -> str:
+            return re.sub(
+                r"\\\{[^}]*\\\}", lambda m: ".+" if "paper" in m[0] else "[^/]+", re.escape(template)
+            )
+
+        # As the server, which matches the more specific path first.
+        found = [name for name in self._content["paths"] if re.fullmatch(pattern(name), path)]
+        best = max((name for name in found if method.lower() in self._content["paths"][name]), key=len)
+        return best, self._content["paths"][best][method.lower()]
+
+    def check(self, response: httpx.Response) -> None:
+        method, path = response.request.method, response.request.url.path
+        template, operation = self._operation(method, path)
+        where = f"{method} {path}: {response.status_code}"
+        documented = operation["responses"].get(str(response.status_code))
+        assert documented is not None, f"{where} is not documented: {response.text:.300}"
+        known = {name.lower() for name in documented.get("headers", {})}
+        ours = {name for name in response.headers if name.startswith("x-") or name == "retry-after"}
+        assert ours <= known, f"{where}: {ours - known}"
+        self.seen.add((method, template, str(response.status_code)))
+        if "content" not in documented:
+            assert not response.content, where
+            return
+        media_type = response.headers["Content-Type"].partition(";")[0]
+        assert media_type in documented["content"], f"{where}: {media_type}"
+        schema = documented["content"][media_type].get("schema")
+        if schema is None:
+            return
+        instance = response.json() if media_type.endswith("json") else response.text
+        validator = Draft202012Validator({**schema, "components": self._content["components"]})
+        problems = sorted(validator.iter_errors(instance), key=str)
+        assert not problems, f"{where}: {problems[0].message:.300} at {problems[0].json_path}"
+        if media_type == "application/json" and "$ref" in schema:
+            component = self._content["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            assert instance.keys() <= component["properties"].keys(), where
+
+    def statuses(self) -> set[tuple[str, str, str]]:
+        return {
+            (method.upper(), path, status)
+            for path, methods in self._content["paths"].items()
+            for method, operation in methods.items()
+            for status in operation["responses"]
+        }
+
+
+NOT_PROVOKED: Final = {"503", "504", "507"}
+"""Statuses of a server under load, and of a library, a disk or a service that fails."""
+
+
+@pytest.mark.slow
+def test_the_document_has_every_response_and_no_other(sample: Library, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    key = create_key(keys, "reader")[0]
+    folder = str(tmp_path / "sessions")
+    with serving_in_thread(sample, sessions=folder, max_body_bytes=100_000) as url:
+        document = Document(url)
+        with httpx.Client(base_url=url, timeout=120) as client:
+            limits = {"session": "limited", "limits": {"calls": 100}}
+            document.check(client.post("/v1/sessions", json=limits))
+            document.check(client.post("/v1/sessions", json={"session": "spent", "limits": {"calls": 1}}))
+            client.get("/v1/search", params=SEARCH, headers={"X-ScholarBase-Session": "spent"})
+            for method, path, arguments, status in (*papers(), *about(), *errors(), *sessions()):
+                response = client.request(method, path, **arguments)
+                assert response.status_code == status, f"{method} {path} {arguments}: {response.text:.300}"
+                document.check(response)
+    with serving_in_thread(sample, sessions=folder, keys=str(keys), rate_limit=1) as url:
+        limited = [
+            (method, path) for method, path, _ in document.statuses() if path not in ("/healthz", "/readyz")
+        ]
+        for method, path in sorted(set(limited)):
+            target = path.replace("{paper_id}", PAPER).replace("{name}", "search_papers")
+            document.check(httpx.request(method, url + target))
+        # The first request is allowed, the others are not.
+        for method, path in [("GET", "/metrics"), *sorted(set(limited))]:
+            target = path.replace("{paper_id}", PAPER).replace("{name}", "search_papers")
+            document.check(httpx.request(method, url + target, headers={"X-API-Key": key}))
+    with serving_in_thread(sample) as url:  # without keys
+        for method, path in sorted({(method, path) for method, path, _ in document.statuses()}):
+            target = path.replace("{paper_id}", PAPER).replace("{name}", "search_papers")
+            document.check(httpx.request(method, url + target, headers={"Host": "pages.example"}))
+    missing = {one for one in document.statuses() - document.seen if one[2] not in NOT_PROVOKED}
+    assert not missing, sorted(missing)

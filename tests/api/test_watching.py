@@ -1,0 +1,76 @@
+"""A server stops with a reason when its library is written, and serves on when it is replaced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scholarbase.indexes.contents import OpenedFiles
+from tests.conftest import run_cli, serving
+
+
+@pytest.fixture
+def library(sample_library: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_library, tmp_path / "library"))
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_mapped_file_truncated_while_serving_stops_the_server(library: Path, workers: str) -> None:
+    said: list[str] = []
+    with serving(library, "--workers", workers, said=said, PYTHONFAULTHANDLER="1") as (url, process):
+        assert httpx.get(f"{url}/v1/search?q=string+theory").status_code == 200
+        posting_lists = next(library.glob("vectors/segments/*/vector_index-bm25/inverted_index.dat"))
+        os.truncate(posting_lists, posting_lists.stat().st_size // 2)
+        assert process.wait(120) not in (0, -15)
+    text = "".join(said)
+    assert "The server stops, because its library was changed" in text
+    assert "inverted_index.dat" in text
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_title_written_in_place_was_served_under_the_old_snapshot_id(library: Path, workers: str) -> None:
+    said: list[str] = []
+    with serving(library, "--workers", workers, said=said) as (url, process):
+        assert httpx.get(f"{url}/v1/search?q=string+theory").status_code == 200
+        with (library / "catalog.sqlite").open("r+b") as file:
+            content = file.read()
+            file.seek(content.index(b"Two Dimensional QCD is a String Theory"))
+            file.write(b"TWO")
+        assert process.wait(120) not in (0, -15)
+    assert "catalog.sqlite was written after it was opened" in "".join(said)
+
+
+def test_replaced_and_deleted_files_are_still_open(library: Path, tmp_path: Path) -> None:
+    one, other = library / "catalog.sqlite", library / "manifest.json"
+    files = OpenedFiles([one, other])
+    (tmp_path / "new").touch()
+    (tmp_path / "new").replace(one)
+    other.unlink()
+    files.check()
+
+
+def test_nothing_is_left_in_the_folder_of_a_served_library(library: Path) -> None:
+    """Neither write-ahead logs nor views nor locks, while serving and after a kill."""
+    before = {path: path.stat().st_mtime_ns for path in library.rglob("*")}
+    with serving(library) as (url, process):
+        for path in ("search?q=string+theory", "search?q=%22string%20theory%22", "papers/hep-th/9302103"):
+            assert httpx.get(f"{url}/v1/{path}").status_code == 200
+        assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
+        process.kill()
+        process.wait(60)
+    assert {path: path.stat().st_mtime_ns for path in library.rglob("*")} == before
+
+
+def test_a_full_check_before_serving_finds_a_flipped_bit(library: Path) -> None:
+    """In a file of 32 blocks, of which a sample may have none."""
+    page = next(library.glob("vectors/segments/*/payload_storage/page_0.dat"))
+    with page.open("r+b") as file:
+        file.seek(20_000_000)
+        file.write(b"\x01")
+    done = run_cli("serve", "--library", library, "--full-check", "--port", "0")
+    assert done.returncode == 3
+    assert f"Block 19 of {page}" in done.stderr

@@ -1,0 +1,420 @@
+"""Values of a wrong type in Python raise InvalidRequest, at every parameter of every public method.
+
+A parameter's annotation says which of the values below are valid; those of ``ACCEPTED`` are accepted besides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase import AsyncClient, Client
+from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.evaluation.answers import judge
+from scholarbase.evaluation.comparison import compare
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.measures import evaluate
+from scholarbase.evaluation.searching import SearchSettings, run_searches
+from scholarbase.evaluation.statistics import bootstrap_interval, paired_test
+from scholarbase.models.source import EdgeArguments, SearchArguments, Source
+from scholarbase.search.library import Library
+from scholarbase.tools import Tools
+from tests.conftest import SAMPLE
+
+PAPER: Final = "arXiv:hep-th/9301068"
+REQUIRED: Final[dict[str, Any]] = {
+    "q": "string theory",
+    "paper_id": PAPER,
+    "title": "Two Dimensional QCD is a String Theory",
+    "titles": ["Two Dimensional QCD is a String Theory"],
+    "ids": [PAPER],
+    "seeds": [PAPER],
+    "requests": [{"q": "string theory"}],
+    "name": "search_papers",
+    "arguments": {"q": "string theory"},
+    "session": "a-session",
+}
+WRONG: Final[dict[str, Callable[[], Any]]] = {
+    "a number": lambda: 5,
+    "a huge number": lambda: 10**5000,
+    "a negative number": lambda: -5,
+    "a truth value": lambda: True,
+    "a fraction": lambda: 10.5,
+    "not a number": lambda: float("nan"),
+    "digits": lambda: "10",
+    "bytes": lambda: b"x",
+    "a buffer": lambda: bytearray(b"x"),
+    "a list of numbers": lambda: [1],
+    "a list of bytes": lambda: [b"x"],
+    "a list of nothing": lambda: [None],
+    "a list of lists": lambda: [["x"]],
+    "a dictionary": lambda: {"title": 1},
+    "a generator of numbers": lambda: (number for number in [1]),
+    "a date": lambda: datetime.date(1993, 1, 1),
+    "a time": lambda: datetime.datetime(1993, 1, 1),
+    "a decimal": lambda: decimal.Decimal(3),
+    "a path": lambda: Path("x"),
+    "an object": object,
+    "a class": lambda: dict,
+    "a function": lambda: len,
+    "an integer of numpy": lambda: np.int64(3),
+    "a truth value of numpy": lambda: np.True_,
+    "an array of numbers": lambda: np.array([1, 2]),
+    "an array of one number": lambda: np.array(3),
+    "half a character": lambda: "\ud800",
+    "nothing": lambda: None,
+}
+TEXT: Final = {"digits"}
+NUMBERS: Final = {"a number"}
+OPTIONAL: Final = {"nothing"}
+TRUTH: Final = {"a truth value"}
+ACCEPTED: Final[dict[str, set[str]]] = {
+    **dict.fromkeys(("q", "title", "titles", "category", "venue", "exclude"), TEXT),
+    **dict.fromkeys(("limit", "offset"), NUMBERS),
+    **dict.fromkeys(("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort"), OPTIONAL),
+    "min_citations": NUMBERS | OPTIONAL,
+    "timeout": NUMBERS | OPTIONAL | {"a fraction"},
+    **dict.fromkeys(("exact", "explain", "partial", "strict"), TRUTH),
+}
+METHODS: Final = (
+    *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
+    *("references", "iter_citations", "iter_references", "expand"),
+)
+RUNNING: Final = (
+    *(
+        "run",
+        "run_batch",
+        "run_searches",
+        "run_title",
+        "run_titles",
+        "is_short_search",
+        "is_short_title",
+        "is_short_batch",
+        "has_few_citations",
+        "has_few_references",
+        "run_paper",
+        "run_papers",
+        "run_citations",
+    ),
+    *("run_references", "run_expand"),
+)
+ITERATED: Final = {
+    "iter_search": SearchArguments,
+    "iter_citations": EdgeArguments,
+    "iter_references": EdgeArguments,
+}
+
+
+def parameters(method: str) -> Iterator[str]:
+    for name, parameter in inspect.signature(getattr(Source, method)).parameters.items():
+        if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield name
+    if method in ITERATED:
+        yield from ITERATED[method].__annotations__
+
+
+def calls(method: str) -> list[tuple[str, str]]:
+    """Each parameter with each value that it does not accept."""
+    return [
+        (name, wrong)
+        for name in parameters(method)
+        for wrong in WRONG
+        if wrong not in ACCEPTED.get(name, ())
+        and not (method in ITERATED and name == "limit" and wrong == "nothing")
+    ]
+
+
+def arguments(method: str, name: str, wrong: str) -> dict[str, Any]:
+    needed = [key for key in parameters(method) if key in REQUIRED]
+    return {key: REQUIRED[key] for key in needed} | {name: WRONG[wrong]()}
+
+
+def rejects(what: str, call: Callable[..., Any], *positional: Any, **named: Any) -> None:
+    try:
+        found = call(*positional, **named)
+        if inspect.isgenerator(found):
+            found = list(found)
+    except InvalidRequest:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what}: {error!r}") from error
+    raise AssertionError(f"{what} was accepted: {found!r:.200}")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_wrong_type_is_no_other_error_and_has_no_other_meaning(sample: Library, method: str) -> None:
+    for name, wrong in calls(method):
+        rejects(f"{method}({name}={wrong})", getattr(sample, method), **arguments(method, name, wrong))
+
+
+def refused(request: httpx.Request) -> httpx.Response:
+    """What a server responds to a request that the client should not have sent: not InvalidRequest."""
+    return httpx.Response(418, json={})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_clients_reject_wrong_types_before_they_send(method: str) -> None:
+    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(refused), retries=0) as client:
+        for name, wrong in calls(method):
+            if wrong != "digits":  # the library of the server checks ids
+                rejects(
+                    f"{method}({name}={wrong})", getattr(client, method), **arguments(method, name, wrong)
+                )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_async_clients_reject_wrong_types(method: str) -> None:
+    async def call(client: AsyncClient, name: str, wrong: str) -> Any:
+        found = getattr(client, method)(**arguments(method, name, wrong))
+        return [one async for one in found] if method in ITERATED else await found
+
+    async def main() -> None:
+        transport = httpx.MockTransport(refused)
+        async with AsyncClient("http://127.0.0.1:1", transport=transport, retries=0) as client:
+            for name, wrong in calls(method):
+                if wrong != "digits":
+                    with pytest.raises(InvalidRequest):
+                        await call(client, name, wrong)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", RUNNING)
+def test_a_request_of_another_kind_is_no_attribute_error(sample: Library, method: str) -> None:
+    for wrong, make in WRONG.items():
+        rejects(f"Library.{method}({wrong})", getattr(sample, method), make())
+    if not hasattr(Client, method):
+        return
+    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(refused), retries=0) as client:
+        for wrong, make in WRONG.items():
+            rejects(f"Client.{method}({wrong})", getattr(client, method), make())
+
+
+def test_a_generator_is_a_list(sample: Library) -> None:
+    assert sample.papers(i for i in [PAPER]) == sample.papers([PAPER])
+    titles = ["Two Dimensional QCD is a String Theory"]
+    assert sample.match_titles(t for t in titles) == sample.match_titles(titles)
+    batch = [{"q": "string theory", "category": ["hep-th"], "fields": ["title"]}]
+    generators = (
+        {**one, "category": (c for c in ["hep-th"]), "fields": (f for f in ["title"])} for one in batch
+    )
+    assert sample.search_batch(generators) == sample.search_batch(batch)  # type: ignore[arg-type]
+    assert sample.expand(s for s in [PAPER]) == sample.expand([PAPER])  # type: ignore[arg-type]
+
+
+# -- opening ---------------------------------------------------------------------------------------------
+
+
+def test_a_library_is_opened_with_the_right_types(sample_library: Path) -> None:
+    for wrong, make in WRONG.items():
+        if wrong not in ("digits", "a path"):
+            rejects(f"path={wrong}", Library.open, make())
+        if wrong not in (
+            "digits",
+            "half a character",
+            "nothing",
+        ):  # a name is read only if the library has vectors
+            rejects(f"encoder={wrong}", Library.open, sample_library, encoder=make())
+        if wrong != "nothing":
+            rejects(f"settings={wrong}", Library.open, sample_library, settings=make())
+    rejects("a path with a null", Library.open, "a\0b")
+
+
+CLIENT: Final[dict[str, set[str]]] = {
+    "base_url": OPTIONAL,
+    "timeout": {"a number", "a huge number", "a fraction"},
+    "retries": {"a number", "a huge number"},
+    "backoff": {"a number", "a huge number", "a fraction"},
+    "headers": OPTIONAL,
+    "api_key": {"digits", "nothing"},
+    "transport": OPTIONAL,
+}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_is_made_with_the_right_types(kind: type[Any]) -> None:
+    assert CLIENT.keys() == inspect.signature(kind).parameters.keys()
+    for name, accepted in CLIENT.items():
+        for wrong, make in WRONG.items():
+            if wrong not in accepted:
+                rejects(f"{name}={wrong}", kind, **{"base_url": "http://127.0.0.1:1"} | {name: make()})
+
+
+# -- tools and sessions ----------------------------------------------------------------------------------
+
+TOOLS: Final[dict[str, set[str]]] = {
+    "name": TEXT,
+    "arguments": set(),
+    "parent": {"a number", "digits", "nothing"},
+    "round": {"a number", "digits", "nothing"},
+    "form": TEXT,
+    "strict": TRUTH,
+    "session": {"digits", "nothing"},
+    **dict.fromkeys(("query_id", "query", "as_of", "limits"), OPTIONAL),
+    "answers": {"digits", "nothing"},
+    "ids": TEXT,
+}
+"""Values that a client sends for the server to check, which then rejects some of them."""
+SERVER_CALLS: Final = (
+    *(
+        "tools",
+        "call_tool",
+        "call_tool_as_text",
+        "open_session",
+        "trajectory",
+        "session_report",
+        "record_answer",
+    ),
+    "delete_session",
+)
+
+
+@pytest.mark.parametrize("method", SERVER_CALLS)
+def test_clients_reject_wrong_types_of_tools_and_sessions(method: str) -> None:
+    signature = inspect.signature(getattr(Client, method)).parameters
+    assert signature.keys() - {"self"} <= TOOLS.keys()
+    sent: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        problem = {"type": "#invalid-request", "title": "", "status": 400, "detail": "checked by the server"}
+        return httpx.Response(400, json=problem)
+
+    with Client("http://127.0.0.1:1", transport=httpx.MockTransport(respond), retries=0) as client:
+        for name in signature.keys() - {"self"}:
+            for wrong, make in WRONG.items():
+                needed = {
+                    key: REQUIRED.get(key)
+                    for key, parameter in signature.items()
+                    if key != "self" and parameter.default is inspect.Parameter.empty
+                }
+                sent.clear()
+                rejects(f"{name}={wrong}", getattr(client, method), **needed | {name: make()})
+                by_server = name == "arguments" or method == "open_session"
+                assert not sent or by_server or wrong in TOOLS[name], f"{name}={wrong}"
+
+
+def test_tools_reject_wrong_types(sample: Library) -> None:
+    for wrong, make in WRONG.items():
+        for name, accepted in (("source", set()), ("session", OPTIONAL), ("store", OPTIONAL)):
+            if wrong not in accepted:
+                rejects(f"Tools({name}={wrong})", Tools, **{"source": sample, name: make()})
+    tools = Tools(sample)
+    for method in (tools.call, tools.call_as_text):
+        for name in inspect.signature(method).parameters:
+            for wrong, make in WRONG.items():
+                if name in ("parent", "round") and wrong == "nothing":
+                    continue
+                needed = {key: REQUIRED[key] for key in ("name", "arguments")}
+                rejects(f"{name}={wrong}", method, **needed | {name: make()})
+    for wrong, make in WRONG.items():
+        rejects(f"form={wrong}", tools.schemas, make())
+        if wrong != "a truth value":
+            rejects(f"strict={wrong}", tools.schemas, strict=make())
+
+
+def test_arguments_of_tools_reject_wrong_types(sample: Library) -> None:
+    """Models write digits for numbers, and one value for a list, which tools accept."""
+    tools = Tools(sample)
+    for name in ("q", "limit", "offset", "from", "category", "fields", "exclude_ids", "exact", "max_tokens"):
+        for make in WRONG.values():
+            with suppress(InvalidRequest):
+                tools.call("search_papers", {"q": "string theory", name: make()})
+
+
+# -- evaluation ------------------------------------------------------------------------------------------
+
+
+def test_evaluation_rejects_wrong_types(sample: Library, tmp_path: Path) -> None:
+    queries = read_queries(SAMPLE / "queries.jsonl")
+    judged = judge(sample, queries)
+    valid: dict[Callable[..., Any], dict[str, Any]] = {
+        read_queries: {"path": SAMPLE / "queries.jsonl"},
+        judge: {"source": sample, "queries": queries},
+        bootstrap_interval: {"values": [0.5, 1.0]},
+        paired_test: {"a": [0.5, 1.0], "b": [0.25, 1.0]},
+        SearchSettings: {},
+        evaluate: {"run": None},
+        compare: {"a": None, "b": None, "measures": ["R@10"]},
+        run_searches: {
+            **{"source": sample, "queries": queries, "judged": judged.queries, "counts": judged.counts},
+            **{"settings": SearchSettings(mode="sparse"), "folder": tmp_path / "run", "name": "run"},
+            "command": "x",
+        },
+    }
+    accepted: Mapping[tuple[Any, str], set[str]] = {
+        (read_queries, "skip_broken"): TRUTH,
+        (read_queries, "metadata"): OPTIONAL,
+        (bootstrap_interval, "resamples"): NUMBERS,
+        (bootstrap_interval, "seed"): {"a number", "a huge number"},
+        (bootstrap_interval, "values"): {
+            "a list of numbers",
+            "a generator of numbers",
+            "an array of numbers",
+        },
+        (paired_test, "resamples"): NUMBERS,
+        (paired_test, "a"): {"an array of numbers"},
+        (paired_test, "b"): {"an array of numbers"},
+        (paired_test, "seed"): {"a number", "a huge number"},
+        (SearchSettings, "limit"): NUMBERS,
+        (SearchSettings, "mode"): OPTIONAL,
+        (SearchSettings, "engine"): OPTIONAL,
+        (SearchSettings, "to"): OPTIONAL,
+        (SearchSettings, "exact"): TRUTH,
+        (SearchSettings, "pool"): TRUTH,
+        (run_searches, "command"): TEXT,
+        (run_searches, "name"): TEXT,
+        (run_searches, "folder"): {"digits", "a path"},
+        (run_searches, "counts"): {"a dictionary"},
+        (run_searches, "concurrency"): NUMBERS | OPTIONAL,
+        (run_searches, "restart"): TRUTH,
+    }
+    for function, needed in valid.items():
+        for name in inspect.signature(function).parameters:
+            for wrong, make in WRONG.items():
+                if name == "reporter" or wrong in accepted.get((function, name), ()):
+                    continue
+                if (
+                    function is read_queries
+                    and name in ("path", "metadata")
+                    and wrong in ("digits", "a path")
+                ):
+                    continue
+                rejects(f"{function.__name__}({name}={wrong})", function, **needed | {name: make()})
+
+
+# -- anything ----------------------------------------------------------------------------------------------
+
+ANY: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_no_value_of_any_type_is_another_error(sample: Library, data: st.DataObject) -> None:
+    method = data.draw(st.sampled_from(METHODS))
+    names = list(parameters(method))
+    needed = {key: REQUIRED[key] for key in names if key in REQUIRED}
+    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    given_ = needed | {name: data.draw(ANY) for name in chosen}
+    with suppress(ScholarBaseError):
+        found = getattr(sample, method)(**given_)
+        if inspect.isgenerator(found):
+            next(found, None)

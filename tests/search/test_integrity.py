@@ -1,0 +1,281 @@
+"""Changes of a library's files are found by ``verify`` and when the library is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scholarbase.errors import LibraryCorrupt, VerificationFailed
+from scholarbase.indexes.vectors.edge import EdgeIndex
+from scholarbase.ingest.job import ingest
+from scholarbase.manifest import FORMAT, read_manifest
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
+from tests.conftest import SAMPLE, run_cli
+from tests.libraries import relist
+
+
+@pytest.fixture
+def library(sample_library: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_library, tmp_path / "library"))
+
+
+def flip(path: Path, chance: random.Random) -> tuple[int, int]:
+    """Flip one bit. Returns its byte and its mask."""
+    with path.open("r+b") as file:
+        place, mask = chance.randrange(path.stat().st_size), 1 << chance.randrange(8)
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ mask]))
+    return place, mask
+
+
+def unflip(path: Path, place: int, mask: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ mask]))
+
+
+def check_flips(library: Path, flips: int, seed: int) -> None:
+    """Flip one bit at a time, half of them in the catalogue and the others in every other file in turn."""
+    chance = random.Random(seed)
+    files = sorted(path for path in library.rglob("*") if path.is_file() and path.stat().st_size)
+    others = [path for path in files if path.name != "catalog.sqlite"]
+    for number in range(flips):
+        path = library / "catalog.sqlite" if number % 2 else others[number // 2 % len(others)]
+        place, mask = flip(path, chance)
+        with pytest.raises((VerificationFailed, LibraryCorrupt)) as found:
+            list(verify(library))
+        if path.name not in ("manifest.json", "files.json"):  # their own hashes name no block
+            assert f"Block {place >> 20} of {path} " in str(found.value)
+        else:
+            assert path.name in str(found.value) or "manifest" in str(found.value)
+        unflip(path, place, mask)
+    assert list(verify(library))
+
+
+def test_verify_finds_every_flipped_bit(library: Path) -> None:
+    check_flips(library, 40, 15)
+
+
+@pytest.mark.slow
+def test_verify_finds_a_flipped_bit_in_every_file(library: Path) -> None:
+    check_flips(library, 300, 16)
+
+
+def test_verify_finds_every_flipped_bit_of_the_list_itself(library: Path) -> None:
+    """Some flips leave valid JSON with the same meaning, such as A for a in a hash."""
+    path = library / "files.json"
+    held = path.read_bytes()
+    chance = random.Random(17)
+    start = held.index(b'"sha256"')
+    for place in [*chance.sample(range(len(held)), 60), *range(start, len(held), 3)]:
+        for mask in (1 << chance.randrange(8), 0x20):
+            path.write_bytes(held[:place] + bytes([held[place] ^ mask]) + held[place + 1 :])
+            with pytest.raises(VerificationFailed, match=r"files\.json"):
+                list(verify(library))
+
+
+REWRITTEN = {
+    "papers": "UPDATE papers SET authors = replace(authors, 'a', 'e') WHERE id = 7",
+    "papers years": "UPDATE papers SET year = year + 1 WHERE id = 7",
+    "papers infinity": "UPDATE papers SET tldr = 9e999 WHERE id = 7",
+    "papers urls": "UPDATE papers SET url = 'https://example.org' WHERE id = 7",
+    "aliases": "UPDATE aliases SET paper_id = 8 WHERE rowid IN (SELECT 1) OR value = (SELECT min(value) FROM aliases)",
+    "edges contexts": "UPDATE edges SET contexts = '[\"other words\"]'",
+    "edges influence": "UPDATE edges SET is_influential = 1 - coalesce(is_influential, 0)",
+    "edges ends": "UPDATE OR IGNORE edges SET citing = cited, cited = citing",
+}
+
+
+@pytest.mark.parametrize("what", REWRITTEN)
+def test_rewritten_rows_are_found_where_the_list_of_files_is_rewritten_too(library: Path, what: str) -> None:
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
+        statement = REWRITTEN[what].replace("rowid IN (SELECT 1) OR ", "")
+        assert db.execute(statement).rowcount
+    relist(library)
+    Library.open(library, full=True).close()
+    with pytest.raises(
+        VerificationFailed,
+        match=rf"differs from the manifest: .*{what.split(maxsplit=1)[0]}|{what.split(maxsplit=1)[0]} .*has a value",
+    ):
+        list(verify(library))
+
+
+def test_filters_of_other_papers_are_found(library: Path) -> None:
+    """The days of papers are in the vector index too."""
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
+        db.execute("UPDATE papers SET first_day = first_day - 10000, last_day = last_day - 10000")
+    relist(library)
+    with pytest.raises(VerificationFailed, match="filters of point 1 are"):
+        list(verify(library))
+
+
+def documented_hash(library: Path) -> str:
+    """The content hash as docs/library-format.md defines it, without our code for hashes."""
+    orders = {
+        "papers": "id",
+        "abstracts": "paper_id",
+        "aliases": "scheme, value",
+        "authors": "author_id",
+        "venues": "venue_id",
+        "venue_names": "name_key, venue_key",
+        "edges": "citing, cited",
+    }
+    parts = {}
+    with closing(sqlite3.connect(f"file:{library / 'catalog.sqlite'}?mode=ro", uri=True)) as db:
+        for table, order in orders.items():
+            rows = db.execute(f"SELECT * FROM {table} ORDER BY {order}")
+            lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
+            parts[table] = hashlib.sha256("".join(lines).encode()).hexdigest()
+    with closing(EdgeIndex.open(library / "vectors")) as index:
+        points = [point for batch in index.points() for point in batch]
+        names = [*index.config.sparse_names]
+    for name in names:
+        vectors = [(point.id, point.sparse[name]) for point in points if name in point.sparse]
+        streams = (
+            b"".join(struct.pack("<q", number) for number, _ in vectors),
+            b"".join(struct.pack("<I", len(v.indices)) for _, v in vectors),
+            b"".join(struct.pack(f"<{len(v.indices)}I", *v.indices) for _, v in vectors),
+            b"".join(struct.pack(f"<{len(v.values)}f", *v.values) for _, v in vectors),
+        )
+        parts[name] = hashlib.sha256(b"".join(hashlib.sha256(s).digest() for s in streams)).hexdigest()
+    dense = [(point.id, point.dense) for point in points if point.dense is not None]
+    if dense:
+        streams = (
+            b"".join(struct.pack("<q", number) for number, _ in dense),
+            b"".join(vector.astype(np.float16).tobytes() for _, vector in dense),
+        )
+        parts["dense"] = hashlib.sha256(b"".join(hashlib.sha256(s).digest() for s in streams)).hexdigest()
+        assert all((vector.astype(np.float16) == vector).all() for _, vector in dense)
+    return hashlib.sha256("".join(f"{parts[n]}  {n}\n" for n in sorted(parts)).encode()).hexdigest()
+
+
+def test_the_content_hash_is_the_documented_one(sample_library: Path, dense_library: Path) -> None:
+    for library in (sample_library, dense_library):
+        assert documented_hash(library) == read_manifest(library)[0].content_hash
+
+
+def test_two_builds_have_one_content_hash(sample_library: Path, tmp_path: Path) -> None:
+    """Their segments have other names and files."""
+    again = ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], tmp_path / "again")
+    assert again == read_manifest(sample_library)[0]
+    one, other = (
+        {p.name for p in (path / "vectors" / "segments").iterdir()}
+        for path in (sample_library, tmp_path / "again")
+    )
+    assert one.isdisjoint(other)
+
+
+def large_files(library: Path) -> Iterator[Path]:
+    return (path for path in sorted(library.rglob("*")) if path.is_file() and path.stat().st_size > 100)
+
+
+def test_opening_finds_every_truncated_and_missing_file(library: Path, sample_library: Path) -> None:
+    for path in large_files(library):
+        if path.name in ("manifest.json",):
+            continue
+        held = path.read_bytes()
+        path.write_bytes(held[:-1])
+        with pytest.raises(LibraryCorrupt, match=path.name.replace(".", r"\.")):
+            Library.open(library)
+        path.unlink()
+        with pytest.raises(LibraryCorrupt, match=path.name.replace(".", r"\.")):
+            Library.open(library)
+        path.write_bytes(held)
+    Library.open(library).close()
+
+
+def test_opening_in_full_finds_every_flipped_bit(library: Path) -> None:
+    chance = random.Random(18)
+    files = [path for path in large_files(library) if path.name != "manifest.json"]
+    for path in [library / "catalog.sqlite", *chance.sample(files, 20)]:
+        place, mask = flip(path, chance)
+        with pytest.raises(LibraryCorrupt, match=path.name.replace(".", r"\.")):
+            Library.open(library, full=True)
+        unflip(path, place, mask)
+    Library.open(library, full=True).close()
+
+
+def test_opening_compares_a_sample_of_blocks(library: Path) -> None:
+    """A library with many changed blocks is found by chance: here nearly all of them are."""
+    for path in large_files(library):
+        if path.name not in ("manifest.json", "files.json"):
+            flip(path, random.Random(19))
+    with pytest.raises(LibraryCorrupt, match="has changed since it was written"):
+        Library.open(library)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["id_tracker.*", "*/inverted_index.dat", "segment.json", "*/indices_tracker.json"]
+)
+def test_smashed_posting_lists_and_id_trackers_are_found_at_every_opening(
+    library: Path, pattern: str
+) -> None:
+    """Qdrant ends the process (SIGABRT) with some damaged id trackers."""
+    chance = random.Random(20)
+    for path in sorted((library / "vectors" / "segments").glob(f"*/{pattern}")):
+        held = path.read_bytes()
+        if not held:
+            continue
+        start = chance.randrange(len(held))
+        smashed = bytes(byte ^ 0xFF for byte in held[start : start + 4096])
+        path.write_bytes(held[:start] + smashed + held[start + 4096 :])
+        with pytest.raises(LibraryCorrupt, match=rf"Block 0 of .*{path.name}"):
+            Library.open(library)
+        path.write_bytes(held)
+    Library.open(library).close()
+
+
+def test_files_that_do_not_belong_to_a_library_are_named(library: Path) -> None:
+    (library / "notes.txt").touch()
+    with pytest.raises(VerificationFailed, match=r"do not belong to the library: notes\.txt"):
+        list(verify(library))
+    Library.open(library).close()
+    (library / "notes.txt").unlink()
+    segment = next((library / "vectors" / "segments").iterdir())
+    shutil.copytree(segment, segment.with_name("11111111-1111-1111-1111-111111111111"))
+    with pytest.raises(LibraryCorrupt, match="does not belong to the library"):
+        Library.open(library)
+
+
+def test_a_moved_library_stays_valid(library: Path, tmp_path: Path) -> None:
+    moved = library.rename(tmp_path / "elsewhere")
+    assert list(verify(moved))
+    Library.open(moved, full=True).close()
+
+
+def test_a_list_of_another_build_is_named(library: Path, tmp_path: Path) -> None:
+    ingest([SAMPLE / "s2ag"], tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "files.json", library)
+    with pytest.raises(LibraryCorrupt, match="belongs to another library"):
+        Library.open(library)
+
+
+def test_an_earlier_format_is_rejected(library: Path) -> None:
+    text = (library / "manifest.json").read_text()
+    (library / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
+    done = run_cli("info", "--library", library)
+    assert "has format 3, and this ScholarBase reads format 4" in done.stderr
+
+
+def test_a_replaced_library_keeps_no_file_of_the_old_one(dense_library: Path, tmp_path: Path) -> None:
+    """The new one has no encoder."""
+    library = Path(shutil.copytree(dense_library, tmp_path / "library"))
+    assert (library / "encoder.json").exists()
+    ingest([SAMPLE / "arxiv"], library, restart=True)
+    assert not (library / "encoder.json").exists()
+    assert list(verify(library))
