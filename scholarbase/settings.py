@@ -154,6 +154,9 @@ class Settings(ClientSettings):
         allow_inf_nan=False,
         description="The FTS5 weight of a word in the title, relative to one in the abstract.",
     )
+    known_items: bool = Field(
+        True, description="Put a paper first whose id, link or title is the query of a search."
+    )
     readers: int = Field(
         8, ge=1, le=256, description="Requests that each process runs at once in threads; others wait."
     )
@@ -217,6 +220,7 @@ class Settings(ClientSettings):
             "fusion_depth": self.fusion_depth,
             "fusion_weights": dict(sorted((self.fusion_weights or {}).items())),
             "fts5_title_weight": self.fts5_title_weight,
+            "known_items": self.known_items,
         }
 
 

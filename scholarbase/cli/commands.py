@@ -35,6 +35,7 @@ from scholarbase.models.limits import (
     DEFAULT_RESULTS,
     ENGINES,
     MODES,
+    SYNTAXES,
 )
 from scholarbase.settings import Settings, load_settings
 
@@ -232,6 +233,13 @@ def _run(
     "--mode", type=click.Choice(MODES), help="How to search. [default: the best mode of the library]"
 )
 @click.option("--engine", type=click.Choice(ENGINES), help="The sparse engine.")
+@click.option(
+    "--syntax",
+    type=click.Choice(SYNTAXES),
+    default="auto",
+    show_default=True,
+    help="How Q is read: as words (plain), as query syntax (query), or as query syntax if it contains some.",
+)
 @click.option("--limit", default=DEFAULT_RESULTS, show_default=True, help="Number of results.")
 @click.option("--offset", default=0, help="Number of results to skip.")
 @click.option("--field", "fields", multiple=True, help="A field to return; may be repeated. [default: all]")

@@ -14,7 +14,7 @@ import orjson
 
 from scholarbase.cli.options import F, library_option, open_source, source_options
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import ENGINES, MODES, Engine, Mode
+from scholarbase.models.limits import ENGINES, MODES, SYNTAXES, Engine, Mode, Syntax
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -133,6 +133,13 @@ def _modes(text: str | None) -> list[Mode | None]:
 @click.argument("queries", type=A_PATH)
 @click.option("--mode", help="Search mode: hybrid, sparse or dense, or several, separated by commas.")
 @click.option("--engine", type=click.Choice(ENGINES), help="The sparse leg.")
+@click.option(
+    "--syntax",
+    type=click.Choice(SYNTAXES),
+    default="plain",
+    show_default=True,
+    help="How queries are read: as words (plain), as query syntax (query), or as query syntax if they contain some.",
+)
 @click.option("--limit", default=100, show_default=True, help="Results per query.")
 @click.option("--exact", is_flag=True, help="No approximation.")
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
@@ -150,6 +157,7 @@ def run(
     queries: Path,
     mode: str | None,
     engine: Engine | None,
+    syntax: Syntax,
     limit: int,
     exact: bool,
     to: str | None,
@@ -188,7 +196,7 @@ def run(
     # With several modes, the engine is for those with a sparse leg.
     engines = [None if m == "dense" and len(requested_modes) > 1 else engine for m in requested_modes]
     searches = [
-        SearchSettings(m, sparse, limit, exact, to, pool)
+        SearchSettings(m, sparse, limit, exact, to, pool, syntax)
         for m, sparse in zip(requested_modes, engines, strict=True)
     ]
     # Loading the library's model can take longer than all searches.

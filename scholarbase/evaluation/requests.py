@@ -12,7 +12,7 @@ from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.runs import run_manifest
 from scholarbase.indexes import query_syntax
 from scholarbase.models.checks import check_type, check_whole, date_bounds
-from scholarbase.models.limits import MAX_LIMIT, Engine, Mode
+from scholarbase.models.limits import MAX_LIMIT, Engine, Mode, Syntax
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.requests import SearchRequest, search_request
 from scholarbase.models.runs import JudgedQuery, RunManifest
@@ -37,6 +37,8 @@ class SearchSettings:
         exact: search dense vectors without approximation.
         to: latest date of papers (``YYYY``, ``YYYY-MM``, ``YYYY-MM-DD``), or ``"query"`` for each query's own date.
         pool: search only in each query's candidate pool.
+        syntax: how the queries are read, as words (``plain``) by default: quotation marks and parentheses in questions
+            are seldom meant as operators.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -48,10 +50,11 @@ class SearchSettings:
     exact: bool = False
     to: str | None = None
     pool: bool = False
+    syntax: Syntax = "plain"
 
     def __post_init__(self) -> None:
-        # The request checks these three.
-        SearchRequest(q="a query", mode=self.mode, engine=self.engine, exact=self.exact)
+        # The request checks these four.
+        SearchRequest(q="a query", syntax=self.syntax, mode=self.mode, engine=self.engine, exact=self.exact)
         check_whole(self.limit, "limit", 1, MAX_DEPTH)
         if self.to is not None and not (isinstance(self.to, str) and self.to == QUERY_DATE):
             date_bounds(self.to, "to")
@@ -101,10 +104,12 @@ def search_manifest(
     """
     [mode] = check_modes(source, [settings.mode], settings.engine)
     about = source.snapshot()
-    syntax = [] if mode == "dense" or settings.engine not in (None, "fts5") else _syntax_queries(judged)
+    syntax = (
+        [] if mode == "dense" or settings.engine not in (None, "fts5") else _syntax_queries(judged, settings)
+    )
     if syntax:
         log.warning(
-            "%d of %d queries are read as query syntax, such as %r (engine bm25 reads every query as free text).",
+            "%d of %d queries are read as query syntax, such as %r (syntax plain reads every query as words).",
             len(syntax),
             len(judged),
             syntax[0],
@@ -115,18 +120,28 @@ def search_manifest(
     return run_manifest(about, queries, counts, "search", name, command, search)
 
 
-def _syntax_queries(judged: Sequence[JudgedQuery]) -> list[str]:
-    """The ids of queries read as query syntax. Raises InvalidRequest: the syntax of a query is malformed."""
-    found = [query for query in judged if query_syntax.is_syntax(query.text)]
-    for query in found:
+def _syntax_queries(judged: Sequence[JudgedQuery], settings: SearchSettings) -> list[str]:
+    """The ids of queries in query syntax that is well-formed: with ``syntax`` query all.
+
+    Raises:
+        InvalidRequest: the syntax of a query is malformed, and ``syntax`` is query.
+    """
+    if settings.syntax == "plain":
+        return []
+    found = []
+    for query in judged:
+        if settings.syntax == "auto" and not query_syntax.is_syntax(query.text):
+            continue
         try:
             query_syntax.compile(query.text)
+            found.append(query.id)
         except InvalidRequest as error:
-            raise InvalidRequest(
-                f"Query {query.id!r} is read as query syntax, which is malformed: {error} "
-                "Engine bm25 reads every query as free text."
-            ) from error
-    return [query.id for query in found]
+            if settings.syntax == "query":
+                raise InvalidRequest(
+                    f"Query {query.id!r} is read as query syntax, which is malformed: {error} "
+                    "Syntax plain reads every query as words."
+                ) from error
+    return found
 
 
 def search_requests(
@@ -148,6 +163,7 @@ def search_requests(
         try:
             request = search_request(
                 query.text,
+                syntax=settings.syntax,
                 mode=manifest.search["mode"],
                 engine=settings.engine,
                 limit=min(settings.limit, MAX_LIMIT),

@@ -4,7 +4,8 @@ Each leg is searched once, to the greatest depth that a point of the grid needs,
 of the sweep, so that an interrupted sweep can continue. All points are then fused from these rankings. The best point
 is chosen on the tune half and measured on the test half.
 
-At the searched depth, a point ranks exactly as the library does with its settings. A smaller depth is cut from the same
+Queries are read as words. At the searched depth, a point ranks exactly as the library does with its settings, except
+that a paper whose title or id is the query does not come first. A smaller depth is cut from the same
 dense ranking, which is slightly closer to exact than a search of that depth: among 50,000 papers, the first 100 results
 of a fusion at depth 100 then share 99.8 with the library's.
 
@@ -21,7 +22,7 @@ import io
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +40,7 @@ from scholarbase.evaluation.statistics import Interval, PairedTest, bootstrap_in
 from scholarbase.extras import require
 from scholarbase.files import atomic_write
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes import catalog
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.models.limits import Engine, Mode
 from scholarbase.models.queries import QuerySet
@@ -52,8 +53,8 @@ from scholarbase.settings import LEGS, Settings, load_settings
 RESULT: Final = "sweep.json"
 GRID: Final = "grid.csv"
 LEG_RUNS: Final = "legs"
-_FUSION: Final = {"rrf_k": 60, "fusion_depth": 1000, "fusion_weights": None}
-"""Fixed settings of the fusion, on which a leg's ranking does not depend: those of the environment are ignored."""
+_FIXED: Final = {"rrf_k": 60, "fusion_depth": 1000, "fusion_weights": None, "known_items": False}
+"""Fixed settings, which no leg's ranking depends on: those of the environment are ignored."""
 
 Ranking = Sequence[int] | NDArray[np.int64]
 """Catalogue ids, best first."""
@@ -173,7 +174,7 @@ def run_sweep(
     means = _means(sweep, parts, tune, reporter)
     best = sweep.points[_best(sweep, means)]
     values = [_values(sweep, parts, point, test) for point in (best, sweep.baseline)]
-    notes = [*queries.notes, *(note for part in parts.values() for note in part.notes)]
+    notes = list(queries.notes)
     if any(query.pool is not None for query in queries.queries):
         notes.append("The queries' candidate pools were not used: every search was over the whole library.")
     depths = [p.fusion_depth for p in sweep.points if p.mode == "hybrid" and p.fusion_depth < sweep.limit]
@@ -204,12 +205,10 @@ def run_sweep(
 
 
 class _Leg(NamedTuple):
-    """A leg to search. ``title_weight`` is FTS5's. ``syntax``: the dense ranking of the queries that FTS5 reads as
-    query syntax, restricted to the papers that match them, as in a hybrid search."""
+    """A leg to search. ``title_weight`` is FTS5's."""
 
     name: str
     title_weight: float | None = None
-    syntax: bool = False
 
 
 class _Part(NamedTuple):
@@ -219,7 +218,6 @@ class _Part(NamedTuple):
     judged: tuple[JudgedQuery, ...]
     legs: Mapping[_Leg, Mapping[str, Sequence[int]]]
     answers: Mapping[str, int]
-    notes: tuple[str, ...]
 
 
 def _legs_of(point: Point) -> list[_Leg]:
@@ -228,8 +226,6 @@ def _legs_of(point: Point) -> list[_Leg]:
         legs.append(_Leg(point.engine, point.fts5_title_weight if point.engine == "fts5" else None))
     if point.mode != "sparse":
         legs.append(_Leg("dense"))
-        if point.engine == "fts5" and point.mode == "hybrid":
-            legs.append(_Leg("dense", syntax=True))
     return legs
 
 
@@ -244,7 +240,7 @@ class _LegSearch:
         self._label = label
         self._path = path
         self._folder = folder
-        self._settings = settings.model_copy(update=_FUSION)
+        self._settings = settings.model_copy(update=_FIXED)
 
     def run(self, points: Sequence[Point], reporter: Reporter, concurrency: int | None) -> _Part:
         depths: dict[_Leg, int] = {}
@@ -256,32 +252,21 @@ class _LegSearch:
             snapshot = library.snapshot_id
             judged, counts = judge(library, self._queries)
         found: dict[_Leg, Run] = {}
-        notes = []
         for leg, depth in depths.items():
-            query_ids = {q.id for q in judged if not leg.syntax or query_syntax.is_syntax(q.text)}
-            if not query_ids:
-                continue
-            if leg.syntax:
-                notes.append(f"FTS5 reads {len(query_ids)} of {len(judged)} queries as query syntax.")
-            with self._open_for(leg, depth) as library:
-                found[leg] = self._search(
-                    library, leg, depth, judged, counts, query_ids, reporter, concurrency
-                )
+            with self._open_for(leg) as library:
+                found[leg] = self._search(library, leg, depth, judged, counts, reporter, concurrency)
         rankings, answers = self._numbered(found, judged)
-        return _Part(snapshot, judged, rankings, answers, tuple(notes))
+        return _Part(snapshot, judged, rankings, answers)
 
     def _open(self, encoder: str | None, **changes: Any) -> Library:
         return Library.open(
             self._path, encoder=encoder, settings=self._settings.model_copy(update=changes or None)
         )
 
-    def _open_for(self, leg: _Leg, depth: int) -> Library:
+    def _open_for(self, leg: _Leg) -> Library:
         if leg.name in ("bm25", "fts5"):
             changes = {} if leg.title_weight is None else {"fts5_title_weight": leg.title_weight}
             return self._open("none", **changes)
-        if leg.syntax:
-            # A hybrid search with weight 0 for the sparse leg gives the dense ranking of the matching papers.
-            return self._open(None, fusion_weights={"fts5": 0.0}, fusion_depth=depth)
         return self._open(None)
 
     def _search(
@@ -291,24 +276,22 @@ class _LegSearch:
         depth: int,
         judged: Sequence[JudgedQuery],
         counts: Mapping[str, int],
-        query_ids: set[str],
         reporter: Reporter,
         concurrency: int | None,
     ) -> Run:
-        mode: Mode = "hybrid" if leg.syntax else "dense" if leg.name == "dense" else "sparse"
-        engine: Engine | None = "fts5" if leg.syntax else None
+        mode: Mode = "dense" if leg.name == "dense" else "sparse"
+        engine: Engine | None = None
         if mode == "sparse":
             engine = leg.name  # type: ignore[assignment]  # a sparse leg is named after its engine
         weight = "" if leg.title_weight is None else f"-title{shortest(leg.title_weight)}"
-        name = f"{leg.name}{weight}{'-in-syntax' if leg.syntax else ''}-{depth}"
+        name = f"{leg.name}{weight}-{depth}"
         library_name = re.sub(r"[^A-Za-z0-9._-]+", "-", self._label).strip("-.") or "library"
         place = self._folder / LEG_RUNS / f"{library_name}-{library.snapshot_id[:8]}"
         place.mkdir(parents=True, exist_ok=True)
-        selected = tuple(query for query in self._queries.queries if query.id in query_ids)
         return run_searches(
             library,
-            replace(self._queries, queries=selected),
-            [query for query in judged if query.id in query_ids],
+            self._queries,
+            judged,
             counts,
             SearchSettings(mode=mode, engine=engine, limit=depth, to=self._sweep.to),
             place / name,
@@ -338,8 +321,7 @@ class _LegSearch:
             )
         rankings: dict[_Leg, dict[str, Sequence[int]]] = {
             leg: {
-                # With weight 0 for the sparse leg, the papers that only it found have score 0.
-                query_id: [numbers[hit.id] or 0 for hit in ranking if not leg.syntax or hit.score > 0]
+                query_id: [numbers[hit.id] or 0 for hit in ranking]
                 for query_id, ranking in run.rankings.items()
             }
             for leg, run in found.items()
@@ -402,14 +384,13 @@ class _Rankings:
         }
 
     def _fusing(self, point: Point) -> dict[str, FusionTable]:
-        sparse, dense, *others = _legs_of(point)
+        sparse, dense = _legs_of(point)
         key = (sparse, point.fusion_depth)
         if self._key != key:
-            in_syntax = self._part.legs.get(others[0], {}) if others else {}
             self._tables = {
                 query_id: FusionTable(
                     self._part.legs[sparse][query_id],
-                    in_syntax.get(query_id, self._part.legs[dense][query_id]),
+                    self._part.legs[dense][query_id],
                     point.fusion_depth,
                 )
                 for query_id in self._query_ids

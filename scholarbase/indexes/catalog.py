@@ -20,6 +20,7 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import citations, fulltext, titles
 from scholarbase.indexes.citations import Edge, Expansion
+from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
@@ -219,6 +220,23 @@ class Catalog:
         """Return the papers with this title or a similar one (:func:`.titles.match`)."""
         with self._reading(*_TITLES) as connection:
             return titles.match(connection, title, limit, min_score, filters)
+
+    def titled(self, title: str, filters: ResolvedFilters, most: int) -> list[int]:
+        """Return the papers with exactly this title (:func:`.titles.titled`)."""
+        with self._reading(*_TITLES) as connection:
+            return titles.titled(connection, title, filters, most)
+
+    def is_common_phrase(self, title: str, last_day: int | None) -> bool:
+        """Whether a title is a phrase of the field (:func:`.titles.is_common_phrase`)."""
+        with self._reading(*_TITLES) as connection:
+            return titles.is_common_phrase(connection, title, last_day)
+
+    def passing(self, paper_id: int, filters: ResolvedFilters) -> bool:
+        """Whether a paper passes the filters."""
+        condition, params = filter_sql(filters, "p")
+        sql = f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}"
+        with self._reading() as connection:
+            return connection.execute(sql, [paper_id, *params]).fetchone() is not None
 
     # -- citations --------------------------------------------------------------------------------------
 

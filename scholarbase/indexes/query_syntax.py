@@ -24,6 +24,8 @@ MAX_PREFIXES: Final = 10
 """Prefixes of a query: 1,419 of them took 379 seconds of CPU time."""
 MAX_WORDS: Final = 256
 """Words of a query that FTS5 runs. Long abstracts have fewer."""
+MAX_TERMS: Final = 5
+"""Words in sequence, without quotation marks and operators, of a text that is not prose."""
 MAX_DEPTH: Final = 10
 """Nested parentheses. FTS5's own parser overflows a little above thirty."""
 
@@ -41,6 +43,13 @@ _INNER_STAR: Final = re.compile(r"(?<=\w\w)\*\w")
 
 MARKS: Final = re.compile('["\u201c-\u201f*:]|\\b(?:AND|OR|NOT|NEAR)\\b')
 """What every text in query syntax contains one of; most questions have none, and need no parser."""
+
+SHORTENED: Final = re.compile(
+    r"(?<=\w)['\u2019][md]\b|\b(?:e\.g|i\.e|c\.f|a\.k\.a|w\.r\.t)\b|\b(?:e\.[ ~]g|i\.[ ~]e)(?=\.)",
+    re.IGNORECASE,
+)
+"""Contractions and abbreviations of which words would keep single letters: *I'm*, *I'd*, *e.g.* The other letters that
+they leave are stop words."""
 
 # Suffixes that Porter's algorithm removes. A prefix that ends inside one is not a prefix of the stem: "computatio" and
 # "comput".
@@ -61,6 +70,29 @@ def words(text: str) -> list[str]:
     """
     spaced = "".join(char if _is_word_character(char) else " " for char in text)
     return [word for word in spaced.split() if any(map(str.isalnum, word))]
+
+
+def without_shortened(text: str) -> str:
+    """Return a text without :data:`SHORTENED`, or unchanged if it has nothing else."""
+    rest = SHORTENED.sub(" ", text)
+    return rest if words(rest) else text
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text in query syntax looks like a sentence, not like a query.
+
+    A sentence has a stop word, a question mark or more than :data:`MAX_TERMS` words in sequence outside quotation
+    marks.
+    """
+    run = 0
+    for token in _tokens(text):
+        if token.kind != "bare":
+            run = 0
+            continue
+        run += bool(words(token.text))
+        if run > MAX_TERMS or "?" in token.text or _is_stop(token.text):
+            return True
+    return False
 
 
 def free_text(text: str) -> str | None:

@@ -27,6 +27,10 @@ from scholarbase.models.limits import MAX_TITLE_LENGTH, MIN_TITLE_SCORE
 
 SUBTITLE_SCORE: Final = 0.9
 """The least score of a title that is this one with a subtitle."""
+MAX_PHRASE_WORDS: Final = 4
+"""Words of a common phrase. More than ten titles contain *attention is all you need*, but it names a paper."""
+COMMON_TITLES: Final = 10
+"""Titles that contain a common phrase. Of 3,000 arXiv papers no title was one, of the 2,440 of the sample four were."""
 _SUBTITLE: Final = re.compile(r":\s|(?<=[^\W\d]):(?=[^\W\d])|\s(?:-{1,3}|\u2013)\s|\u2014|[?!]\s")
 _CANDIDATES: Final = 100
 _MAX_MATCHES: Final = 2000
@@ -131,6 +135,55 @@ def main_title_hash(title: str) -> int | None:
     """The :func:`title_hash` of a title's part before its subtitle."""
     main = main_title(title)
     return None if main is None else title_hash(main)
+
+
+def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters, most: int) -> list[int]:
+    """Return the papers with this title, or if there are none, those with it before a subtitle, by id.
+
+    Titles are equal if their normalised forms are. Returns nothing if more than ``most`` papers share it.
+    """
+    normalized = normalize_title(title)
+    if not normalized or len(title) > MAX_TITLE_LENGTH:
+        return []
+    key = title_hash(title)
+    condition, params = filter_sql(filters, "p")
+    for column, part in (("title_hash", str), ("main_title_hash", main_title)):
+        rows = connection.execute(
+            f"SELECT p.id, p.title FROM papers AS p WHERE p.{column} = ? AND {condition} ORDER BY p.id LIMIT ?",
+            [key, *params, most + 1],
+        ).fetchall()
+        if rows:
+            held = [number for number, stored in rows if normalize_title(part(stored) or "") == normalized]
+            return held if len(rows) <= most else []
+    return []
+
+
+def is_common_phrase(connection: sqlite3.Connection, title: str, last_day: int | None) -> bool:
+    """Whether a title is a phrase of the field rather than the name of a paper: *machine translation*, *attention*.
+
+    Such a phrase has at most :data:`MAX_PHRASE_WORDS` words, and :data:`COMMON_TITLES` titles or more contain it. A
+    single word is a name all the same if most abstracts of these papers do not write it in lower case: *BERT*. Papers
+    after ``last_day`` do not count.
+    """
+    found = words(title)
+    if not found or len(found) > MAX_PHRASE_WORDS:
+        return False
+    condition, params = filter_sql(ResolvedFilters(last_day=last_day), "p")
+    rows = connection.execute(
+        f"""
+        SELECT p.title, a.abstract FROM title_words CROSS JOIN papers AS p ON p.id = title_words.rowid
+        LEFT JOIN abstracts AS a ON a.paper_id = p.id
+        WHERE title_words MATCH ? AND {condition} ORDER BY title_words.rowid LIMIT ?
+        """,
+        [f'"{" ".join(found)}"', *params, COMMON_TITLES],
+    ).fetchall()
+    if len(rows) < COMMON_TITLES:
+        return False
+    if len(found) > 1:
+        return True
+    word = re.compile(rf"(?<!\w){re.escape(found[0])}(?:s|es)?(?!\w)", re.IGNORECASE)
+    written = [match[0] for _, abstract in rows if (match := word.search(abstract or ""))]
+    return not written or 2 * sum(text == text.lower() for text in written) >= len(written)
 
 
 def match(

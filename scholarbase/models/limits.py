@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 Mode = Literal["hybrid", "sparse", "dense"]
 Engine = Literal["bm25", "feedback", "fts5", "learned"]
+Syntax = Literal["auto", "plain", "query"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
@@ -13,6 +14,7 @@ SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 

@@ -55,6 +55,7 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    Syntax,
 )
 from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS
 from scholarbase.models.values import (
@@ -239,9 +240,17 @@ FILTER_NAMES: Final = tuple(Filters.model_fields)
 
 class _Query(Request):
     q: str = Field(
-        description='A question or words, or query syntax: `"a phrase"`, AND, OR, NOT, `prefix*`, `title:`.',
+        description="A question or words, a title, an id or a link, or query syntax: "
+        '`"a phrase"`, AND, OR, NOT, `prefix*`, `title:`.',
         examples=[EXAMPLE_QUESTION],
         json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
+    )
+    syntax: Syntax = Field(
+        default="auto",
+        description="How `q` is read: as words (plain), as query syntax (query), or as query syntax if it contains "
+        "some (auto). auto ranks a text as plain, with a warning, if its query syntax is invalid, or if it is prose "
+        "and fewer than ten papers match.",
+        examples=["plain"],
     )
     mode: Mode | None = Field(
         default=None,
@@ -272,12 +281,19 @@ class _Query(Request):
             raise InvalidRequest(
                 f"engine {self.engine!r} cannot be combined with mode 'dense', which has no sparse leg: leave one out."
             )
+        if self.syntax == "query" and (self.mode == "dense" or self.engine not in (None, "fts5")):
+            other = "mode 'dense'" if self.mode == "dense" else f"engine {self.engine!r}"
+            raise InvalidRequest(
+                f"syntax 'query' cannot be combined with {other}, which has no query syntax: leave one out."
+            )
         return self
 
 
 class SearchRequest(Filters, _Query, Timed):
     """One search. ``mode`` None is hybrid, or sparse if the library has no dense vectors.
 
+    ``syntax`` is how ``q`` is read: ``plain`` as words, ``query`` as query syntax, ``auto`` as query syntax if it
+    contains some, unless the syntax is invalid or prose that fewer than ten papers match.
     ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
     results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
     syntax and BM25 for free text.

@@ -26,7 +26,8 @@ Snapshot = Annotated[
 Warnings = Annotated[
     tuple[str, ...],
     Meta(
-        description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`."
+        description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`, or if "
+        "`q` contains query syntax and is ranked as plain text."
     ),
 ]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
@@ -36,7 +37,7 @@ _OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings"})
 
 
 class LegExplanation(msgspec.Struct, frozen=True):
-    """The contribution of one leg to a result."""
+    """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper."""
 
     leg: str
     rank: Annotated[int, Meta(description="Counted from 1.")]

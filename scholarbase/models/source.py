@@ -17,6 +17,7 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    Syntax,
 )
 from scholarbase.models.paging import Paging
 from scholarbase.models.papers import Paper
@@ -59,6 +60,7 @@ class _Page(Protocol[T_co]):
 class SearchArguments(TypedDict, total=False):
     """The arguments of ``iter_search`` that it passes to ``search``, which describes them."""
 
+    syntax: Syntax
     mode: Mode | None
     engine: Engine | None
     fields: Sequence[str] | None
@@ -149,6 +151,7 @@ class Source(ABC):
         self,
         q: str,
         *,
+        syntax: Syntax = "auto",
         mode: Mode | None = None,
         engine: Engine | None = None,
         limit: int = DEFAULT_RESULTS,
@@ -171,7 +174,11 @@ class Source(ABC):
         """Search for papers. For every list, one string is accepted too.
 
         Args:
-            q: a question or words, or query syntax: ``"a phrase"``, AND, OR, NOT, ``prefix*``, ``title:word``.
+            q: a question or words, a title, an id or a link, or query syntax: ``"a phrase"``, AND, OR, NOT,
+                ``prefix*``, ``title:word``.
+            syntax: ``plain`` reads ``q`` as words, ``query`` as query syntax. ``auto`` reads it as query syntax if it
+                contains some; if that is invalid, or prose that fewer than ten papers match, it ranks the words and
+                the response has a warning.
             mode: ``sparse`` (by words), ``dense`` (by meaning) or ``hybrid`` (both). None: hybrid if the library
                 supports it, else sparse.
             engine: the sparse leg: ``bm25``, ``feedback``, ``fts5`` or ``learned``. None: fts5 for query syntax, else

@@ -98,6 +98,7 @@ SHORT_BATCH: Final = 20
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
 _WORD: Final = re.compile(r"[^\W_]+")
+_NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 R = TypeVar("R", bound=Timed)
 T = TypeVar("T")
 
@@ -254,12 +255,15 @@ class Library(Source):
             start = perf_counter()
             filters, warnings = self._lookup.filters(request)
             stages().append(("filters", start, perf_counter()))
-        return self._ranker.resolve(request, filters), warnings
+        query = self._ranker.resolve(request, filters)
+        return query, warnings + query.warnings
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = query.request, self._ranker.rank(query)
         if not ranking.total and request.exclude:
             warnings += self._exclude_warning(query)
+        if not ranking.total and query.syntax and request.syntax == "auto":
+            warnings += (_NO_MATCH,)
         hits, explanations = ranking.hits, ranking.explanations
         start = perf_counter()
         papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
@@ -447,17 +451,21 @@ class Library(Source):
             self.settings.qdrant_url is None
             and (request.mode or self.best_mode) == "sparse"
             and request.engine in (None, "bm25")
+            and request.syntax != "query"
             and not request.exact
             and not request.exclude
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
             # Query syntax uses FTS5, and so does a query of only stop words.
             and (
-                request.engine == "bm25" or not query_syntax.MARKS.search(q) or not query_syntax.is_syntax(q)
+                request.engine == "bm25"
+                or request.syntax == "plain"
+                or not query_syntax.MARKS.search(q)
+                or not query_syntax.is_syntax(q)
             )
             and (
                 not STOP_WORDS.issuperset(_WORD.findall(q.lower()))
-                if q.isascii()
+                if q.isascii() and not query_syntax.SHORTENED.search(q)
                 else self._ranker.has_bm25_terms(q)
             )
         )

@@ -7,7 +7,7 @@ engines. Every leg applies the filters before it takes its first results; ties b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,8 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import FusionTable, fuse
-from scholarbase.search.lookup import MAX_SYNTAX_MATCHES
+from scholarbase.search.known_items import KnownItem, KnownItems, explain_known, put_first
+from scholarbase.search.reading import read
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -81,6 +82,11 @@ class Query:
     """The FTS5 expression; None without FTS5, or for a text without words."""
     syntax: bool
     """Whether ``q`` is query syntax, not free text."""
+    words: str
+    """The text whose words BM25 ranks: ``q`` without what contractions and abbreviations leave."""
+    known: tuple[KnownItem, ...] = ()
+    """The papers whose id or title ``q`` is. They come first."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,7 @@ class Ranker:
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._feedback = Feedback(vectors, papers.last_id())
+        self._known_items = KnownItems(papers)
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
         has_dense = manifest.encoder is not None and encoder is not None
@@ -136,23 +143,37 @@ class Ranker:
         """
         mode = request.mode or self.best_mode
         self._check_mode(mode, request.engine)
-        engine: Engine | None = None
+        q = request.q
+        depth = self._depth(request, mode)
+        words = query_syntax.without_shortened(q) if query_syntax.SHORTENED.search(q) else q
+        engine = None if mode == "dense" else request.engine or "bm25"
         expression: str | None = None
         syntax = False
-        if mode != "dense":
-            marked = request.engine in (None, "fts5") and query_syntax.MARKS.search(request.q) is not None
-            syntax = marked and query_syntax.is_syntax(request.q)
-            engine = request.engine or ("fts5" if syntax else "bm25")
-            if engine == "fts5":
-                expression = query_syntax.compile(request.q) if syntax else _free_text(request.q)
-        depth = self._depth(request, mode)
-        if mode == "hybrid" and syntax and expression is not None:
-            filters = self._within_expression(expression, filters)
-        return Query(request, mode, engine, filters, depth, expression, syntax)
+        warnings: tuple[str, ...] = ()
+        if self._may_be_syntax(request, mode):
+            reading = read(q, request.syntax, filters, self._catalog, hybrid=mode == "hybrid")
+            warnings = reading.warnings
+            if reading.expression is not None:
+                engine, expression, syntax = "fts5", reading.expression, True
+                filters = filters if reading.matches is None else replace(filters, within=reading.matches)
+        if engine == "fts5" and not syntax:
+            expression = _free_text(words)
+        known: tuple[KnownItem, ...] = ()
+        if self._settings.known_items and request.syntax != "query":
+            known = self._known_items.find(q, filters)
+            if known and expression is not None and syntax:
+                [matching] = self._catalog.holding([expression], [item.id for item in known])
+                known = tuple(item for item in known if item.id in matching)
+        return Query(request, mode, engine, filters, depth, expression, syntax, words, known, warnings)
 
     def has_bm25_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
-        return len(self._bm25.query(q).indices) > 0
+        return len(self._bm25.query(query_syntax.without_shortened(q)).indices) > 0
+
+    def _may_be_syntax(self, request: SearchRequest, mode: Mode) -> bool:
+        if mode == "dense" or request.syntax == "plain" or request.engine not in (None, "fts5"):
+            return False
+        return request.syntax == "query" or query_syntax.MARKS.search(request.q) is not None
 
     def _check_mode(self, mode: Mode, engine: Engine | None) -> None:
         if mode != "sparse":
@@ -189,16 +210,6 @@ class Ranker:
         # A page that extends beyond the last result ends there.
         return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
-    def _within_expression(self, expression: str, filters: ResolvedFilters) -> ResolvedFilters:
-        """Limit the dense leg of a hybrid search to the papers that the query syntax matches."""
-        matches = self._catalog.matching_ids(expression, MAX_SYNTAX_MATCHES + 1, filters)
-        if len(matches) > MAX_SYNTAX_MATCHES:
-            raise InvalidRequest(
-                f"The query matches more than {MAX_SYNTAX_MATCHES:,} papers, too many for a hybrid search: "
-                "use mode 'sparse', or add required words."
-            )
-        return replace(filters, within=frozenset(matches))
-
     def rank(self, query: Query) -> Ranking:
         """Run the legs, fuse them, and cut the page.
 
@@ -211,21 +222,27 @@ class Ranker:
         explanations: dict[int, tuple[LegExplanation, ...]] = {}
         if query.mode == "hybrid":
             start = perf_counter()
-            hits, found, explanations = self._fuse(legs, end, explain=request.explain)
+            # A known item may be the last of either leg.
+            most = 2 * query.depth if query.known else end
+            hits, found, explanations = self._fuse(legs, most, explain=request.explain)
             stages().append(("fusion", start, perf_counter()))
             total, relation = self._hybrid_total(legs, found)
-            reachable = min(found, query.depth)
-            hits = hits[request.offset :]
         else:
-            [(name, leg)] = legs.items()
-            hits, total, relation = leg.hits[request.offset : end], leg.total, leg.relation
-            reachable = min(total, MAX_DEPTH) if relation == "eq" else MAX_DEPTH
-            if request.explain:
-                explanations = {
-                    hit.id: (LegExplanation(name, rank, hit.score, hit.score),)
-                    for rank, hit in enumerate(hits, request.offset + 1)
-                }
+            [leg] = legs.values()
+            hits, total, relation = leg.hits, leg.total, leg.relation
+            found = total if relation == "eq" else MAX_DEPTH
+        own = hits
+        if query.known:
+            hits = put_first(query.known, own)
+            absent = len(hits) - len(own)
+            found += absent
+            total += self._uncounted(query, legs) if absent and relation == "eq" else 0
+        reachable = min(found, query.depth if query.mode == "hybrid" else MAX_DEPTH)
+        hits = hits[request.offset : end]
         if request.explain:
+            if query.mode != "hybrid":
+                explanations = _explained(legs, {hit.id for hit in hits})
+            explanations = explain_known(query.known, hits, own, explanations)
             explanations = self._with_terms(query, explanations, [hit.id for hit in hits])
         reached = request.offset + len(hits)
         next_offset = reached if hits and reached < reachable else None
@@ -272,7 +289,7 @@ class Ranker:
         }
 
     def _matching_terms(self, query: Query, ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        q = query.request.q
+        q = query.words
         if query.engine != "fts5" and len(self._bm25.query(q).indices):
             numbers = {
                 word: set(self._bm25.query(word).indices)
@@ -288,7 +305,7 @@ class Ranker:
                 )
                 for paper_id in ids
             }
-        terms = query_syntax.terms(q, syntax=query.syntax)
+        terms = query_syntax.terms(query.request.q if query.syntax else q, syntax=query.syntax)
         holding = self._catalog.holding([term.expression for term in terms], ids)
         return {
             paper_id: tuple(t.word for t, having in zip(terms, holding, strict=True) if paper_id in having)
@@ -348,15 +365,15 @@ class Ranker:
         return Ranking(hits, total, "eq")
 
     def _bm25_leg(self, query: Query) -> Ranking:
-        vector = self._bm25.query(query.request.q)
+        vector = self._bm25.query(query.words)
         if len(vector.indices):
             return self._sparse(query, BM25, vector)
         # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
-        return self._fts5(replace(query, expression=_free_text(query.request.q)))
+        return self._fts5(replace(query, expression=_free_text(query.words)))
 
     def _feedback_leg(self, query: Query) -> Ranking:
         """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
-        vector = self._bm25.query(query.request.q)
+        vector = self._bm25.query(query.words)
         if not len(vector.indices):
             return self._bm25_leg(query)
         first = self._find_sparse(BM25, vector, PAPERS + 1, query.filters)
@@ -438,6 +455,16 @@ class Ranker:
         finally:
             stages().append(("encode", start, perf_counter()))
 
+    def _uncounted(self, query: Query, legs: Mapping[str, Ranking]) -> int:
+        """The number of known items that no leg matches, so that the total lacks them."""
+        ranked = {hit.id for leg in legs.values() for hit in leg.hits}
+        absent = {item.id for item in query.known} - ranked
+        if all(len(leg.hits) == leg.total for leg in legs.values()):
+            return len(absent)
+        among = replace(query.filters, within=frozenset(absent))
+        again, _ = self._run_legs(replace(query, filters=among))
+        return len(absent - {hit.id for leg in again.values() for hit in leg.hits})
+
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
         """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
         dense = legs.get(DENSE)
@@ -448,6 +475,16 @@ class Ranker:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs.values())), "gte")
+
+
+def _explained(legs: Mapping[str, Ranking], page: Collection[int]) -> dict[int, tuple[LegExplanation, ...]]:
+    """The explanations of a page of a search with one leg."""
+    [(name, leg)] = legs.items()
+    return {
+        hit.id: (LegExplanation(name, rank, hit.score, hit.score),)
+        for rank, hit in enumerate(leg.hits, 1)
+        if hit.id in page
+    }
 
 
 def _timed(name: str, leg: Callable[[], Ranking]) -> Ranking:

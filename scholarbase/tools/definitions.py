@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
 from scholarbase.identifiers import parse
+from scholarbase.indexes import query_syntax
 from scholarbase.models.checks import check_type, shown
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
@@ -104,6 +105,8 @@ class Tool:
         arguments: dict[str, Any] = {}
         for name, key, default in self.arguments:
             value = also[key] if key in also else values.get(name)
+            if key == "syntax" and not query_syntax.MARKS.search(values["q"]):
+                continue  # read alike with and without query syntax
             if key == "fields":
                 # Fields change the papers only if the response is limited in size.
                 if values.get("max_tokens") is None:
@@ -201,7 +204,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
         SearchBody,
         Library.run,
         {
-            "q": 'A question or words; "phrases", AND, OR, NOT, prefix* and title:word work too',
+            "q": "A question, words, a title, an id or a link",
+            "syntax": 'query: "phrases", AND, OR, NOT, prefix*, title:word. Default plain',
             "mode": "Words (sparse), meaning (dense) or both",
             "limit": f"Default {DEFAULT_RESULTS}, at most {MAX_LIMIT}",
             "offset": _OFFSET,
@@ -213,7 +217,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "exclude_seen": "Leave out papers already returned",
             "max_tokens": _MAX_TOKENS,
         },
-        {"fields": _FOUND},
+        {"fields": _FOUND, "syntax": "plain"},
         Library.is_short_search,
     ),
     Tool(
