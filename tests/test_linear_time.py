@@ -49,6 +49,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "digits": lambda n: "2021-" * (n // 5),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
+    "is_prose": query_syntax.is_prose,
+    "without_shortened": query_syntax.without_shortened,
     "is_syntax": query_syntax.is_syntax,
     "compile": query_syntax.compile,
     "free_text": query_syntax.free_text,

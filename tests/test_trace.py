@@ -12,14 +12,15 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
-def test_a_search_enters_twelve_modules_and_nine_classes_pass() -> None:
+def test_a_search_enters_thirteen_modules_and_nine_classes_pass() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "trace_search.py"], capture_output=True, text=True, check=True
     )
     modules, again, classes = (
         int(number) for number in re.findall(r"^(\d+) (?:modules|classes)", done.stdout, re.MULTILINE)
     )
-    assert modules <= 12, done.stdout
-    # Admission runs a function of api.responding, which calls the library; ranking checks the deadline.
-    assert again <= 3, done.stdout
+    assert modules <= 13, done.stdout
+    # Admission runs a function of api.responding, which calls the library; ranking checks the deadline. The catalogue is
+    # read before the legs, for a paper with this title, and after them, for the results.
+    assert again <= 6, done.stdout
     assert classes <= 9, done.stdout

@@ -146,7 +146,7 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
     if not normalized or len(title) > MAX_TITLE_LENGTH:
         return []
     key = title_hash(title)
-    condition, params = filter_sql(filters, "p")
+    condition, params = ("1", []) if filters is NO_FILTERS else filter_sql(filters, "p")
     for column, part in (("title_hash", str), ("main_title_hash", main_title)):
         rows = connection.execute(
             f"SELECT p.id, p.title FROM papers AS p WHERE p.{column} = ? AND {condition} ORDER BY p.id LIMIT ?",

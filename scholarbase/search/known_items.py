@@ -8,6 +8,7 @@ change the ranking (:func:`scholarbase.indexes.titles.is_common_phrase`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +24,8 @@ MOST_SHARING: Final = 3
 """Papers that may have the same title, or the same part before a subtitle. More are not one known item."""
 CACHED_PHRASES: Final = 1024
 """Titles that are known to be common phrases or not: the test takes milliseconds."""
+MAY_BE_ID: Final = re.compile(r"\s*(?:\S+:\s+)?\S+\s*")
+"""A text without spaces, except after a prefix such as ``arXiv:``."""
 _AROUND: Final = "<>[]()\"'.,;"
 """Characters that texts write around an id or a link."""
 
@@ -41,18 +44,19 @@ class KnownItems:
         self._catalog = papers
         self._common: Cache[bool] = Cache(CACHED_PHRASES)
 
-    def find(self, q: str, filters: ResolvedFilters) -> tuple[KnownItem, ...]:
-        """The papers that pass the filters and whose id, link or title is ``q``, by id."""
+    def find(self, q: str, titled: Sequence[int], filters: ResolvedFilters) -> tuple[KnownItem, ...]:
+        """The papers that pass the filters and whose id, link or title is ``q``, by id.
+
+        ``titled`` are those with this title (:meth:`.Catalog.titled`). Only a text that matches :data:`MAY_BE_ID` is
+        read as an id.
+        """
         text = q.strip()
-        # Every id has a digit or is a link, and only a prefix such as "arXiv:" may have a space behind it.
-        if len(text) <= MAX_LENGTH and (" " not in text or text.partition(" ")[0][-1] == ":"):
-            number = self._of_id(text)
-            if number is not None:
-                return (KnownItem(number, "id"),) if self._catalog.passing(number, filters) else ()
-        found = self._catalog.titled(q, filters, MOST_SHARING)
-        if not found or self._is_common(text, filters.last_day):
+        number = self._of_id(text) if len(text) <= MAX_LENGTH and MAY_BE_ID.fullmatch(q) else None
+        if number is not None:
+            return (KnownItem(number, "id"),) if self._catalog.passing(number, filters) else ()
+        if not titled or self._is_common(text, filters.last_day):
             return ()
-        return tuple(KnownItem(number, "title") for number in found)
+        return tuple(KnownItem(number, "title") for number in titled)
 
     def _of_id(self, text: str) -> int | None:
         """The paper of an id or a link; None for other texts."""

@@ -39,7 +39,14 @@ from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import FusionTable, fuse
-from scholarbase.search.known_items import KnownItem, KnownItems, explain_known, put_first
+from scholarbase.search.known_items import (
+    MAY_BE_ID,
+    MOST_SHARING,
+    KnownItem,
+    KnownItems,
+    explain_known,
+    put_first,
+)
 from scholarbase.search.reading import read
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
@@ -160,7 +167,9 @@ class Ranker:
             expression = _free_text(words)
         known: tuple[KnownItem, ...] = ()
         if self._settings.known_items and request.syntax != "query":
-            known = self._known_items.find(q, filters)
+            titled = self._catalog.titled(q, filters, MOST_SHARING)
+            if titled or MAY_BE_ID.fullmatch(q):
+                known = self._known_items.find(q, titled, filters)
             if known and expression is not None and syntax:
                 [matching] = self._catalog.holding([expression], [item.id for item in known])
                 known = tuple(item for item in known if item.id in matching)

@@ -246,3 +246,36 @@ def test_every_text_with_words_is_valid_free_text(table: sqlite3.Connection, tex
 def test_text_without_words_is_not_syntax(text: str) -> None:
     if not query_syntax.words(text):
         assert not query_syntax.is_syntax(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'What is "attention"',
+        'which paper says "all you need"',
+        "NOT all models",
+        "graph neural networks learn molecular properties OR fail",
+        'Graph networks "explained"?',
+        "We show (AND prove) this.",
+    ],
+)
+def test_prose(text: str) -> None:
+    assert query_syntax.is_prose(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"chain of thought"',
+        '"is this the phrase?"',
+        "transformers NOT vision",
+        "deep learning OR neural network",
+        "state-of-the-art AND end-to-end",
+        "(graph OR network) AND learning",
+        "title:(graph OR network)",
+        "equivarian* networks",
+        "one two three four five AND six",
+    ],
+)
+def test_queries_are_not_prose(text: str) -> None:
+    assert not query_syntax.is_prose(text)

@@ -1,0 +1,369 @@
+"""Known items: a query that is a paper's id, link or title finds this paper first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.identifiers import parse
+from scholarbase.indexes.titles import normalize_title
+from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.sources.files import open_lines
+from scholarbase.models.requests import SearchRequest
+from scholarbase.models.responses import SearchResponse
+from scholarbase.search.known_items import KnownItem, put_first
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+from scholarbase.tools import Tools
+from tests.conftest import arxiv_rows, snapshot_of
+
+SPARSE: list[dict[str, Any]] = [
+    {"mode": "sparse", "engine": engine} for engine in (None, "bm25", "feedback", "fts5")
+]
+DENSE: list[dict[str, Any]] = [{"mode": "hybrid"}, {"mode": "dense"}, {"mode": "hybrid", "engine": "fts5"}]
+TITLES = 300
+QCD = "arXiv:hep-th/9301068"
+QCD_TITLE = "Two Dimensional QCD is a String Theory"
+
+
+def ids(response: SearchResponse) -> list[str]:
+    return [hit.paper.id for hit in response.results]
+
+
+def titles_of(library: Library, count: int) -> list[str]:
+    """Titles of papers that the library holds, spread over it."""
+    last = library._catalog.last_id()
+    numbers = range(1, last + 1, max(1, last // count))
+    return [str(paper.title) for paper in library._catalog.papers(list(numbers)[:count], ["title"])]
+
+
+def not_first(library: Library, titles: Sequence[str], **way: Any) -> list[str]:
+    """The titles of which no paper with an equal title comes first."""
+    missed = []
+    for title in titles:
+        results = library.search(title, limit=1, fields=["title"], **way).results
+        if not results or normalize_title(results[0].paper.title or "") != normalize_title(title):
+            missed.append(title)
+    return missed
+
+
+def paged(library: Library, q: str, size: int, most: int, **way: Any) -> list[str]:
+    """The ids of the pages of this size, up to ``most`` results."""
+    found: list[str] = []
+    offset: int | None = 0
+    while offset is not None and len(found) < most:
+        page = library.search(q, limit=size, offset=offset, fields=["id"], **way)
+        found += ids(page)
+        offset = page.next_offset
+    return found
+
+
+# -- titles -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", SPARSE, ids=str)
+def test_pasted_titles_were_not_first(sample: Library, way: dict[str, Any]) -> None:
+    titles = titles_of(sample, TITLES)
+    assert len(titles) == TITLES
+    assert len(not_first(sample, titles, **way)) <= 2
+
+
+@pytest.mark.parametrize("way", DENSE, ids=str)
+def test_pasted_titles_were_not_first_with_vectors(dense: Library, way: dict[str, Any]) -> None:
+    assert len(not_first(dense, titles_of(dense, TITLES), **way)) <= 2
+
+
+@pytest.mark.slow
+def test_titles_of_the_shared_arxiv_file_are_first(shared_data: Path, tmp_path: Path) -> None:
+    [source] = (shared_data / "arxiv").glob("*.xz")
+    lines = [line for _, line in itertools.islice(open_lines(source), 40_000)]
+    (tmp_path / "arxiv.json").write_bytes(b"\n".join(lines))
+    ingest([tmp_path / "arxiv.json"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        for way in SPARSE:
+            assert len(not_first(library, titles_of(library, TITLES), **way)) <= 2
+
+
+@pytest.mark.parametrize(
+    "q", [QCD_TITLE, "two-dimensional qcd is a string theory.", "  TWO DIMENSIONAL QCD IS A STRING THEORY "]
+)
+def test_a_title_is_explained(sample: Library, q: str) -> None:
+    response = sample.search(q, mode="sparse", limit=3, explain=True)
+    first = response.results[0]
+    assert normalize_title(first.paper.title or "") == normalize_title(QCD_TITLE)
+    assert first.explain is not None
+    title, bm25 = first.explain
+    assert (title.leg, title.rank, title.score, title.terms) == ("title", 1, 1.0, ())
+    assert bm25.leg == "bm25"
+    assert title.share + bm25.share == pytest.approx(first.score)
+    assert all(leg.leg != "title" for hit in response.results[2:] for leg in hit.explain or ())
+
+
+def test_the_title_in_quotation_marks_is_strict_and_first(sample: Library) -> None:
+    response = sample.search(f'"{QCD_TITLE}"', mode="sparse", explain=True)
+    assert response.engine == "fts5"
+    assert response.results[0].explain is not None
+    assert response.results[0].explain[0].leg == "title"
+
+
+def test_strict_syntax_has_no_known_items(sample: Library) -> None:
+    response = sample.search(QCD_TITLE, mode="sparse", syntax="query", explain=True)
+    assert all(leg.leg == "fts5" for hit in response.results for leg in hit.explain or ())
+    assert sample.search(QCD, syntax="query", mode="sparse").total == 0
+
+
+# -- phrases that are titles ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def phrases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """Papers about machine translation and about BERT, and papers with these titles."""
+    folder = tmp_path_factory.mktemp("phrases")
+    topics = [f"Machine translation of languages, part {n}" for n in range(12)]
+    names = [f"Experiments with BERT, part {n}" for n in range(12)]
+    texts = [
+        *((title, "We study machine translation. Machine translation is hard.") for title in topics),
+        *((title, "We fine-tune BERT. BERT is a model.") for title in names),
+        ("Machine Translation", "Something else entirely, with many more words about other matters."),
+        (
+            "BERT: Pre-training of Deep Bidirectional Transformers",
+            "A language model of some size, and much more.",
+        ),
+        ("Attention Is All You Need", "Recurrence is not."),
+        *((f"Attention is all you need for {n} tasks", "Attention.") for n in range(12)),
+        *((f"Shared name: the {n}th part", "Something.") for n in ("one", "two", "three", "four")),
+        *((f"Rare name: the {n}th part", "Something.") for n in ("one", "two", "three")),
+    ]
+    rows = [
+        {"corpusid": n, "title": title, "abstract": abstract, "externalids": {"ArXiv": f"0801.{n:04}"}}
+        for n, (title, abstract) in enumerate(texts, 1)
+    ]
+    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def first_titles(library: Library, q: str, count: int = 1) -> list[str | None]:
+    return [hit.paper.title for hit in library.search(q, mode="sparse", limit=count).results]
+
+
+def test_a_common_phrase_that_is_a_title_changes_nothing(phrases: Library) -> None:
+    settings = phrases.settings.model_copy(update={"known_items": False})
+    with Library.open(phrases.path, settings=settings) as without:
+        expected = without.search("machine translation", mode="sparse")
+    assert phrases.search("machine translation", mode="sparse").results == expected.results
+    assert expected.results[0].paper.title != "Machine Translation"
+
+
+def test_a_name_that_many_titles_contain_is_first(phrases: Library) -> None:
+    for q in ("BERT", "bert"):
+        assert first_titles(phrases, q) == ["BERT: Pre-training of Deep Bidirectional Transformers"]
+
+
+def test_a_title_of_five_words_is_first_however_many_titles_contain_it(phrases: Library) -> None:
+    assert first_titles(phrases, "attention is all you need") == ["Attention Is All You Need"]
+
+
+def test_three_papers_may_share_what_is_before_the_colon(phrases: Library) -> None:
+    response = phrases.search("Rare name", mode="sparse", limit=4, explain=True)
+    legs = [[leg.leg for leg in hit.explain or ()] for hit in response.results]
+    assert [names[0] for names in legs[:3]] == ["title"] * 3
+    assert [hit.score for hit in response.results] == sorted(
+        (hit.score for hit in response.results), reverse=True
+    )
+    shared = phrases.search("Shared name", mode="sparse", limit=4, explain=True)
+    assert all(leg.leg != "title" for hit in shared.results for leg in hit.explain or ())
+
+
+def test_common_phrases_of_the_sample_push_down_nothing(sample: Library) -> None:
+    settings = sample.settings.model_copy(update={"known_items": False})
+    with Library.open(sample.path, settings=settings) as without:
+        for q in ("Supersymmetry", "Light gluinos", "CP violation", "Solar neutrinos", "machine translation"):
+            assert sample.search(q, mode="sparse").results == without.search(q, mode="sparse").results
+
+
+# -- ids and links ----------------------------------------------------------------------------------------
+
+
+def forms_of_ids(library: Library) -> list[tuple[str, str]]:
+    """The id of each of some papers, and a query that names it."""
+    found: list[tuple[str, str]] = []
+    rows = list(arxiv_rows())
+    for place, row in enumerate(rows[:: len(rows) // 20][:20]):
+        name = row["id"]
+        own = f"arXiv:{name}"
+        found += [
+            (own, form)
+            for form in (
+                (name, f"arXiv:{name}v2", f"https://arxiv.org/abs/{name}"),
+                (f"{name}v1", f"https://arxiv.org/pdf/{name}v3.pdf", f"arxiv.org/abs/{name}"),
+                (f"10.48550/arXiv.{name}", f"ARXIV: {name}", f"http://www.arxiv.org/pdf/{name}"),
+            )[place % 3]
+        ]
+        [paper] = library.papers([own], fields=["corpus_id", "external_ids"])
+        assert paper is not None
+        if paper.corpus_id is not None:
+            found.append((own, f"CorpusId:{paper.corpus_id}"))
+            found.append((own, f"https://www.semanticscholar.org/p/{paper.corpus_id}"))
+        if doi := (paper.external_ids or {}).get("DOI"):
+            found += [(own, doi), (own, f"https://doi.org/{doi}"), (own, f"doi:{doi.upper()}")]
+    return found
+
+
+@pytest.mark.parametrize("way", SPARSE, ids=str)
+def test_pasted_ids_and_links_found_nonsense(sample: Library, way: dict[str, Any]) -> None:
+    queries = forms_of_ids(sample)
+    assert len(queries) >= 60
+    assert len({q.split(":")[0] for _, q in queries}) > 5
+    for expected, q in queries:
+        response = sample.search(q, limit=1, explain=True, **way)
+        assert ids(response) == [expected], q
+        assert response.results[0].explain is not None
+        assert response.results[0].explain[0].leg == "id"
+
+
+@pytest.mark.parametrize("way", DENSE, ids=str)
+def test_pasted_ids_and_links_found_nonsense_with_vectors(dense: Library, way: dict[str, Any]) -> None:
+    papers = dense._catalog.papers(list(range(1, 61)), ["id"])
+    for paper in papers:
+        name = paper.id.removeprefix("arXiv:")
+        for q in (paper.id, f"https://arxiv.org/abs/{name}v2"):
+            assert ids(dense.search(q, limit=1, fields=["id"], **way)) == [paper.id]
+
+
+@pytest.mark.parametrize("q", [f"({QCD})", "hep-th/9301068.", "<https://arxiv.org/abs/hep-th/9301068>"])
+def test_punctuation_around_an_id(sample: Library, q: str) -> None:
+    assert ids(sample.search(q, mode="sparse", limit=1)) == [QCD]
+
+
+@pytest.mark.parametrize(
+    "q", ["arXiv:2309.06180", "10.1000/unknown", "https://example.org/", "CorpusId:1", "doc:x"]
+)
+def test_an_id_of_no_paper_is_searched_for_as_words(sample: Library, q: str) -> None:
+    for hit in sample.search(q, mode="sparse", explain=True).results:
+        assert all(leg.leg == "bm25" for leg in hit.explain or ())
+
+
+# -- filters, pages and totals ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", [QCD, QCD_TITLE])
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"from_": "2015"},
+        {"to": "1992"},
+        {"as_of": "1992-12-01"},
+        {"category": "cs"},
+        {"exclude_ids": [QCD, "hep-th/9408140"]},
+        {"within": ["hep-th/9303046", "hep-th/9309145"]},
+        {"exclude": ["string theory", "string"]},
+    ],
+    ids=str,
+)
+def test_filters_apply_to_known_items(sample: Library, q: str, filters: dict[str, Any]) -> None:
+    response = sample.search(q, mode="sparse", limit=100, explain=True, **filters)
+    assert QCD not in ids(response)
+    assert all(leg.leg == "bm25" for hit in response.results for leg in hit.explain or ())
+    assert ids(sample.search(q, mode="sparse", limit=1, as_of="1994-12-01", category="hep-th")) == [QCD]
+
+
+@pytest.mark.parametrize("way", [*SPARSE, {"mode": "sparse", "exact": True}], ids=str)
+@pytest.mark.parametrize("q", [QCD, QCD_TITLE, f"https://arxiv.org/abs/{QCD[6:]}", "hep-ph/9301280 "])
+def test_a_known_item_is_once_on_the_pages(sample: Library, q: str, way: dict[str, Any]) -> None:
+    check_pages(sample, q, way)
+
+
+@pytest.mark.parametrize("way", DENSE, ids=str)
+@pytest.mark.parametrize("place", [1, 40, 149])
+def test_a_known_item_is_once_on_the_pages_with_vectors(
+    dense: Library, place: int, way: dict[str, Any]
+) -> None:
+    [paper] = dense._catalog.papers([place], ["id", "title"])
+    for q in (paper.id, str(paper.title)):
+        check_pages(dense, q, way)
+
+
+def check_pages(library: Library, q: str, way: dict[str, Any]) -> None:
+    whole = library.search(q, limit=1000, fields=["id"], **way)
+    assert len(set(ids(whole))) == len(whole.results)
+    if whole.total_relation == "eq" and whole.total <= 1000:
+        assert len(whole.results) == whole.total
+        assert whole.next_offset is None
+    scores = [hit.score for hit in whole.results]
+    assert scores == sorted(scores, reverse=True)
+    for size in (1, 7, 50):
+        most = min(3 * size, len(whole.results))
+        assert paged(library, q, size, most, **way)[:most] == ids(whole)[:most]
+
+
+@pytest.mark.parametrize("engine", ["bm25", "fts5", "feedback"])
+def test_the_total_counts_a_paper_that_no_leg_found(sample: Library, engine: Any) -> None:
+    settings = sample.settings.model_copy(update={"known_items": False})
+    with Library.open(sample.path, settings=settings) as without:
+        way: dict[str, Any] = {
+            "mode": "sparse",
+            "engine": engine,
+            "exact": True,
+            "limit": 1000,
+            "fields": ["id"],
+        }
+        for q in ("hep-th/9301068", "1706.03762", "CorpusId:1014785"):
+            with_item, legs = sample.search(q, **way), without.search(q, **way)
+            name = ids(with_item)[0]
+            assert with_item.total == legs.total + (name not in ids(legs))
+            assert sorted(ids(with_item)) == sorted({*ids(legs), name})
+
+
+def test_the_total_counts_a_paper_beyond_the_ranking_once(sample: Library) -> None:
+    """FTS5 counts all matches; the paper is among them, but not among the first hundred."""
+    settings = sample.settings.model_copy(update={"known_items": False})
+    q = "The QCD of a string in a theory of two strings and the quantum"
+    with Library.open(sample.path, settings=settings) as without:
+        total = without.search(q, mode="sparse", engine="fts5", limit=1).total
+        assert total > 100
+        last = without.search(q, mode="sparse", engine="fts5", limit=1000).results[-1].paper.id
+        number = without._catalog.resolve([parse(last)])[0]
+    assert number is not None
+    query, _ = sample._resolve(SearchRequest(q=q, mode="sparse", engine="fts5"))
+    known = (KnownItem(number, "title"),)
+    ranking = sample._ranker.rank(replace(query, known=known))
+    assert (ranking.hits[0].id, ranking.total) == (number, total)
+
+
+def test_batches_and_tools_put_known_items_first(sample: Library) -> None:
+    batch = sample.search_batch(
+        [{"q": q, "mode": "sparse", "limit": 1} for q in (QCD, QCD_TITLE, "string theory")]
+    )
+    assert [ids(response) for response in batch[:2]] == [[QCD], [QCD]]
+    found = Tools(sample).call("search_papers", {"q": f"https://arxiv.org/abs/{QCD[6:]}", "limit": 1})
+    assert found["results"][0]["paper"]["id"] == QCD
+
+
+def test_the_setting_turns_known_items_off(sample: Library) -> None:
+    settings = load_settings(known_items=False)
+    assert settings.ranking["known_items"] is False
+    with Library.open(sample.path, settings=settings) as library:
+        assert QCD not in ids(library.search("arXiv:hep-th/9301068", mode="sparse", limit=100))
+
+
+# -- the order --------------------------------------------------------------------------------------------
+
+
+def test_scores_stay_in_order() -> None:
+    hits = [ScoredId(5, 2.0), ScoredId(3, 1.5), ScoredId(4, 1.0)]
+    one, two = KnownItem(4, "title"), KnownItem(9, "title")
+    ranked = put_first((one, two), hits)
+    assert [hit.id for hit in ranked] == [4, 9, 5, 3]
+    assert ranked[0].score > ranked[1].score > ranked[2].score == 2.0
+    assert put_first((KnownItem(5, "id"),), hits) == hits
+    assert put_first((two,), []) == [ScoredId(9, 1.0)]
+    assert put_first((one,), [ScoredId(4, -0.5)]) == [ScoredId(4, -0.5)]
+    assert math.isfinite(put_first((two,), [ScoredId(1, 0.0)])[0].score)
