@@ -20,7 +20,7 @@ def test_a_search_enters_thirteen_modules_and_nine_classes_pass() -> None:
         int(number) for number in re.findall(r"^(\d+) (?:modules|classes)", done.stdout, re.MULTILINE)
     )
     assert modules <= 13, done.stdout
-    # Admission runs a function of api.responding, which calls the library; ranking checks the deadline. The catalogue is
-    # read before the legs, for a paper with this title, and after them, for the results.
+    # Admission runs a function of api.responding, which calls the library; ranking checks the deadline. The
+    # catalogue is read before the legs, for a paper with this title, and after them, for the results.
     assert again <= 6, done.stdout
     assert classes <= 9, done.stdout

@@ -204,8 +204,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
         SearchBody,
         Library.run,
         {
-            "q": "A question, words, a title, an id or a link",
-            "syntax": 'query: "phrases", AND, OR, NOT, prefix*, title:word. Default plain',
+            "q": "A question, words, title, id or link",
+            "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
             "mode": "Words (sparse), meaning (dense) or both",
             "limit": f"Default {DEFAULT_RESULTS}, at most {MAX_LIMIT}",
             "offset": _OFFSET,

@@ -137,6 +137,7 @@ def test_the_manifest_has_the_search_settings(sample: Library, tmp_path: Path) -
         "exact": False,
         "to": "2010",
         "pool": False,
+        "syntax": "plain",
         "syntax_queries": 0,
     }
     assert manifest.search.items() >= expected.items()
@@ -221,11 +222,11 @@ def test_queries_in_query_syntax_are_counted(
         Query("phrase", '"string theory"', ()),
         Query("operators", "string AND brane", ()),
     )
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse"), queries)
+    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", syntax="auto"), queries)
     assert run.manifest.search is not None
     assert run.manifest.search["syntax_queries"] == 2
     assert "2 of 3 queries are read as query syntax, such as 'phrase'" in caplog.text
-    as_text = search(sample, tmp_path / "text", SearchSettings(mode="sparse", engine="bm25"), queries)
+    as_text = search(sample, tmp_path / "text", SearchSettings(mode="sparse"), queries)
     assert as_text.manifest.search is not None
     assert as_text.manifest.search["syntax_queries"] == 0
     assert as_text.rankings["free"] == as_text.rankings["phrase"]
@@ -591,11 +592,26 @@ def test_another_name_for_a_finished_run_needs_no_search(sample: Library, tmp_pa
 
 def test_malformed_query_syntax_names_the_query_before_any_search(sample: Library, tmp_path: Path) -> None:
     queries = questions(Query("good", "strings", ()), Query("bad", "strings AND (branes", ()))
-    with pytest.raises(InvalidRequest, match=r"Query 'bad' is read as query syntax.*Engine bm25"):
-        search(sample, tmp_path / "run", SearchSettings(mode="sparse"), queries)
+    with pytest.raises(InvalidRequest, match=r"Query 'bad' is read as query syntax.*Syntax plain"):
+        search(sample, tmp_path / "run", SearchSettings(mode="sparse", syntax="query"), queries)
     assert list(tmp_path.iterdir()) == []
-    run = search(sample, tmp_path / "run", SearchSettings(mode="sparse", engine="bm25"), queries)
-    assert run.rankings["bad"]
+
+
+@pytest.mark.parametrize(
+    "settings", [SPARSE, SearchSettings(mode="sparse", syntax="auto"), SearchSettings(engine="fts5")]
+)
+def test_a_stray_parenthesis_in_one_question_ended_the_run(
+    sample: Library, tmp_path: Path, settings: SearchSettings
+) -> None:
+    queries = questions(
+        Query("good", "strings", ()),
+        Query("stray", 'Which "strings" and branes )', ()),
+        Query("open", "strings AND (branes", ()),
+    )
+    run = search(sample, tmp_path / "run", settings, queries)
+    assert all(run.rankings[name] for name in ("good", "stray", "open"))
+    assert run.manifest.search is not None
+    assert (run.manifest.search["syntax"], run.manifest.search["syntax_queries"]) == (settings.syntax, 0)
 
 
 def test_an_empty_query_is_named(sample: Library, tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ SYNTAX = "q-syntax"
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory: pytest.TempPathFactory, dense_library: Path) -> Path:
-    """Words of abstracts in the small library, with the paper and the next one as answers; and one query in FTS5
-    syntax."""
+    """Words of abstracts in the small library, with the paper and the next one as answers; and one query with the
+    marks of query syntax, which a sweep reads as words."""
     with Library.open(dense_library, encoder="none") as library:
         ids = [
             f"arXiv:{row['externalids']['ArXiv']}"
@@ -101,7 +101,8 @@ def settings_of(point: Point) -> Settings:
 
 def library_results(library: Library, point: Point, text: str, limit: int) -> list[str]:
     engine = None if point.mode == "dense" else point.engine
-    return [h.paper.id for h in library.search(text, mode=point.mode, engine=engine, limit=limit).results]
+    response = library.search(text, syntax="plain", mode=point.mode, engine=engine, limit=limit)
+    return [hit.paper.id for hit in response.results]
 
 
 def average_precision(ranking: list[str], answers: set[str]) -> float:

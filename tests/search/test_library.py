@@ -340,6 +340,7 @@ def test_settings_decide_the_fusion(dense_library: Path, minilm: SentenceTransfo
         "fusion_depth": 10,
         "fusion_weights": {"dense": 2.5, "learned": 9.0},
         "fts5_title_weight": 2.0,
+        "known_items": True,
     }
     answer = library.search("string theory", mode="hybrid", limit=1000, explain=True)
     legs = {
@@ -372,7 +373,7 @@ def test_the_title_weight_is_a_setting(tmp_path: Path) -> None:
     first = {}
     for weight in (0.0, 50.0):
         with Library.open(tmp_path / "library", settings=Settings(fts5_title_weight=weight)) as library:
-            first[weight] = library.search("gravity", engine="fts5", mode="sparse").results[0].paper.id
+            first[weight] = library.search("gravity all", engine="fts5", mode="sparse").results[0].paper.id
     assert first == {0.0: "arXiv:2401.00002", 50.0: "arXiv:2401.00001"}
 
 
@@ -495,7 +496,7 @@ def test_an_empty_query_is_refused(sample: Library, q: Any) -> None:
         ({"exclude_ids": ["1706"]}, "'1706'"),
         ({"within": ["x"] * 10_001}, "10001 ids"),
         ({"q": '"unclosed phrase', "engine": "fts5", "category": ["cs"], "limit": -5}, "limit is -5"),
-        ({"q": "graph AND (network"}, "never closed"),
+        ({"q": "graph AND (network", "syntax": "query"}, "never closed"),
     ],
 )
 def test_what_cannot_be_right_is_refused_by_name(sample: Library, asked: dict[str, Any], named: str) -> None:

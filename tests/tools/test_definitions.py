@@ -163,7 +163,11 @@ def test_null_arguments_mean_omitted(sample: Library) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
-        ("search_papers", {"q": "a", "color": "b"}, "Unknown argument 'color': search_papers takes q, mode,"),
+        (
+            "search_papers",
+            {"q": "a", "color": "b"},
+            "Unknown argument 'color': search_papers takes q, syntax, mode,",
+        ),
         ("search_papers", {}, "The argument 'q' is missing."),
         ("search_papers", {"q": "a", "limit": "ten"}, "limit is 'ten': input should be a valid integer."),
         ("get_papers", {"ids": []}, "ids is empty:"),
