@@ -71,7 +71,7 @@ INVALID = [
     ("GET", "/v1/search?q=x&fields=title,doi", {}, "'doi'"),
     ("GET", "/v1/search?q=x&exact=maybe", {}, "'maybe'"),
     ("GET", "/v1/search?q=x&within=nonsense", {}, "'nonsense'"),
-    ("GET", "/v1/search?q=(graph+AND+x", {}, "never closed"),
+    ("GET", "/v1/search?q=(graph+AND+x&syntax=query", {}, "never closed"),
     ("GET", "/v1/search?q=na%EFve", {}, "%EF"),
     ("GET", "/v1/papers/na%EFve", {}, "%EF"),
     ("POST", "/v1/search", {}, "The body is missing"),
