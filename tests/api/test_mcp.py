@@ -129,7 +129,7 @@ def test_an_invalid_call_is_a_tool_error(
         (
             "search_papers",
             {"q": "strings", "limti": 5},
-            "Unknown argument 'limti': use limit. search_papers takes q, mode, limit",
+            "Unknown argument 'limti': use limit. search_papers takes q, syntax, mode, limit",
         ),
         ("search_papers", {"q": "strings", "limit": "five"}, "limit is 'five'"),
         ("search_papers", {"q": "strings", "mode": "fuzzy"}, "mode is 'fuzzy'"),

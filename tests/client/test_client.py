@@ -159,7 +159,7 @@ INVALID: list[tuple[Any, ...]] = [
     ("citations", STRINGS, {"as_of": "1993-06", "sort": "citation_count"}),
     ("search", QUESTION, {"category": ["hep-th,gr-qc"]}),
     ("search", "gravity", {"within": ["no id"]}),
-    ("search", "author:Witten AND gravity"),
+    ("search", "author:Witten AND gravity", {"syntax": "query"}),
     ("search", "half of a pair: \ud83d"),
     ("search", "gravity", {"venue": ["\ud83d"]}),
     ("search", "gravity", {"exclude": ["\ud83d"]}),
