@@ -21,6 +21,7 @@ def test_a_search_enters_thirteen_modules_and_nine_classes_pass() -> None:
     )
     assert modules <= 13, done.stdout
     # Admission runs a function of api.responding, which calls the library; ranking checks the deadline. The
-    # catalogue is read before the legs, for a paper with this title, and after them, for the results.
-    assert again <= 6, done.stdout
+    # catalogue is read before the legs, for a paper with this title, and after them, for the results. The
+    # event loop may call admission.
+    assert again <= 7, done.stdout
     assert classes <= 9, done.stdout
