@@ -18,7 +18,7 @@ from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.models.encoders import EncoderSpec
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The version of the library's layout on disk."""
 
 

@@ -20,7 +20,7 @@ from scholarbase.indexes.catalog import Catalog, open_finished
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import read_manifest
@@ -44,9 +44,10 @@ def run(setting: Setting) -> list[Row]:
     """
     read_files(setting.library)
     text = Bm25Text(Bm25Parameters.from_dict(read_manifest(setting.library)[0].bm25))
-    vectors = [text.query(question) for question in questions(setting, QUESTIONS)]
     papers, index = Catalog(setting.library / catalog.FILE_NAME), EdgeIndex.open(setting.library / "vectors")
     with closing(papers), closing(index):
+        queries = Bm25Queries(text, papers.document_frequencies)
+        vectors = [queries.vector(question) for question in questions(setting, QUESTIONS)]
         chosen = choose(papers)
         passing = {name: passing_ids(papers, filters) for name, filters in chosen.items()}
         compared = check(index, vectors[:: max(1, len(vectors) // SAMPLE)][:SAMPLE], chosen, passing)

@@ -22,7 +22,7 @@ from benchmarks.servers import serving
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
 from scholarbase.settings import load_settings
@@ -104,25 +104,23 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
 
 
 @cache
-def _opened(library: Path, workers: int) -> tuple[Library, Encoder, Bm25Text]:
+def _opened(library: Path, workers: int) -> tuple[Library, Encoder, Bm25Queries]:
     """The library as in a serving process, and the encoder as in its process."""
     settings = load_settings(library=library, workers=workers)
     opened = Library.open(library, encoder="none", settings=settings)
     location = encoder_location(library, opened.manifest, settings)
     if location is None:
         raise ValueError(f"The library at {library} has no dense vectors: build it with an encoder.")
-    return (
-        opened,
-        open_encoder(location, device=settings.device),
-        Bm25Text(Bm25Parameters.from_dict(opened.manifest.bm25)),
-    )
+    text = Bm25Text(Bm25Parameters.from_dict(opened.manifest.bm25))
+    queries = Bm25Queries(text, opened._catalog.document_frequencies)
+    return opened, open_encoder(location, device=settings.device), queries
 
 
 def _parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str, float]:
     """Mean milliseconds of each of ``LEGS``, measured separately, to the depth of a hybrid search."""
-    opened, encoder, text = _opened(library, workers)
+    opened, encoder, queries = _opened(library, workers)
     vectors, depth = opened._vectors, opened.settings.fusion_depth
-    words = [text.query(question) for question in questions]
+    words = [queries.vector(question) for question in questions]
     # Not in the main thread, as in a server: torch gives other threads their own thread pool, which is several times
     # faster on a busy machine.
     with ThreadPoolExecutor(1) as thread:

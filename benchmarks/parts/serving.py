@@ -33,7 +33,7 @@ from benchmarks.timing import questions
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.vectors.base import BM25
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 
@@ -137,9 +137,10 @@ def _edge(library: Path, workers: int, questions: tuple[str, ...]) -> tuple[Libr
     """The library's shard, opened as by one of several workers, and the engine's query of each question."""
     opened = Library.open(library, encoder="none", settings=load_settings(library=library, workers=workers))
     text = Bm25Text(Bm25Parameters.from_dict(opened.manifest.bm25))
+    queries = Bm25Queries(text, opened._catalog.document_frequencies)
     requests = []
     for question in questions:
-        vector = text.query(question)
+        vector = queries.vector(question)
         indices, values = [int(i) for i in vector.indices], [float(v) for v in vector.values]
         nearest = qdrant.Query.Nearest(qdrant.SparseVector(indices, values), using=BM25)
         # One more than the page, by which the server knows whether there is a next page.

@@ -19,7 +19,7 @@ from scholarbase.indexes import catalog, fulltext, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25, ScoredId
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
@@ -41,13 +41,16 @@ class Index:
 
     def __init__(self, library: Path, threads: int | None = None) -> None:
         self.vectors = EdgeIndex.open(library / "vectors", threads=threads)
-        self._text = Bm25Text(Bm25Parameters.from_dict(read_manifest(library)[0].bm25))
+        self._papers = Catalog(library / catalog.FILE_NAME, readers=1)
+        text = Bm25Text(Bm25Parameters.from_dict(read_manifest(library)[0].bm25))
+        self._queries = Bm25Queries(text, self._papers.document_frequencies)
 
     def search(self, question: str, limit: int) -> list[ScoredId]:
-        return self.vectors.search_sparse(BM25, self._text.query(question), limit, NO_FILTERS)
+        return self.vectors.search_sparse(BM25, self._queries.vector(question), limit, NO_FILTERS)
 
     def close(self) -> None:
         self.vectors.close()
+        self._papers.close()
 
 
 def compare_fts5(setting: Setting) -> list[Row]:

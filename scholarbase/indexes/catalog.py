@@ -22,6 +22,7 @@ from scholarbase.indexes import citations, fulltext, titles
 from scholarbase.indexes.citations import Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
+from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Paper
@@ -29,7 +30,18 @@ from scholarbase.models.papers import Author, Paper
 FILE_NAME: Final = "catalog.sqlite"
 
 _TABLES: Final = frozenset(
-    ("papers", "abstracts", "aliases", "authors", "venue_names", "edges", "meta", "fulltext", "title_words")
+    (
+        "papers",
+        "abstracts",
+        "aliases",
+        "authors",
+        "venue_names",
+        "edges",
+        "document_frequencies",
+        "meta",
+        "fulltext",
+        "title_words",
+    )
 )
 _COLUMNS: Final = {
     "id": "p.arxiv_id, p.corpus_id, iif(coalesce(p.arxiv_id, p.corpus_id) IS NULL, p.external_ids ->> 'Doc', NULL)",
@@ -213,6 +225,26 @@ class Catalog:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""
         with self._reading(*_FULL_TEXT) as connection:
             return fulltext.holding(connection, expressions, ids)
+
+    def document_frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
+        """Return how many papers have each term in their BM25 vector, and under ``ANY_TERM`` how many have a vector.
+
+        Counted are all papers, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms
+        that no paper has are missing.
+        """
+        month = UNDATED if day is None else last_full_month(day)
+        with self._reading() as connection:
+            rows = connection.execute(
+                """
+                SELECT wanted.value, (
+                    SELECT papers FROM document_frequencies
+                    WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
+                )
+                FROM json_each(?1) AS wanted
+                """,
+                (orjson.dumps([ANY_TERM, *terms]).decode(), month),
+            ).fetchall()
+        return {term: papers for term, papers in rows if papers is not None}
 
     def match_title(
         self, title: str, limit: int, min_score: float, filters: ResolvedFilters

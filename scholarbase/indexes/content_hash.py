@@ -18,7 +18,8 @@ import numpy.typing as npt
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.indexes.vectors.base import DENSE
+from scholarbase.indexes.frequencies import FrequencyCounter
+from scholarbase.indexes.vectors.base import BM25, DENSE
 from scholarbase.indexes.vectors.index import VectorIndex
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -84,16 +85,19 @@ def check_types(db: sqlite3.Connection) -> None:
             )
 
 
-def vector_hashes(index: VectorIndex) -> dict[str, str]:
-    """The SHA-256 of the stored vectors of each name, as hexadecimal."""
+def vector_hashes(index: VectorIndex, count: FrequencyCounter | None = None) -> dict[str, str]:
+    """The SHA-256 of the stored vectors of each name, as hexadecimal. ``count`` counts their document frequencies."""
     sparse = {name: _Streams() for name in index.config.sparse_names}
     dense = _Streams() if index.config.dimensions is not None else None
     for records in index.records(_POINTS):
         vectors = [(record.id, record.vector or {}) for record in records]
         for name, streams in sparse.items():
-            streams.add_sparse([(point, found[name]) for point, found in vectors if name in found])
+            arrays = _sparse_arrays([(point, found[name]) for point, found in vectors if name in found])
+            streams.add(*arrays)
+            if name == BM25 and count is not None:
+                count.add(*arrays[:3])
         if dense is not None:
-            dense.add_dense([(point, found[DENSE]) for point, found in vectors if DENSE in found])
+            dense.add(*_dense_arrays([(point, found[DENSE]) for point, found in vectors if DENSE in found]))
     hashes = {name: streams.hexdigest() for name, streams in sparse.items()}
     return hashes if dense is None else hashes | {DENSE: dense.hexdigest()}
 
@@ -104,30 +108,36 @@ class _Streams:
     def __init__(self) -> None:
         self._hashes: list[Any] = []
 
-    def _add(self, *arrays: npt.NDArray[Any]) -> None:
+    def add(self, *arrays: npt.NDArray[Any]) -> None:
         self._hashes = self._hashes or [hashlib.sha256() for _ in arrays]
         for digest, array in zip(self._hashes, arrays, strict=True):
             digest.update(array)
 
-    def add_sparse(self, vectors: list[tuple[int, Any]]) -> None:
-        """Add ids, numbers of terms, term numbers, and weights, both by ascending term number."""
-        terms = [vector.indices for _, vector in vectors]
-        counts = np.array([len(numbers) for numbers in terms], "<u4")
-        total = int(counts.sum())
-        numbers = np.fromiter(chain.from_iterable(terms), "<u4", total)
-        weights = np.fromiter(chain.from_iterable(vector.values for _, vector in vectors), "<f4", total)
-        descents = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
-        if not np.isin(descents, np.cumsum(counts)).all():
-            order = np.lexsort((numbers, np.repeat(np.arange(len(counts)), counts)))
-            numbers, weights = numbers[order], weights[order]
-        self._add(_ids(vectors), counts, numbers, weights)
-
-    def add_dense(self, vectors: list[tuple[int, Any]]) -> None:
-        """Add ids, and the vectors as float16, as they are stored."""
-        self._add(_ids(vectors), np.array([vector for _, vector in vectors], "<f2"))
-
     def hexdigest(self) -> str:
         return hashlib.sha256(b"".join(digest.digest() for digest in self._hashes)).hexdigest()
+
+
+def _sparse_arrays(
+    vectors: list[tuple[int, Any]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
+    """Ids, numbers of terms, term numbers, and weights, both by ascending term number."""
+    terms = [vector.indices for _, vector in vectors]
+    counts = np.array([len(numbers) for numbers in terms], "<u4")
+    total = int(counts.sum())
+    numbers = np.fromiter(chain.from_iterable(terms), "<u4", total)
+    weights = np.fromiter(chain.from_iterable(vector.values for _, vector in vectors), "<f4", total)
+    descents = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
+    if not np.isin(descents, np.cumsum(counts)).all():
+        order = np.lexsort((numbers, np.repeat(np.arange(len(counts)), counts)))
+        numbers, weights = numbers[order], weights[order]
+    return _ids(vectors), counts, numbers, weights
+
+
+def _dense_arrays(
+    vectors: list[tuple[int, Any]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float16]]:
+    """Ids, and the vectors as float16, as they are stored."""
+    return _ids(vectors), np.array([vector for _, vector in vectors], "<f2")
 
 
 def _ids(vectors: list[tuple[int, Any]]) -> npt.NDArray[np.int64]:

@@ -8,6 +8,7 @@ authors        details of authors from the S2AG ``authors`` dataset
 venues         publication venues
 venue_names    all names of the venues
 edges          citations
+document_frequencies  how many papers have each term of BM25, by month (:mod:`scholarbase.indexes.frequencies`)
 meta           facts about the file itself: the snapshot id
 =============  =======================================================================================
 """
@@ -22,7 +23,7 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from scholarbase.databases import open_for_writing
-from scholarbase.indexes import fulltext
+from scholarbase.indexes import frequencies, fulltext
 
 COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 """The tables whose row counts are in the manifest."""
@@ -130,6 +131,11 @@ def m002_fulltext(db: Database) -> None:
 @migrations()
 def m003_title_words(db: Database) -> None:
     fulltext.create_titles(db.conn)
+
+
+@migrations()
+def m004_document_frequencies(db: Database) -> None:
+    db.execute(frequencies.CREATE)
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:

@@ -6,8 +6,8 @@ read            records to catalogue rows, dataset by dataset; before the citati
 full text       rows to FTS5
 encode          at the same time, rows to dense vectors, in parts; or reads vectors computed elsewhere
 vectors         rows and parts to the vector index
-seal            hashes the content, writes the manifest and the list of files, then moves all files to their final
-                names, the list last
+seal            hashes the content and counts document frequencies, writes the manifest and the list of files, then
+                moves all files to their final names, the list last
 ==============  ==========================================================================================
 
 Each stage commits its progress with its rows: a job that was killed continues when it is started again, and ends
@@ -25,6 +25,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import orjson
@@ -37,6 +38,7 @@ from scholarbase.indexes import fulltext
 from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.content_hash import content_hash, vector_hashes
 from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
@@ -179,7 +181,8 @@ class _Job:
                 self._db.close()
                 self._folder.clear()  # it has rows of other bytes than those that were hashed
                 raise
-            config, bm25, tables = self._index()
+            bm25 = Bm25Parameters()
+            config, tables = self._index(bm25)
             self._seal(facts, config, bm25, tables)
         finally:
             self._db.close()
@@ -336,7 +339,7 @@ class _Job:
 
     # -- index ------------------------------------------------------------------------------------------
 
-    def _index(self) -> tuple[VectorConfig, Bm25Parameters, dict[str, str]]:
+    def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, str]]:
         """Index the full text in a thread, and the vectors here, and hash the tables in a subprocess."""
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
@@ -346,9 +349,9 @@ class _Job:
         try:
             with hashed_tables(self._folder.catalog, self._count("papers")) as tables:
                 config, lookup = self._vector_config(), self._encode()
-                bm25 = index_vectors(self._db, self._checkpoint, self._folder, config, lookup, self._reporter)
+                index_vectors(self._db, self._checkpoint, self._folder, config, bm25, lookup, self._reporter)
                 text.finish()
-                return config, bm25, tables()
+                return config, tables()
         except BaseException:
             text.stop()
             raise
@@ -390,9 +393,7 @@ class _Job:
         """Write what is left of the library in the building folder, the manifest last."""
         with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
             counts = self._counts(index, config)
-            with self._reporter.stage("hash content", "vectors", None) as tracker:
-                content = {**tables, **vector_hashes(index)}
-                tracker.advance(counts["points"])
+            content = {**tables, **self._hash_vectors(index, counts["points"])}
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
             about = {"location": self._encoder_location, "probe": probe(self._encoder)}
@@ -413,6 +414,19 @@ class _Job:
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+
+    def _hash_vectors(self, index: EdgeIndex, points: int) -> dict[str, str]:
+        """The hashes of the vectors. The same pass over them counts the document frequencies, which are stored."""
+        with (
+            TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary,
+            self._reporter.stage("hash content", "vectors", None) as tracker,
+        ):
+            counter = FrequencyCounter(self._db, Path(temporary))
+            hashes = vector_hashes(index, counter)
+            with self._checkpoint.transaction():
+                counter.write(self._db)
+            tracker.advance(points)
+        return hashes
 
     def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
         counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
-
-import numpy as np
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import (
@@ -20,7 +17,7 @@ from scholarbase.indexes.vectors.base import (
     VectorConfig,
     VectorPoint,
 )
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeWriter
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint, paper_counts
@@ -31,8 +28,6 @@ from scholarbase.progress import Reporter
 
 POINTS_PER_UPSERT: Final = 2_000
 UPSERTS_PER_FLUSH: Final = 10
-LENGTH_SAMPLE: Final = 20_000
-"""Documents sampled for BM25's average length."""
 
 
 def index_vectors(
@@ -40,10 +35,11 @@ def index_vectors(
     checkpoint: Checkpoint,
     folder: BuildFolder,
     config: VectorConfig,
+    bm25: Bm25Parameters,
     lookup: DenseLookup,
     reporter: Reporter,
-) -> Bm25Parameters:
-    """Index the papers of the catalogue ``db``, with the dense vectors in ``lookup``. Returns BM25's parameters.
+) -> None:
+    """Index the papers of the catalogue ``db``, with the dense vectors in ``lookup``.
 
     After a kill, indexing continues behind the last point that was flushed.
 
@@ -51,9 +47,8 @@ def index_vectors(
         VectorIndexError: the index cannot be written.
         StorageError: there is not enough disk space.
     """
-    parameters = _bm25_parameters(db)
     if checkpoint.get("vectors_done"):
-        return parameters
+        return
     last = int(checkpoint.get("vectors", 0))
     if last == 0 and folder.vectors.exists():
         shutil.rmtree(folder.vectors)
@@ -63,7 +58,7 @@ def index_vectors(
     try:
         with (
             reporter.stage("index vectors", "papers", total, done) as tracker,
-            bm25_vectors(folder.catalog, last, parameters, total - done) as terms,
+            bm25_vectors(folder.catalog, last, bm25, total - done) as terms,
         ):
             unflushed = 0
             while True:
@@ -93,24 +88,6 @@ def index_vectors(
         writer.close()
     with checkpoint.transaction():
         checkpoint.set("vectors_done", True)
-    return parameters
-
-
-def _bm25_parameters(db: sqlite3.Connection) -> Bm25Parameters:
-    """BM25 with the library's average length, from evenly sampled documents."""
-    total, _ = paper_counts(db)
-    step = max(1, -(-total // LENGTH_SAMPLE))
-    rows = db.execute(
-        """
-        SELECT title, abstract FROM papers LEFT JOIN abstracts ON paper_id = id
-        WHERE id % ? = 0 ORDER BY id
-        """,
-        (step,),
-    )
-    text = Bm25Text()
-    lengths = [text.count_tokens(title, abstract) for title, abstract in rows]
-    mean = float(round(float(np.mean(lengths)))) if lengths else 0.0
-    return replace(text.parameters, average_length=max(mean, 1.0))
 
 
 def _points(

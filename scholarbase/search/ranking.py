@@ -30,10 +30,11 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, DENSE, LEARNED, EngineVector, ScoredId, SparseVector
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
+from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_DEPTH, Engine, Mode, TotalRelation
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import FailedLeg, LegExplanation
@@ -95,6 +96,11 @@ class Query:
     """The papers whose id or title ``q`` is. They come first."""
     warnings: tuple[str, ...] = ()
 
+    @property
+    def day(self) -> int | None:
+        """The last day of ``as_of``."""
+        return None if self.request.as_of is None else as_of_day(self.request.as_of)
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -125,8 +131,8 @@ class Ranker:
         self._encoder = encoder
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
-        self._feedback = Feedback(vectors, papers.last_id())
-        self._known_items = KnownItems(papers)
+        self._bm25_queries = Bm25Queries(self._bm25, papers.document_frequencies)
+        self._feedback = Feedback(vectors, self._bm25_queries)
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
         has_dense = manifest.encoder is not None and encoder is not None
@@ -374,7 +380,7 @@ class Ranker:
         return Ranking(hits, total, "eq")
 
     def _bm25_leg(self, query: Query) -> Ranking:
-        vector = self._bm25.query(query.words)
+        vector = self._bm25_queries.vector(query.request.q, query.day)
         if len(vector.indices):
             return self._sparse(query, BM25, vector)
         # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
@@ -382,13 +388,13 @@ class Ranker:
 
     def _feedback_leg(self, query: Query) -> Ranking:
         """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
-        vector = self._bm25.query(query.words)
+        vector = self._bm25_queries.vector(query.request.q, query.day)
         if not len(vector.indices):
             return self._bm25_leg(query)
         first = self._find_sparse(BM25, vector, PAPERS + 1, query.filters)
         if len(first) <= PAPERS:
             return Ranking(first, len(first), "eq")
-        expanded = self._feedback.expand(vector, first)
+        expanded = self._feedback.expand(vector.indices, first, query.day)
         if expanded is None:
             return self._sparse(query, BM25, vector)
         second = self._sparse(query, BM25, expanded)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import zip_longest
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.content_hash import check_types, content_hash, table_hashes, vector_hashes
 from scholarbase.indexes.contents import read_contents
 from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, Payload
 from scholarbase.indexes.vectors.edge import EdgeIndex
@@ -44,7 +45,7 @@ def verify(library: str | Path) -> Iterator[str]:
             yield _check_fulltext(path / catalog.FILE_NAME)
             with closing(EdgeIndex.open(path / "vectors")) as index:
                 yield from _check_vectors(index, db, manifest)
-                yield _check_content(index, db, manifest)
+                yield from _check_content(index, db, manifest)
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
@@ -101,24 +102,37 @@ def _check_fulltext(path: Path) -> str:
     """Check the full-text index in a copy: FTS5's integrity check needs a writable database."""
     with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
         copy = Path(folder) / path.name
-        try:
+        with _room_for(f"Verifying the full text needs a copy of {path} in {folder}"):
             shutil.copyfile(path, copy)
-        except OSError as error:
-            raise LibraryError(
-                f"Verifying the full text needs a copy of {path} in {folder}: {error.strerror}. "
-                "Set TMPDIR to a folder with room for it."
-            ) from error
         with closing(open_for_writing(copy, create=False)) as db:
             db.execute("PRAGMA journal_mode = OFF")
             fulltext.check(db)
     return "full text: every word of every title and abstract is indexed"
 
 
-def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> str:
+@contextmanager
+def _room_for(need: str) -> Iterator[None]:
+    """Turn errors of a full temporary folder into one that says what needs it."""
+    try:
+        yield
+    except OSError as error:
+        raise LibraryError(f"{need}: {error.strerror}. Set TMPDIR to a folder with room for it.") from error
+
+
+def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
     check_types(db)
-    found = {**table_hashes(db), **vector_hashes(index)}
+    with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
+        counter = FrequencyCounter(db, Path(folder))
+        with _room_for(f"Verifying the document frequencies needs files in {folder}"):
+            found = {**table_hashes(db), **vector_hashes(index, counter)}
+        _check_hashes(found, manifest)
+        yield f"content: its hash is {manifest.content_hash}"
+        yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"
+
+
+def _check_hashes(found: Mapping[str, str], manifest: Manifest) -> None:
     changed = sorted(
-        name for name in found | manifest.content if found.get(name) != manifest.content.get(name)
+        name for name in {**found, **manifest.content} if found.get(name) != manifest.content.get(name)
     )
     if changed:
         raise VerificationFailed(
@@ -129,7 +143,6 @@ def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest)
             f"The manifest's content hash is {manifest.content_hash}, and its parts have {content_hash(found)}: it was "
             "not written by ScholarBase. Ingest again."
         )
-    return f"content: its hash is {manifest.content_hash}"
 
 
 def _check_vectors(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:

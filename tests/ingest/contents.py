@@ -12,7 +12,17 @@ import numpy as np
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import read_manifest
 
-TABLES = ("papers", "abstracts", "aliases", "authors", "venues", "venue_names", "edges", "meta")
+TABLES = (
+    "papers",
+    "abstracts",
+    "aliases",
+    "authors",
+    "venues",
+    "venue_names",
+    "edges",
+    "document_frequencies",
+    "meta",
+)
 
 
 def rows(library: Path) -> dict[str, list[tuple[Any, ...]]]:

@@ -115,6 +115,26 @@ def test_rewritten_rows_are_found_where_the_list_of_files_is_rewritten_too(libra
         list(verify(library))
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE document_frequencies SET papers = papers + 1 WHERE term = (SELECT max(term) FROM document_frequencies)",
+        "UPDATE document_frequencies SET papers = papers - 1 WHERE term = -1 AND month = 199301",
+        "DELETE FROM document_frequencies WHERE term = (SELECT min(term) FROM document_frequencies WHERE term > 0)",
+        "INSERT INTO document_frequencies VALUES (4294967295, 202001, 1)",
+        "UPDATE document_frequencies SET papers = papers + 0.5 WHERE term = -1",
+        "DELETE FROM document_frequencies",
+    ],
+)
+def test_rewritten_document_frequencies_are_found(library: Path, statement: str) -> None:
+    with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
+        assert db.execute(statement).rowcount
+    relist(library)
+    Library.open(library, full=True).close()
+    with pytest.raises(VerificationFailed, match=r"document frequency .*, and the vectors have"):
+        list(verify(library))
+
+
 def test_filters_of_other_papers_are_found(library: Path) -> None:
     """The days of papers are in the vector index too."""
     with closing(sqlite3.connect(library / "catalog.sqlite")) as db, db:
@@ -269,7 +289,7 @@ def test_an_earlier_format_is_rejected(library: Path) -> None:
     text = (library / "manifest.json").read_text()
     (library / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
     done = run_cli("info", "--library", library)
-    assert "has format 3, and this ScholarBase reads format 4" in done.stderr
+    assert "has format 3, and this ScholarBase reads format 5" in done.stderr
 
 
 def test_a_replaced_library_keeps_no_file_of_the_old_one(dense_library: Path, tmp_path: Path) -> None:

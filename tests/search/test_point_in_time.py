@@ -132,6 +132,36 @@ def test_searches_find_what_was_there(now: Library, then: tuple[str, Library], q
         assert {h.paper.id for h in found.results} == {h.paper.id for h in expected.results}
 
 
+def scores(library: Library, q: str, engine: Any, **filters: Any) -> list[tuple[str, float]]:
+    found = library.search(q, mode="sparse", engine=engine, limit=1000, fields=["id"], **filters)
+    return [(hit.paper.id, hit.score) for hit in found.results]
+
+
+@pytest.mark.parametrize("engine", ["bm25", "feedback"])
+@pytest.mark.parametrize("filters", [{}, {"from_": "1992-03"}], ids=str)
+def test_scores_are_those_of_a_library_of_then(
+    now: Library, then: tuple[str, Library], engine: Any, filters: dict[str, Any]
+) -> None:
+    """Words were weighed by how rare they are in the whole library, later papers included."""
+    as_of, earlier = then
+    if as_of == "1994-07-15":
+        pytest.skip("document frequencies are those of the ends of months")
+    differ = 0
+    for q in QUERIES[:3]:
+        expected = scores(earlier, q, engine, **filters)
+        assert expected
+        assert scores(now, q, engine, as_of=as_of, **filters) == expected
+        differ += scores(now, q, engine, to=as_of, **filters) != expected
+    assert differ  # other filters by date leave the weights as they are
+
+
+def test_within_a_month_words_weigh_as_at_its_start(now: Library) -> None:
+    for q in QUERIES[:3]:
+        before = dict(scores(now, q, "bm25", as_of="1994-06"))
+        within = dict(scores(now, q, "bm25", as_of="1994-07-15"))
+        assert before.items() < within.items()
+
+
 def test_feedback_finds_at_least_what_the_words_match(now: Library, then: tuple[str, Library]) -> None:
     as_of, earlier = then
     asked: dict[str, Any] = {"mode": "sparse", "exact": True, "limit": 1000, "fields": ["id"]}

@@ -5,8 +5,15 @@ A document's weight for a term is BM25's saturated, length-normalised term frequ
 
     tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average_length))
 
-A query's weight for each of its terms is 1. The index multiplies by ``ln(1 + (N - n + 0.5) / (n + 0.5))`` over its
-own N points, so that the dot product is BM25.
+A query's weight for each of its terms is the term's inverse document frequency, ``ln(1 + (N - n + 0.5) / (n + 0.5))``,
+so that the dot product is BM25. N and n come from the catalogue (:mod:`scholarbase.indexes.frequencies`), not from the
+index, whose own IDF would be that of one shard.
+
+Weights are rounded, so that scores are exact. Qdrant multiplies and adds 32-bit floats, which have 24 significant bits.
+The weights of documents are multiples of :data:`DOCUMENT_STEP` and those of a query multiples of a power of two, so
+every partial sum of a score is a multiple of their product. Up to 2^24 times that, which is 2,048 with
+:data:`QUERY_STEP`, each is exact, and the order of the sum cannot change a score: any division into segments, shards or
+replicas returns the same bits.
 
 Words are lower-cased, Latin letters are folded to ASCII (*naïve* to *naive*; other scripts are unchanged), stop words
 are removed, and the remaining words are stemmed (Snowball English).
@@ -15,34 +22,40 @@ are removed, and the remaining words are stemmed (Snowball English).
 from __future__ import annotations
 
 import hashlib
+import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
+from scholarbase.indexes.frequencies import ANY_TERM
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import EngineVector
 
-DEFAULT_AVERAGE_LENGTH: Final = 128.0
-"""Terms of an abstract and of a title counted twice: 104 on average in arXiv, 154 in SciFact. Ingest measures the
-library's own average."""
+AVERAGE_LENGTH: Final = 109.0
+"""Terms of an abstract and of a title counted twice, on average over 334,917 arXiv papers. A constant of the format:
+with a library's own average every weight would change with every update. Other values rank about as well
+(``docs/vectors.md``)."""
+
+DOCUMENT_STEP: Final = 2.0**-8
+QUERY_STEP: Final = 2.0**-5
+"""The step of a query whose greatest possible score is 2,048 or less: with k1 = 1 the weights of its terms add up to
+1,024 or less, such as those of a hundred rare words."""
+_EXACT: Final = 2.0**24
 
 STOP_WORDS_FINGERPRINT: Final = hashlib.sha256(" ".join(sorted(STOP_WORDS)).encode()).hexdigest()[:16]
 """Part of the manifest, so that libraries built with different stop words have different snapshot ids."""
-
-_COUNTING_K1: Final = 1e9
-"""With this k1 and no length normalisation, BM25's weight of a term is its frequency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bm25Parameters:
     """The parameters of documents' and queries' vectors, as recorded in the manifest.
 
-    ``average_length`` is the mean of :meth:`Bm25Text.count_tokens` over the library's documents.
-    ``title_weight`` is how many times a title counts: 2 measured best (``docs/vectors.md``).
+    ``average_length`` is in terms, without stop words. ``title_weight`` is how many times a title counts: 2 measured
+    best (``docs/vectors.md``).
 
     Raises:
         LibraryCorrupt: a value outside BM25's domain.
@@ -50,7 +63,7 @@ class Bm25Parameters:
 
     k1: float = 1.0
     b: float = 0.75
-    average_length: float = DEFAULT_AVERAGE_LENGTH
+    average_length: float = AVERAGE_LENGTH
     title_weight: int = 2
     stop_words: str = STOP_WORDS_FINGERPRINT
 
@@ -88,30 +101,84 @@ class Bm25Text:
     def __init__(self, parameters: Bm25Parameters | None = None) -> None:
         self.parameters = parameters = parameters or Bm25Parameters()
         self._model = engine_model(parameters.k1, parameters.b, parameters.average_length)
-        self._counter = engine_model(_COUNTING_K1, 0.0, 1.0)
 
     def document(self, title: str, abstract: str | None) -> EngineVector:
         """The vector of a paper. Empty if its text has only stop words."""
-        return self._model.embed_document(self._text(title, abstract))
+        vector = self._model.embed_document(self._text(title, abstract))
+        return EngineVector(vector.indices, round_document(vector.values))
 
     def query(self, text: str) -> EngineVector:
-        """The vector of a query: weight 1 for each of its terms.
+        """The terms of a query, each with weight 1. :class:`Bm25Queries` weighs them.
 
         Empty if the query has only stop words (*Which studies show this?*), which documents' vectors lack too. FTS5
         keeps all words.
         """
         return self._model.embed_query(_composed(text))
 
-    def count_tokens(self, title: str, abstract: str | None) -> int:
-        """The paper's length in terms, without stop words, the title counted ``title_weight`` times."""
-        frequencies = self._counter.embed_document(self._text(title, abstract)).values
-        return sum(round(frequency) for frequency in frequencies)
-
     def _text(self, title: str, abstract: str | None) -> str:
         parts = [title] * self.parameters.title_weight
         if abstract:
             parts.append(abstract)
         return _composed("\n".join(parts))
+
+
+class Bm25Queries:
+    """Makes query vectors with the document frequencies of one library. Safe to share between threads."""
+
+    def __init__(
+        self, text: Bm25Text, frequencies: Callable[[Sequence[int], int | None], Mapping[int, int]]
+    ) -> None:
+        """``frequencies`` looks up document frequencies (:meth:`.catalog.Catalog.document_frequencies`)."""
+        self._text = text
+        self._frequencies = frequencies
+        self._greatest = text.parameters.k1 + 1
+
+    def vector(self, text: str, day: int | None = None) -> EngineVector:
+        """The vector of a query: the IDF of each of its terms, of all papers or as of a ``day``. Empty if it has only
+        stop words."""
+        terms = self._text.query(text).indices
+        return self.rounded(self.idf(terms, day)) if terms else EngineVector([], [])
+
+    def idf(self, terms: Sequence[int], day: int | None) -> dict[int, float]:
+        """The inverse document frequency of each term, above 0 also for one that no paper has."""
+        found = self._frequencies(terms, day)
+        papers = found.get(ANY_TERM, 0)
+        return {term: _idf(papers, found.get(term, 0)) for term in terms}
+
+    def rounded(self, weights: Mapping[int, float]) -> EngineVector:
+        """The vector of these weights, rounded so that its scores are exact."""
+        return EngineVector(list(weights), round_query(list(weights.values()), self._greatest))
+
+
+def _idf(papers: int, holding: int) -> float:
+    return math.log(1 + (papers - holding + 0.5) / (holding + 0.5))
+
+
+def round_document(weights: Sequence[float]) -> list[float]:
+    """Round the weights of a document's terms to multiples of :data:`DOCUMENT_STEP`.
+
+    The least is one step, not 0, so that every word of a very long text is found.
+    """
+    return [(round(weight / DOCUMENT_STEP) or 1) * DOCUMENT_STEP for weight in weights]
+
+
+def round_query(weights: Sequence[float], greatest: float) -> list[float]:
+    """Round the weights of a query's terms to multiples of :data:`QUERY_STEP`, or of a greater step in a long query.
+
+    The step is doubled until the greatest possible score is exact. The least weight is one step, not 0, so that papers
+    with any of the terms are found.
+
+    Args:
+        weights: positive numbers.
+        greatest: an upper bound of a document's weights, which for BM25 is k1 + 1.
+    """
+    most = math.ceil(greatest / DOCUMENT_STEP)
+    step = QUERY_STEP
+    while True:
+        multiples = [round(weight / step) or 1 for weight in weights]
+        if most * sum(multiples) <= _EXACT or max(multiples) == 1:
+            return [multiple * step for multiple in multiples]
+        step *= 2
 
 
 def _composed(text: str) -> str:

@@ -295,14 +295,15 @@ def edge_config(config: VectorConfig, *, threads: int | None = None) -> qdrant.E
         }
     # Cold files are memory-mapped and read on demand; by default each process loads its own posting lists.
     lists: dict[str, Any] = {"full_scan_threshold": SPARSE_FULL_SCAN, "memory": qdrant.Memory.Cold}
-    sparse = {BM25: qdrant.EdgeSparseVectorParams(modifier=qdrant.Modifier.Idf, **lists)}
+    # No IDF modifier: it counts within one shard. The weights of queries have the library's IDF.
+    sparse = {BM25: qdrant.EdgeSparseVectorParams(**lists)}
     if config.learned:
         sparse[LEARNED] = qdrant.EdgeSparseVectorParams(**lists)
     return qdrant.EdgeConfig(
         vectors=dense,
         sparse_vectors=sparse,
         # Segments of any size are sealed and never merged, since merging needs memory for all points. A segment with
-        # a deleted point is rebuilt: deleted points would count in document frequencies.
+        # a deleted point is rebuilt, so that a resumed build leaves no deleted points on disk.
         optimizers=qdrant.EdgeOptimizersConfig(
             indexing_threshold=1,
             default_segment_number=_MAX_SEGMENTS,

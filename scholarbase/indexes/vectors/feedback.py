@@ -11,13 +11,12 @@ rank of a single right result.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
-from threading import Lock
 from typing import Final
 
-from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId, SparseVector
+from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
+from scholarbase.indexes.vectors.bm25 import Bm25Queries
 from scholarbase.indexes.vectors.index import VectorIndex
 
 PAPERS: Final = 20
@@ -27,74 +26,46 @@ SHARED_BY: Final = 3
 TERMS: Final = 40
 """The greatest number of added terms."""
 WEIGHT: Final = 0.5
-"""The weight of the best added term; the query's own terms have 1."""
+"""The weight of the best added term, before its IDF; the query's own terms have 1."""
 KEPT: Final = 10
 """First papers of the original query that keep their ranks."""
-SAMPLE: Final = 8192
-"""Papers in which document frequencies are counted: enough to tell general academic words from a topic's."""
 
 
 class Feedback:
     """Expands BM25 queries over one index. Safe to share between threads."""
 
-    def __init__(self, index: VectorIndex, last_id: int) -> None:
-        """``last_id`` is the greatest id of a point."""
+    def __init__(self, index: VectorIndex, queries: Bm25Queries) -> None:
         self._index = index
-        self._last_id = last_id
-        self._lock = Lock()
-        self._sampled: tuple[Counter[int], int] | None = None
+        self._queries = queries
 
-    def expand(self, query: EngineVector, first: Sequence[ScoredId]) -> SparseVector | None:
-        """Add terms of the query's ``first`` results to it; None if they share none.
+    def expand(
+        self, terms: Sequence[int], first: Sequence[ScoredId], day: int | None = None
+    ) -> EngineVector | None:
+        """Add terms of the query's ``first`` results to its own ``terms``; None if the results share no others.
 
-        A term's rating is the sum of its BM25 weights in those papers times its inverse document frequency. Its weight
-        is :data:`WEIGHT` times its rating relative to the greatest. Ties break by the term's id.
+        A term's rating is the sum of its BM25 weights in those papers times its IDF, as of ``day``. Its weight in the
+        query is :data:`WEIGHT` times its rating relative to the greatest, times its IDF; it is rounded like those of
+        the query's own terms. Ties break by the term's number.
 
         Raises:
             VectorIndexError: the index fails or cannot be reached.
         """
-        frequencies, papers = self._sample()
         summed: Counter[int] = Counter()
         sharing: Counter[int] = Counter()
-        found = self._index.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
-        for hit in first[:PAPERS]:
-            if hit.id in found:
-                vector = found[hit.id]
-                sharing.update(vector.indices)
-                for term, weight in zip(vector.indices, vector.values, strict=True):
-                    summed[term] += weight  # type: ignore[assignment]  # a counter of weights
-        own = set(query.indices)
-        rated = sorted(
-            (
-                (-weight * _idf(frequencies[term], papers), term)
-                for term, weight in summed.items()
-                if sharing[term] >= SHARED_BY and term not in own
-            )
-        )[:TERMS]
-        if not rated:
+        vectors = self._index.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
+        for vector in vectors.values():
+            sharing.update(vector.indices)
+            for term, weight in zip(vector.indices, vector.values, strict=True):
+                summed[term] += weight  # type: ignore[assignment]  # a counter of weights, whose sums are exact
+        own = set(terms)
+        shared = [term for term, papers in sharing.items() if papers >= SHARED_BY and term not in own]
+        if not shared:
             return None
+        idf = self._queries.idf([*terms, *shared], day)
+        rated = sorted((-summed[term] * idf[term], term) for term in shared)[:TERMS]
         best = rated[0][0]
-        terms = dict(zip(query.indices, query.values, strict=True))
-        terms |= {term: WEIGHT * rating / best for rating, term in rated}
-        indices = sorted(terms)
-        return SparseVector(indices, [terms[term] for term in indices])
-
-    def _sample(self) -> tuple[Counter[int], int]:
-        """Document frequencies in the sample and its size. The sample is every n-th id, so it is always the same."""
-        with self._lock:
-            if self._sampled is None:
-                step = max(1, self._last_id // SAMPLE)
-                vectors = self._index.sparse_vectors(BM25, list(range(1, self._last_id + 1, step))[:SAMPLE])
-                counts: Counter[int] = Counter()
-                for vector in vectors.values():
-                    counts.update(vector.indices)
-                self._sampled = counts, len(vectors)
-            return self._sampled
-
-
-def _idf(frequency: int, papers: int) -> float:
-    """BM25's inverse document frequency, by the index's formula."""
-    return math.log(1 + (papers - frequency + 0.5) / (frequency + 0.5))
+        factors = dict.fromkeys(terms, 1.0) | {term: WEIGHT * rating / best for rating, term in rated}
+        return self._queries.rounded({term: factor * idf[term] for term, factor in factors.items()})
 
 
 def follow(first: Sequence[ScoredId], second: Sequence[ScoredId]) -> list[ScoredId]:

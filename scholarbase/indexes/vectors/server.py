@@ -242,7 +242,8 @@ class ServerWriter:
                 if self.config.quantization
                 else None,
             )
-        sparse = {BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        # No IDF modifier: it counts within one shard. The weights of queries have the library's IDF.
+        sparse = {BM25: models.SparseVectorParams()}
         if self.config.learned:
             sparse[LEARNED] = models.SparseVectorParams()
         self._client.create_collection(

@@ -18,8 +18,9 @@ import pytest
 from qdrant_client import QdrantClient
 
 from scholarbase.indexes.filters import category_keys
+from scholarbase.indexes.frequencies import ANY_TERM
 from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, VectorConfig, VectorPoint
-from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.server import ServerIndex, ServerWriter
@@ -42,6 +43,7 @@ class Corpus:
     texts: list[tuple[str, str]]
     points: list[VectorPoint]
     bm25: Bm25Text
+    queries: Bm25Queries
     project: Callable[[str], npt.NDArray[np.float32]]
 
 
@@ -99,7 +101,9 @@ def corpus() -> Corpus:
         )
         for number, paper in enumerate(papers, start=1)
     ]
-    return Corpus(texts, points, bm25, project)
+    holding = Counter(term for point in points for term in point.sparse[BM25].indices)
+    queries = Bm25Queries(bm25, lambda terms, day: holding | {ANY_TERM: len(points)})
+    return Corpus(texts, points, bm25, queries, project)
 
 
 def shuffled(points: list[VectorPoint]) -> list[VectorPoint]:

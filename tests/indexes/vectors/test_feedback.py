@@ -6,10 +6,8 @@ import math
 from collections import Counter
 from itertools import pairwise
 
-import pytest
-
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
+from scholarbase.indexes.vectors.base import BM25, ScoredId
 from scholarbase.indexes.vectors.feedback import KEPT, PAPERS, TERMS, Feedback, follow
 from scholarbase.indexes.vectors.index import VectorIndex
 from tests.indexes.vectors.conftest import Corpus
@@ -17,37 +15,37 @@ from tests.indexes.vectors.conftest import Corpus
 QUESTION = "deep neural networks for image classification"
 
 
-def by_hand(corpus: Corpus, query: EngineVector, first: list[ScoredId]) -> dict[int, float]:
-    """The weights of the added terms. Every paper of the small corpus is in the sample."""
+def by_hand(corpus: Corpus, terms: list[int], first: list[ScoredId]) -> dict[int, float]:
+    """The weights of the query's terms and of the added ones, in 32nds."""
     papers = [dict(zip(*point.sparse[BM25], strict=True)) for point in corpus.points]
     frequencies = Counter(term for paper in papers for term in paper)
+    idf = {term: math.log(1 + (len(papers) - n + 0.5) / (n + 0.5)) for term, n in frequencies.items()}
     considered = [papers[hit.id - 1] for hit in first[:20]]
     rated = {}
-    for term in {term for paper in considered for term in paper} - set(query.indices):
+    for term in {term for paper in considered for term in paper} - set(terms):
         weights = [paper[term] for paper in considered if term in paper]
         if len(weights) >= 3:
-            n = frequencies[term]
-            rated[term] = sum(weights) * math.log(1 + (len(papers) - n + 0.5) / (n + 0.5))
+            rated[term] = sum(weights) * idf[term]
     best = sorted(rated, key=lambda term: (-rated[term], term))[:40]
-    return {term: 0.5 * rated[term] / rated[best[0]] for term in best}
+    weights = {term: idf[term] for term in terms}
+    weights |= {term: 0.5 * rated[term] / rated[best[0]] * idf[term] for term in best}
+    return {term: round(weight * 32) for term, weight in weights.items()}
 
 
 def test_the_added_terms_are_those_that_the_first_papers_share(index: VectorIndex, corpus: Corpus) -> None:
-    query = corpus.bm25.query(QUESTION)
+    query = corpus.queries.vector(QUESTION)
     first = index.search_sparse(BM25, query, PAPERS, NO_FILTERS)
-    expanded = Feedback(index, len(corpus.points)).expand(query, first)
+    expanded = Feedback(index, corpus.queries).expand(query.indices, first)
     assert expanded is not None
-    weights = dict(zip(*expanded, strict=True))
-    assert [weights.pop(term) for term in query.indices] == list(query.values)
-    assert len(weights) == TERMS
-    assert weights == pytest.approx(by_hand(corpus, query, first), rel=1e-5)
-    assert list(expanded.indices) == sorted(expanded.indices)
+    weights = dict(zip(expanded.indices, expanded.values, strict=True))
+    assert len(weights) == len(query.indices) + TERMS
+    assert {term: weight * 32 for term, weight in weights.items()} == by_hand(corpus, query.indices, first)
 
 
 def test_papers_that_share_no_term_add_none(index: VectorIndex, corpus: Corpus) -> None:
-    query = corpus.bm25.query(QUESTION)
+    query = corpus.queries.vector(QUESTION)
     first = index.search_sparse(BM25, query, 2, NO_FILTERS)
-    assert Feedback(index, len(corpus.points)).expand(query, first) is None
+    assert Feedback(index, corpus.queries).expand(query.indices, first) is None
 
 
 def test_the_first_results_of_the_query_stay_first_and_scores_descend() -> None:

@@ -1,0 +1,154 @@
+"""Document frequencies: how many papers have a term in their BM25 vector, at the end of each month.
+
+The table ``document_frequencies`` has a row for each term and each month in which papers with the term appeared. Its
+``papers`` is the number of all of them up to the end of that month, so one look-up returns the document frequency at
+any month. Months are numbers ``yyyymm``; :data:`UNDATED` is that of papers without a date. The rows of
+:data:`ANY_TERM` count all papers that have a BM25 vector.
+
+The rows are derived from the stored vectors and the catalogue's dates, and ``scholarbase verify`` counts them again.
+"""
+
+from __future__ import annotations
+
+import calendar
+import sqlite3
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scholarbase.errors import LibraryCorrupt
+
+UNDATED: Final = 999_999
+"""The month of papers whose last possible day is unknown. No point in time includes them."""
+ANY_TERM: Final = -1
+"""The number of no term. Its rows count papers that have any term."""
+
+CREATE: Final = """
+CREATE TABLE document_frequencies (
+    term INTEGER NOT NULL, month INTEGER NOT NULL, papers INTEGER NOT NULL, PRIMARY KEY (term, month)
+) WITHOUT ROWID
+"""
+
+_MONTH_BITS: Final = 20
+_BUFFERED: Final = 2_000_000
+"""Terms of papers in memory, of 8 bytes. Sorting takes as much again."""
+_PARTS: Final = 64
+"""Ranges of term numbers, which are hashes, that are counted one after the other."""
+
+
+def last_full_month(day: int) -> int:
+    """The last month ``yyyymm`` that ends on or before a day ``yyyymmdd``; in January perhaps month 0 of the year."""
+    month = day // 100
+    return month if day % 100 == calendar.monthrange(month // 100, month % 100)[1] else month - 1
+
+
+class FrequencyCounter:
+    """Counts document frequencies. Memory does not grow with the library: sorted counts are written to files."""
+
+    def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
+        """
+        Args:
+            db: the catalogue, which has the papers' dates.
+            folder: an existing folder for temporary files, empty at the start.
+        """
+        self._db = db
+        self._folder = folder
+        self._buffer: list[npt.NDArray[np.int64]] = []
+        self._buffered = 0
+        self._files: list[tuple[Path, Path]] = []
+
+    def add(
+        self, ids: npt.NDArray[np.int64], lengths: npt.NDArray[np.uint32], terms: npt.NDArray[np.uint32]
+    ) -> None:
+        """Count the BM25 vectors of papers: ascending ids, the number of terms of each, and the terms of all."""
+        if not len(ids):
+            return
+        months = self._months(ids)
+        keys = (terms.astype(np.int64) << _MONTH_BITS) | np.repeat(months, lengths)
+        of_any = (np.int64(ANY_TERM) << _MONTH_BITS) | months
+        self._buffer += [keys, of_any]
+        self._buffered += len(keys) + len(of_any)
+        if self._buffered >= _BUFFERED:
+            self._write_buffer()
+
+    def _months(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The month of each paper."""
+        rows = self._db.execute(
+            "SELECT id, coalesce(last_day / 100, ?) FROM papers WHERE id BETWEEN ? AND ? ORDER BY id",
+            (UNDATED, int(ids[0]), int(ids[-1])),
+        ).fetchall()
+        held = np.array(rows, np.int64).reshape(-1, 2)
+        places = np.searchsorted(held[:, 0], ids)
+        if len(held) < len(ids) or (held[places.clip(max=len(held) - 1), 0] != ids).any():
+            raise LibraryCorrupt(
+                f"The vectors have papers between {ids[0]} and {ids[-1]} that the catalogue lacks: ingest again."
+            )
+        months: npt.NDArray[np.int64] = held[places, 1]
+        return months
+
+    def _write_buffer(self) -> None:
+        if not self._buffer:
+            return
+        keys, counts = np.unique(np.concatenate(self._buffer), return_counts=True)
+        self._buffer, self._buffered = [], 0
+        paths = tuple(self._folder / f"{len(self._files):06d}.{kind}.npy" for kind in ("keys", "counts"))
+        np.save(paths[0], keys)
+        np.save(paths[1], counts.astype(np.uint32))
+        self._files.append((paths[0], paths[1]))
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """The rows of the table, in its order. Nothing can be added afterwards."""
+        self._write_buffer()
+        bounds = np.linspace(0, 2**32, _PARTS + 1).astype(np.int64)
+        bounds[0] = ANY_TERM
+        for first, end in zip(bounds[:-1] << _MONTH_BITS, bounds[1:] << _MONTH_BITS, strict=True):
+            yield from self._part(first, end)
+
+    def _part(self, first: np.int64, end: np.int64) -> Iterator[tuple[int, int, int]]:
+        """The rows whose keys are in a range that has all months of its terms."""
+        parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]] = []
+        for keys_path, counts_path in self._files:
+            keys, counts = np.load(keys_path, mmap_mode="r"), np.load(counts_path, mmap_mode="r")
+            start, stop = np.searchsorted(keys, [first, end])
+            parts.append((np.array(keys[start:stop]), np.array(counts[start:stop])))
+        if not parts:
+            return
+        keys, places = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
+        if not len(keys):
+            return
+        added = np.bincount(places, np.concatenate([counts for _, counts in parts])).astype(np.int64)
+        terms, months = keys >> _MONTH_BITS, keys & (2**_MONTH_BITS - 1)
+        sums = np.cumsum(added)
+        starts = np.flatnonzero(np.diff(terms, prepend=terms[0] - 1))
+        before = np.repeat(sums[starts] - added[starts], np.diff(starts, append=len(terms)))
+        yield from zip(terms.tolist(), months.tolist(), (sums - before).tolist(), strict=True)
+
+    def write(self, db: sqlite3.Connection) -> None:
+        """Replace the rows of the table. The caller commits."""
+        db.execute("DELETE FROM document_frequencies")
+        db.executemany("INSERT INTO document_frequencies VALUES (?, ?, ?)", self.rows())
+
+    def check(self, db: sqlite3.Connection) -> int:
+        """Compare the table with the counted rows, and return their number.
+
+        Raises:
+            LibraryCorrupt: a row differs.
+        """
+        stored = db.execute("SELECT term, month, papers FROM document_frequencies ORDER BY term, month")
+        total = 0
+        for row, counted in zip_longest(stored, self.rows()):
+            if row != counted:
+                raise LibraryCorrupt(
+                    f"The catalogue has the document frequency {_shown(row)}, and the vectors have {_shown(counted)}: "
+                    "restore the copy, or ingest again."
+                )
+            total += 1
+        return total
+
+
+def _shown(row: tuple[int, int, int] | None) -> str:
+    return "none" if row is None else f"{row[2]} of term {row[0]} in {row[1]}"

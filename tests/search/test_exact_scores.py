@@ -1,0 +1,93 @@
+"""BM25's scores do not depend on how the index was built: ids and scores are compared bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import QdrantClient
+
+from scholarbase.indexes.catalog import FILE_NAME, Catalog
+from scholarbase.indexes.contents import Sizes
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.transfer import load_into_server
+from scholarbase.manifest import read_manifest
+from scholarbase.models.limits import Engine
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from tests.conftest import SAMPLE
+
+SEGMENTS = (1, 4, 16)
+FILTERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"category": ["cs.CL"]},
+    {"from_": "1993-06", "to": "1994-02"},
+    {"min_citations": 3, "category": ["hep-th"]},
+    {"as_of": "1994-03"},
+    {"as_of": "2018-06-15"},
+)
+
+
+def segmented(shard: Path, path: Path, segments: int) -> EdgeIndex:
+    """The points of a shard in another one with this many segments."""
+    with closing(EdgeIndex.open(shard)) as index:
+        points = [point for batch in index.points() for point in batch]
+        writer = EdgeWriter.open(path, index.config)
+    for number in range(segments):
+        writer.upsert(points[number::segments])
+        writer.seal()
+    writer.finish()
+    writer.close()
+    assert len(list(path.glob("segments/*/vector_index-bm25/inverted_index.dat"))) == segments
+    return EdgeIndex.open(path)
+
+
+@pytest.fixture(scope="module")
+def libraries(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Library]]:
+    """The sample with its vectors in each number of segments, and on a server (qdrant-client's local mode)."""
+    folder = tmp_path_factory.mktemp("segments")
+    manifest, snapshot = read_manifest(sample_library)
+
+    def opened(index: VectorIndex) -> Library:
+        papers = Catalog(sample_library / FILE_NAME, readers=2)
+        return Library(sample_library, manifest, snapshot, papers, index, None, Settings(), Sizes(()))
+
+    with ExitStack() as stack:
+        shards = [segmented(sample_library / "vectors", folder / f"{n}", n) for n in SEGMENTS]
+        server = load_into_server(shards[0], QdrantClient(":memory:"), "sample", snapshot, shards[0].config)
+        yield [stack.enter_context(closing(opened(index))) for index in (*shards, server)]
+
+
+def questions() -> list[str]:
+    asked = [json.loads(line)["final_query"] for line in (SAMPLE / "queries.jsonl").read_text().splitlines()]
+    return [*asked[:10], "string theory and two-dimensional QCD", "quark", " ".join(asked)]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+@pytest.mark.parametrize("engine", ["bm25", "feedback"])
+def test_scores_are_the_same_in_any_number_of_segments_and_on_a_server(
+    libraries: list[Library], engine: Engine, filters: dict[str, Any]
+) -> None:
+    found = 0
+    for question in questions():
+        responses = [
+            library.search(question, mode="sparse", engine=engine, limit=300, fields=["id"], **filters)
+            for library in libraries
+        ]
+        results = [[(hit.paper.id, hit.score) for hit in response.results] for response in responses]
+        assert all(other == results[0] for other in results[1:])
+        found += len(results[0])
+    assert found > 500
+
+
+def test_an_exact_count_is_the_same_in_any_number_of_segments(libraries: list[Library]) -> None:
+    for question in questions()[:5]:
+        totals = {
+            library.search(question, mode="sparse", exact=True, limit=1).total for library in libraries[:3]
+        }
+        assert len(totals) == 1
