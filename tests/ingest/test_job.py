@@ -18,6 +18,7 @@ from scholarbase.encoders import Encodings, LearnedSparse
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryCorrupt, SourceError
 from scholarbase.identifiers import arxiv_id
+from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.manifest import read_manifest, snapshot_id
@@ -314,6 +315,28 @@ def lines(folder: Path, **datasets: list[dict[str, Any]]) -> Path:
     for dataset, records in datasets.items():
         (folder / f"{dataset}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     return folder
+
+
+def test_a_job_killed_while_it_counts_document_frequencies_ends_with_the_same_rows(
+    small_snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    ingest([small_snapshot], whole)
+    write = FrequencyCounter.write
+
+    def fail(counter: FrequencyCounter, db: sqlite3.Connection) -> None:
+        write(counter, db)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FrequencyCounter, "write", fail)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                ingest([small_snapshot], broken)
+    ingest([small_snapshot], broken)
+    same(whole, broken)
+    assert rows(broken)["document_frequencies"]
+    assert list(verify(broken))
 
 
 def test_an_alias_of_a_dropped_paper_goes_to_the_kept_one(tmp_path: Path) -> None:
