@@ -30,8 +30,8 @@ class LearnedSparse:
 class Encodings:
     """Vectors of n texts.
 
-    ``dense`` is float32 of shape (n, dimensions), each row of unit length; ``sparse`` has n items, or is None where
-    the model has no learned sparse weights.
+    ``dense`` is float32 of shape (n, dimensions), each row of unit length, or all zero for a text that a static
+    encoder has no tokens of; ``sparse`` has n items, or is None where the model has no learned sparse weights.
     """
 
     dense: npt.NDArray[np.float32]
@@ -61,17 +61,19 @@ class Encoder(Protocol):
         ...
 
 
-def unit_rows(vectors: npt.ArrayLike, source: str) -> npt.NDArray[np.float32]:
+def unit_rows(vectors: npt.ArrayLike, source: str, *, allow_zero: bool = False) -> npt.NDArray[np.float32]:
     """Scale each row of ``vectors``, of shape (n, dimensions), to length 1, as float32.
 
     Rows of length 1 within float32's rounding stay unchanged to the last bit, so that sent or stored vectors do not
-    change. ``source`` names the encoder in the error.
+    change. ``source`` names the encoder in the error. With ``allow_zero``, rows of zeros stay zero.
 
     Raises:
-        EncoderError: a row is zero or not finite.
+        EncoderError: a row is zero, without ``allow_zero``, or not finite.
     """
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if allow_zero:
+        lengths[lengths == 0] = 1
     bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
     if bad.size:
         raise EncoderError(

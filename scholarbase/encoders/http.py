@@ -27,7 +27,7 @@ from scholarbase.deadlines import DEADLINE
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
 from scholarbase.http import MAX_RETRY_AFTER, attempts_text, is_loopback, retry_after, retry_options
-from scholarbase.models.encoders import EncoderSpec
+from scholarbase.models.encoders import STATIC, EncoderSpec
 
 log = logging.getLogger("scholarbase.encoders")
 
@@ -291,7 +291,7 @@ class HttpEncoder:
                 f"{self._service} returned vectors of {sorted(lengths)} dimensions in one response, but all must have "
                 "the same: check which model it serves."
             )
-        dense = unit_rows(np.stack(rows), self._service)
+        dense = unit_rows(np.stack(rows), self._service, allow_zero=_serves_static(content))
         with_sparse = sum("sparse_embedding" in item for item in items)
         if with_sparse == 0:
             return dense, None
@@ -322,6 +322,13 @@ def _open_client(endpoint: Endpoint, api_key: str | None, timeout: float) -> htt
         return httpx.Client(transport=transport, headers=headers, timeout=timeout)
     trust_env = not is_loopback(urlsplit(endpoint.url).hostname or "")
     return httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
+
+
+def _serves_static(content: dict[str, Any]) -> bool:
+    """Whether the response is of a static encoder, which has no direction for texts without known tokens."""
+    served = content.get("scholarbase")
+    spec = served.get("encoder") if isinstance(served, dict) else None
+    return isinstance(spec, dict) and spec.get("kind") == STATIC
 
 
 def _read_vector(value: object, service: str) -> npt.NDArray[np.float64]:

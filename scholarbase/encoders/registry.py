@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Final
 
 from scholarbase.encoders.base import Encoder
@@ -16,6 +17,7 @@ def open_encoder(name: str, *, device: str | None = None, api_key: str | None = 
 
     - ``https://host/v1#model`` or ``unix:/path/to.sock``: an embeddings service (:mod:`.http`), with
       ``api_key``, or else ``SCHOLARBASE_ENCODER_API_KEY`` from the environment;
+    - a folder or hub name of a model2vec model: :mod:`.static`;
     - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: BGE-M3 (:mod:`.bge_m3`);
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
 
@@ -38,14 +40,15 @@ def open_encoder(name: str, *, device: str | None = None, api_key: str | None = 
 
         return HttpEncoder(name, api_key=api_key or os.environ.get(API_KEY_VARIABLE))
     from scholarbase.encoders.bge_m3 import DEFAULT_NAME, BgeM3Encoder, is_bge_m3
-    from scholarbase.encoders.checkpoint import is_path
+    from scholarbase.encoders.checkpoint import find_checkpoint
     from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+    from scholarbase.encoders.static import StaticEncoder, is_static
 
-    if is_path(name):
-        from scholarbase.encoders.checkpoint import find_checkpoint
-
-        if is_bge_m3(find_checkpoint(name)):
-            return BgeM3Encoder(name, device)
-    elif name.casefold() == DEFAULT_NAME.casefold():
+    if name.casefold() == DEFAULT_NAME.casefold() and not Path(name).exists():
         return BgeM3Encoder(DEFAULT_NAME, device)
+    folder = find_checkpoint(name)
+    if is_static(folder):
+        return StaticEncoder(folder, device)
+    if is_bge_m3(folder):
+        return BgeM3Encoder(name, device)
     return SentenceTransformersEncoder(name, device)

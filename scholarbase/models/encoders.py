@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
+
+STATIC: Final = "static"
+"""The kind of encoders with a vector for each token. Texts without known tokens have the vector zero."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -428,6 +428,9 @@ class Ranker:
 
     def _dense(self, query: Query) -> Ranking:
         vector = self._encode(query).dense[0]
+        if not vector.any():
+            # A static encoder knows no token of the query, so no paper is nearer than another.
+            return Ranking([], 0, "eq")
         exact = query.request.exact
 
         def search() -> Ranking:
@@ -483,9 +486,10 @@ class Ranker:
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
         """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
         dense = legs.get(DENSE)
-        if dense is None:
-            [sparse] = legs.values()
+        sparse = next((leg for name, leg in legs.items() if name != DENSE), None)
+        if sparse is not None and (dense is None or dense.total == 0):
             return sparse.total, sparse.relation
+        assert dense is not None
         if self._manifest.counts["dense_vectors"] == self._manifest.counts["papers"]:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
