@@ -17,6 +17,7 @@ PACKAGES: Final = {
     "report": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),
     "zstd": ("zstandard",),
+    "training": ("sentence_transformers", "torch"),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 """The packages that a feature needs, by its extra; those of a report are in the extra ``evaluation``."""

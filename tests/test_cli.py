@@ -15,6 +15,7 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.search.library import Library
 from tests import refresh_snapshots
 from tests.conftest import run_cli, run_process
+from tests.encoders.static_models import make_model
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
@@ -165,3 +166,32 @@ def test_no_line_of_the_help_is_cut() -> None:
     for command in ((), ("eval",), ("session",), ("key",)):
         listed = run_cli(*command, "--help").stdout.partition("Commands:")[2].splitlines()
         assert [line for line in listed if line.endswith("...")] == []
+
+
+# -- encoders -------------------------------------------------------------------------------------------
+
+
+def test_encoder_info_prints_the_spec(tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "tiny")
+    spec = json.loads(run_cli("encoder", "info", folder, "--json").stdout)
+    assert (spec["kind"], spec["name"], spec["dimensions"]) == ("static", "tiny", 8)
+    shown = run_cli("encoder", "info", folder).stdout
+    assert spec["fingerprint"] in shown
+    assert "max tokens" in shown
+
+
+def test_encoder_train_needs_a_library(tmp_path: Path) -> None:
+    done = run_cli("encoder", "train", tmp_path / "nothing", "--out", tmp_path / "encoder")
+    assert done.returncode == 3
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_encoder_train_gives_an_encoder(tmp_path: Path, small_snapshot: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    run_cli("ingest", small_snapshot, "--library", tmp_path / "library")
+    options = ("--steps", "2", "--dimensions", "8", "--vocabulary", "500", "--batch", "16", "--seed", "3")
+    done = run_cli("encoder", "train", tmp_path / "library", "--out", tmp_path / "encoder", *options)
+    assert done.returncode == 0, done.stderr
+    assert f"The encoder is in {tmp_path / 'encoder'}" in done.stdout
+    spec = json.loads(run_cli("encoder", "info", tmp_path / "encoder", "--json").stdout)
+    assert (spec["name"], spec["dimensions"], spec["max_tokens"]) == ("encoder", 8, 1024)

@@ -17,6 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
+from scholarbase.cli.encoders import encoder_group
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
 from scholarbase.cli.options import (
@@ -423,6 +424,7 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     click.echo(f"The Qdrant server at {address} has {total:,} points as {settings.qdrant_alias!r}.")
 
 
+main.add_command(encoder_group)
 main.add_command(evaluation)
 main.add_command(mcp)
 main.add_command(session)

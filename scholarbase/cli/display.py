@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,11 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
     if manifest.rejects:
         rows = {reason: f"{count:,}" for reason, count in manifest.rejects.items()}
         console.print(_table("rejected (see rejects.jsonl.gz)", rows))
+
+
+def show_facts(facts: Mapping[str, object]) -> None:
+    """Print a table of names and values."""
+    _console().print(_table("", {name: "none" if value is None else value for name, value in facts.items()}))
 
 
 def _facts(path: Path, manifest: Manifest) -> dict[str, str]:

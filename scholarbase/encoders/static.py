@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 from safetensors import SafetensorError, safe_open
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from scholarbase.encoders.base import Encodings, unit_rows
 from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, read_json
@@ -117,7 +117,12 @@ class StaticEncoder:
                 self._threads = None
 
     def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-        """The known tokens of each text, truncated.
+        """The known tokens of each text, truncated. Raises the same errors as ``tokenize``."""
+        ids = [np.array(one.ids, dtype=np.int64) for one in self.tokenize(texts)]
+        return ids if self._unknown is None else [row[row != self._unknown] for row in ids]
+
+    def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
+        """Tokenize texts, truncated.
 
         Raises:
             EncoderError: a text is not valid Unicode.
@@ -125,14 +130,12 @@ class StaticEncoder:
         if self._max_characters is not None:
             texts = [text[: self._max_characters] for text in texts]
         try:
-            found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         except Exception as error:
             raise EncoderError(
                 f"The model {self._name} failed to tokenize {len(texts)} texts ({type(error).__name__}: {error}): "
                 "check that they are valid Unicode."
             ) from error
-        ids = [np.array(one.ids, dtype=np.int64) for one in found]
-        return ids if self._unknown is None else [row[row != self._unknown] for row in ids]
 
     def _encode(self, texts: Sequence[str]) -> Encodings:
         batches = [texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE)]

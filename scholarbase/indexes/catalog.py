@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
@@ -131,6 +131,13 @@ class Catalog:
         """Return the greatest id of a paper, 0 in an empty library."""
         with self._reading() as connection:
             return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """The title and abstract of each paper that has an abstract, by ascending id."""
+        with self._reading() as connection:
+            yield from connection.execute(
+                f"SELECT p.title, a.abstract FROM papers p {_WITH_ABSTRACT} WHERE a.abstract <> '' ORDER BY p.id"
+            )
 
     def existing(self, ids: Sequence[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
