@@ -50,7 +50,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "scholarbase").rglob("*.py")}
     info = {name for name in wheel if ".dist-info/" in name}
     templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
-    assert set(wheel) - info == {*modules, *templates, "scholarbase/py.typed"}
+    folder = "scholarbase/encoders/packaged/arxiv-static-v1"
+    encoder = {f"{folder}/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")}
+    assert set(wheel) - info == {*modules, *templates, *encoder, "scholarbase/py.typed"}
     assert {name.partition("/")[2] for name in info} >= {
         "METADATA",
         "RECORD",

@@ -94,7 +94,7 @@ def main(context: click.Context) -> None:
     "--encoder",
     default="none",
     show_default=True,
-    help="The encoder of dense vectors: BAAI/bge-m3, a sentence-transformers name or path, an embeddings URL, or none.",
+    help="The encoder of dense vectors: arxiv-static-v1, BAAI/bge-m3, a name or path, an embeddings URL, or none.",
 )
 @click.option(
     "--vectors",

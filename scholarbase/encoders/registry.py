@@ -11,12 +11,17 @@ from scholarbase.errors import EncoderError
 
 API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
 
+PACKAGED: Final = "arxiv-static-v1"
+"""The name of the encoder in the package. An encoder with other files gets another name."""
+PACKAGED_FOLDER: Final = Path(__file__).parent / "packaged" / PACKAGED
+
 
 def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:
     """Open the encoder ``name``, and import only the libraries that it needs.
 
     - ``https://host/v1#model`` or ``unix:/path/to.sock``: an embeddings service (:mod:`.http`), with
       ``api_key``, or else ``SCHOLARBASE_ENCODER_API_KEY`` from the environment;
+    - ``arxiv-static-v1``: the encoder in the package (:mod:`.static`);
     - a folder or hub name of a model2vec model: :mod:`.static`;
     - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: BGE-M3 (:mod:`.bge_m3`);
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
@@ -44,6 +49,8 @@ def open_encoder(name: str, *, device: str | None = None, api_key: str | None = 
     from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
     from scholarbase.encoders.static import StaticEncoder, is_static
 
+    if name == PACKAGED:
+        return StaticEncoder(PACKAGED_FOLDER, device)
     if name.casefold() == DEFAULT_NAME.casefold() and not Path(name).exists():
         return BgeM3Encoder(DEFAULT_NAME, device)
     folder = find_checkpoint(name)

@@ -52,7 +52,7 @@ def run_steps(
         loss_of = MultipleNegativesRankingLoss(model, scale=options.scale)
         [weights] = model.parameters()
         adam = torch.optim.Adam([weights], lr=options.rate, fused=True)
-        done = _restore(folder / CHECKPOINT, weights, adam)
+        done = _restore(folder, weights, adam)
         while done < options.steps:
             adam.param_groups[0]["lr"] = options.rate * (1 - done / options.steps)
             loss = loss_of([_features(column) for column in pairs.step(done)], None)
@@ -103,14 +103,23 @@ def _save(path: Path, done: int, weights: Any, adam: Any) -> None:
         file.write(save(tensors, metadata={"steps": str(done)}))
 
 
-def _restore(path: Path, weights: Any, adam: Any) -> int:
-    """Load a checkpoint. Returns its number of steps, 0 without one."""
-    import torch
-
+def steps_done(folder: Path) -> int:
+    """The number of steps of the checkpoint in ``folder``, 0 without one."""
+    path = folder / CHECKPOINT
     if not path.exists():
         return 0
-    with safe_open(path, framework="pt") as file:
-        done = int(file.metadata()["steps"])
+    with safe_open(path, framework="numpy") as file:
+        return int(file.metadata()["steps"])
+
+
+def _restore(folder: Path, weights: Any, adam: Any) -> int:
+    """Load the checkpoint, if there is one. Returns its number of steps."""
+    import torch
+
+    done = steps_done(folder)
+    if not done:
+        return 0
+    with safe_open(folder / CHECKPOINT, framework="pt") as file:
         with torch.no_grad():
             weights.copy_(file.get_tensor("weights"))
         adam.state[weights] = {

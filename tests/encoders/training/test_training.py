@@ -57,6 +57,26 @@ def test_the_result_is_a_static_encoder(trained: Path) -> None:
     assert (facts["steps"], facts["papers"], facts["seed"]) == (7, 200, 0)
 
 
+def test_model2vec_reads_the_result(trained: Path) -> None:
+    model2vec = pytest.importorskip("model2vec")
+    texts = [text for pair in PAPERS[:20] for text in pair]
+    theirs = model2vec.StaticModel.from_pretrained(trained).encode(texts)
+    np.testing.assert_allclose(StaticEncoder(trained).encode_documents(texts).dense, theirs, atol=1e-6)
+
+
+def test_quantized_rows_keep_their_directions_and_lengths() -> None:
+    table = (
+        np.random.default_rng(0).standard_normal((50, 256)).astype(np.float32)
+        * np.logspace(-4, 4, 50)[:, None]
+    )
+    table[7] = 0
+    tensors = job._quantize(table.astype(np.float32))
+    again = tensors["embeddings"] * tensors["weights"][:, None]
+    assert tensors["embeddings"].dtype == np.int8
+    errors = np.linalg.norm(again - table, axis=1) / np.maximum(np.linalg.norm(table, axis=1), 1e-9)
+    assert errors.max() < 0.01
+
+
 def test_titles_come_nearer_to_their_abstracts(tmp_path: Path, trained: Path) -> None:
     def rank(folder: Path) -> float:
         encoder = StaticEncoder(folder)
