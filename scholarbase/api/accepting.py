@@ -1,4 +1,5 @@
-"""Accepts connections: many in one turn of the event loop, those with health requests first.
+"""Accepts connections: many in one turn of the event loop, those with health requests first, then those of each address
+in turn.
 
 uvloop accepts one connection in a turn, and answers its request before the next is accepted. A health request that
 arrives after a thousand others would wait for the responses to all of them.
@@ -49,7 +50,8 @@ class Acceptor:
         self._listener = listener
         self._make_protocol = make_protocol
         self._connections = connections
-        self._waiting: deque[socket.socket] = deque()
+        self._waiting: dict[str, deque[socket.socket]] = {}
+        """By address, the address whose turn is next first."""
         self._opening: set[asyncio.Task[None]] = set()
         self._is_scheduled = False
         self._is_closed = False
@@ -62,7 +64,7 @@ class Acceptor:
         self._is_closed = True
         self._loop.remove_reader(self._listener)
         while self._waiting:
-            self._waiting.popleft().close()
+            self._next_waiting().close()
 
     async def wait_closed(self) -> None:
         """Nothing more to close."""
@@ -72,10 +74,11 @@ class Acceptor:
             self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        room = self._connections.room - len(self._waiting) - len(self._opening)
+        waiting = sum(map(len, self._waiting.values()))
+        room = self._connections.room - waiting - len(self._opening)
         for _ in range(max(1, min(MAX_ACCEPTED, room))):
             try:
-                connection, _ = self._listener.accept()
+                connection, address = self._listener.accept()
             except BlockingIOError:
                 break
             except OSError as error:
@@ -88,14 +91,25 @@ class Acceptor:
             if _is_urgent(connection):
                 self._open(connection)
             else:
-                self._waiting.append(connection)
+                self._waiting.setdefault(address[0] if address else "", deque()).append(connection)
         self._open_waiting()
+
+    def _next_waiting(self) -> socket.socket:
+        """Take the first connection of the address whose turn is next."""
+        address = next(iter(self._waiting))
+        connections = self._waiting.pop(address)
+        connection = connections.popleft()
+        if connections:
+            self._waiting[address] = connections
+        return connection
 
     def _open_waiting(self) -> None:
         if self._is_scheduled or self._is_closed:
             return
-        for _ in range(min(MAX_OPENED, len(self._waiting))):
-            self._open(self._waiting.popleft())
+        for _ in range(MAX_OPENED):
+            if not self._waiting:
+                return
+            self._open(self._next_waiting())
         if self._waiting:
             self._is_scheduled = True
             self._loop.call_soon(self._next_turn)

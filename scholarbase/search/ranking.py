@@ -133,6 +133,7 @@ class Ranker:
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._bm25_queries = Bm25Queries(self._bm25, papers.document_frequencies)
         self._feedback = Feedback(vectors, self._bm25_queries)
+        self._known_items = KnownItems(papers)
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
         has_dense = manifest.encoder is not None and encoder is not None
@@ -380,7 +381,7 @@ class Ranker:
         return Ranking(hits, total, "eq")
 
     def _bm25_leg(self, query: Query) -> Ranking:
-        vector = self._bm25_queries.vector(query.request.q, query.day)
+        vector = self._bm25_queries.vector(query.words, query.day)
         if len(vector.indices):
             return self._sparse(query, BM25, vector)
         # BM25 vectors have no stop words, so FTS5 runs queries that consist only of stop words.
@@ -388,7 +389,7 @@ class Ranker:
 
     def _feedback_leg(self, query: Query) -> Ranking:
         """BM25, repeated with words of its first results. A query with at most ``PAPERS`` matches is not repeated."""
-        vector = self._bm25_queries.vector(query.request.q, query.day)
+        vector = self._bm25_queries.vector(query.words, query.day)
         if not len(vector.indices):
             return self._bm25_leg(query)
         first = self._find_sparse(BM25, vector, PAPERS + 1, query.filters)

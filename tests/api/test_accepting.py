@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import socket
+import sys
 import time
 from contextlib import ExitStack
 
@@ -24,7 +25,7 @@ class App:
 
     def __init__(self) -> None:
         self.paths: list[str] = []
-        self.app = Starlette(routes=[Route(path, self.respond) for path in ("/work", "/healthz")])
+        self.app = Starlette(routes=[Route(path, self.respond) for path in ("/work", "/other", "/healthz")])
 
     async def respond(self, request: Request) -> Response:
         self.paths.append(request.url.path)
@@ -32,8 +33,8 @@ class App:
         return PlainTextResponse("done")
 
 
-def send(listener: socket.socket, path: str) -> socket.socket:
-    connection = socket.create_connection(listener.getsockname(), timeout=SECONDS)
+def send(listener: socket.socket, path: str, source: str = "127.0.0.1") -> socket.socket:
+    connection = socket.create_connection(listener.getsockname(), SECONDS, source_address=(source, 0))
     connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     return connection
 
@@ -49,6 +50,18 @@ def test_a_health_request_waited_for_all_that_were_sent_before() -> None:
             assert app.paths.index("/healthz") <= 4 * MAX_OPENED
             assert [statuses(read_all(one)) for one in work] == [[200]] * count
     assert len(app.paths) == count + 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_a_client_waited_for_all_requests_of_another_address() -> None:
+    app, count = App(), 250
+    with socket.create_server(("127.0.0.1", 0), backlog=count + 1) as listener, ExitStack() as clients:
+        work = [clients.enter_context(send(listener, "/work", "127.0.0.2")) for _ in range(count)]
+        other = clients.enter_context(send(listener, "/other"))
+        with running(app.app, listener=listener):
+            assert statuses(read_all(other)) == [200]
+            assert app.paths.index("/other") <= 4 * MAX_OPENED
+            assert [statuses(read_all(one)) for one in work] == [[200]] * count
 
 
 def test_a_client_that_was_gone_before_it_was_accepted_stops_nothing() -> None:

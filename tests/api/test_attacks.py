@@ -29,11 +29,11 @@ from tests.sessions.agents import wait_recorded, wait_until
 
 def test_many_prefixes_ran_for_minutes(server: str) -> None:
     for many in ("ab* OR " * 60 + "cd*", "ab* " * 60):
-        refused = httpx.get(f"{server}/v1/search", params={"q": many, "engine": "fts5"})
+        refused = httpx.get(f"{server}/v1/search", params={"q": many, "syntax": "query"})
         assert refused.status_code == 400
         assert "more than 10 prefixes" in refused.json()["detail"]
     words = " AND ".join(f"w{n}" for n in range(300))
-    refused = httpx.get(f"{server}/v1/search", params={"q": words})
+    refused = httpx.get(f"{server}/v1/search", params={"q": words, "syntax": "query"})
     assert "more than 256 words" in refused.json()["detail"]
     assert httpx.get(f"{server}/v1/search", params={"q": "strin* AND quant* NOT grav*"}).status_code == 200
 

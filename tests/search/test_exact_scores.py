@@ -12,7 +12,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
-from scholarbase.indexes.contents import Sizes
+from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.indexes.vectors.transfer import load_into_server
@@ -55,7 +55,7 @@ def libraries(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
     def opened(index: VectorIndex) -> Library:
         papers = Catalog(sample_library / FILE_NAME, readers=2)
-        return Library(sample_library, manifest, snapshot, papers, index, None, Settings(), Sizes(()))
+        return Library(sample_library, manifest, snapshot, papers, index, None, Settings(), OpenedFiles(()))
 
     with ExitStack() as stack:
         shards = [segmented(sample_library / "vectors", folder / f"{n}", n) for n in SEGMENTS]
