@@ -38,7 +38,7 @@ PAPERS_AT_ONCE: Final = 20_000
 FEW_PAPERS: Final = 100
 """Papers of a response that needs no admission for them."""
 WAIT_SECONDS: Final = 30.0
-"""How long a request waits for room. Clients repeat one that is rejected after that."""
+"""The longest wait for room. A request that waits longer returns 503, which clients retry."""
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
 SLOT: Final = "scholarbase.slot"
@@ -114,7 +114,7 @@ class Capacity:
     def _lend(self) -> None:
         while self._waiting and (self._waiting[0][0] <= self._free or self._waiting[0][1].done()):
             units, turn = self._waiting.popleft()
-            if not turn.done():  # it was cancelled or refused
+            if not turn.done():  # neither cancelled nor refused
                 self._free -= units
                 turn.set_result(None)
 

@@ -27,7 +27,7 @@ from scholarbase.files import atomic_write, storage_errors, temporary_files
 from scholarbase.progress import Reporter, SilentReporter
 
 WORK: Final = "training"
-"""The folder of an unfinished training, in that of its model."""
+"""The folder of an unfinished training, inside the model's folder."""
 PLAN: Final = "plan.json"
 MAX_TOKENS: Final = 1_024
 """Enough for a title and an abstract: arXiv limits abstracts to 1,920 characters."""
