@@ -77,7 +77,7 @@ def speed(encoder: StaticEncoder, library: Path) -> tuple[float, float]:
         )
         texts = [document_text(*row) for row in rows]
     seconds = []
-    for run in (encoder.encode_documents, encoder.tokenize):
+    for run in (encoder.encode_documents, encoder.token_ids):
         run(texts[:1_000])
         start = time.perf_counter()
         run(texts)

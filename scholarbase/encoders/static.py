@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 from safetensors import SafetensorError, safe_open
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from scholarbase.encoders.base import Encodings, unit_rows
 from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, read_json
+from scholarbase.encoders.words import WordTokens
 from scholarbase.errors import EncoderError
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
@@ -70,13 +71,13 @@ class StaticEncoder:
                     f"{folder} has no {name}, so it is not a model2vec model's folder: copy the model again."
                 )
         max_tokens = _max_tokens(folder / CONFIG)
-        self._tokenizer = _read_tokenizer(folder / TOKENIZER)
-        vocabulary = self._tokenizer.get_vocab()
+        tokenizer = _read_tokenizer(folder / TOKENIZER)
+        vocabulary = tokenizer.get_vocab()
         self._table = _read_table(folder / TABLE, 1 + max(vocabulary.values(), default=-1))
-        self._unknown = _unknown_token(self._tokenizer)
+        self._tokens = WordTokens(tokenizer, max_tokens)
+        self._unknown = _unknown_token(tokenizer)
         self._max_characters: int | None = None
         if max_tokens is not None:
-            self._tokenizer.enable_truncation(max_tokens)
             self._max_characters = max_tokens * int(np.median([len(token) for token in vocabulary]))
         # Errors may be sent to clients, so they have the name and not the path.
         self._name = model_name(folder)
@@ -98,7 +99,7 @@ class StaticEncoder:
     @property
     def vocabulary_size(self) -> int:
         """The number of tokens."""
-        return self._tokenizer.get_vocab_size()
+        return len(self._table)
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents. Rows of texts without known tokens are zero."""
@@ -117,12 +118,7 @@ class StaticEncoder:
                 self._threads = None
 
     def token_ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-        """The known tokens of each text, truncated. Raises the same errors as ``tokenize``."""
-        ids = [np.array(one.ids, dtype=np.int64) for one in self.tokenize(texts)]
-        return ids if self._unknown is None else [row[row != self._unknown] for row in ids]
-
-    def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize texts, truncated.
+        """The known tokens of each text, truncated.
 
         Raises:
             EncoderError: a text is not valid Unicode.
@@ -130,12 +126,13 @@ class StaticEncoder:
         if self._max_characters is not None:
             texts = [text[: self._max_characters] for text in texts]
         try:
-            return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        except Exception as error:
+            ids = self._tokens.ids(texts)
+        except Exception as error:  # tokenizers has no error class of its own
             raise EncoderError(
                 f"The model {self._name} failed to tokenize {len(texts)} texts ({type(error).__name__}: {error}): "
                 "check that they are valid Unicode."
             ) from error
+        return ids if self._unknown is None else [row[row != self._unknown] for row in ids]
 
     def _encode(self, texts: Sequence[str]) -> Encodings:
         batches = [texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE)]
@@ -143,7 +140,7 @@ class StaticEncoder:
             if self._closed:
                 raise EncoderError(f"The encoder {self._name} is closed: open it again.")
             if len(batches) > 1 and self._threads is None:
-                # The tokenizer has its own threads. These overlap the sums of one batch with the tokens of the next.
+                # They overlap the sums of one batch with the tokens of the next.
                 self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-encoder")
             threads = self._threads
         sums = threads.map(self._sums, batches) if threads and len(batches) > 1 else map(self._sums, batches)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+PACKAGED: Final = "arxiv-static-v1"
+"""The name of the encoder in the package. An encoder with other files gets another name."""
 STATIC: Final = "static"
 """The kind of encoders with a vector for each token. Texts without known tokens have the vector zero."""
 

@@ -196,7 +196,7 @@ class Ranker:
             if self._manifest.encoder is None:
                 raise UnsupportedMode(
                     f"mode {mode!r} requires dense vectors, and this library was built without them: "
-                    "use mode 'sparse', or ingest with --encoder."
+                    "use mode 'sparse', or ingest again with an --encoder other than none."
                 )
             if self._encoder is None:
                 raise UnsupportedMode(
