@@ -16,9 +16,10 @@ import orjson
 
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
 from scholarbase.models.encoders import EncoderSpec
+from scholarbase.settings import Profile
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 5
+FORMAT: Final = 6
 """The version of the library's layout on disk."""
 
 
@@ -52,6 +53,12 @@ class Manifest:
         return orjson.dumps(
             asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
         )
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of searches for which the library was built."""
+        profile: Profile = self.rules["profile"]
+        return profile
 
     @property
     def snapshot(self) -> str:

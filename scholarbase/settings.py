@@ -13,10 +13,13 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.limits import Engine
 
 PREFIX = "SCHOLARBASE_"
 
 KeepRule = Literal["arxiv", "abstract", "title"]
+Profile = Literal["default", "scholarquest"]
+Fusion = Literal["scores", "rrf"]
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
@@ -137,6 +140,30 @@ class Settings(ClientSettings):
         10.0, gt=0, description="Seconds between progress lines without a terminal."
     )
 
+    profile: Profile | None = Field(
+        None,
+        description="The settings of searches: default (what measured best) or scholarquest (the baseline of the "
+        "ScholarQuest paper); by default the profile that the library was built with. Settings that are set one by one "
+        "take precedence.",
+    )
+    engine: Engine | None = Field(
+        None,
+        description="The sparse engine of searches that name none; by default feedback in hybrid searches, bm25 in "
+        "sparse ones.",
+    )
+    exact: bool = Field(
+        False, description="Search dense vectors without approximation, whatever the request."
+    )
+    similarity_floor: bool = Field(
+        True,
+        description="Leave papers out of dense results whose cosine is below that of most random pairs, which the "
+        "manifest states. A request with min_similarity sets its own limit.",
+    )
+    fusion: Fusion = Field(
+        "scores",
+        description="How hybrid searches fuse their legs: by scores (and the dense leg searches with vectors of the "
+        "first papers too), or by reciprocal rank (rrf).",
+    )
     rrf_k: int = Field(60, ge=1, le=1_000_000, description="The k of reciprocal rank fusion.")
     fusion_depth: int = Field(
         1000,
@@ -145,7 +172,9 @@ class Settings(ClientSettings):
         description="The number of results of each leg that a hybrid search fuses, and the depth of its pages.",
     )
     fusion_weights: Annotated[dict[str, float] | None, NoDecode] = Field(
-        None, description="The weight of each leg in the fusion, such as dense=1.5,bm25=1; 1 by default."
+        None,
+        description="The weight of each leg in the fusion, such as dense=1.5,bm25=1; by default 1 with rrf, and the "
+        "measured ones with scores.",
     )
     fts5_title_weight: float = Field(
         2.0,
@@ -216,6 +245,11 @@ class Settings(ClientSettings):
     def ranking(self) -> dict[str, Any]:
         """The settings that decide rankings, besides the snapshot."""
         return {
+            "profile": self.profile or "default",
+            "engine": self.engine,
+            "exact": self.exact,
+            "similarity_floor": self.similarity_floor,
+            "fusion": self.fusion,
             "rrf_k": self.rrf_k,
             "fusion_depth": self.fusion_depth,
             "fusion_weights": dict(sorted((self.fusion_weights or {}).items())),

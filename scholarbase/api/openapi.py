@@ -33,6 +33,7 @@ from scholarbase.models.responses import (
     SearchResponse,
     TitleBatchResponse,
 )
+from scholarbase.settings import Fusion, Profile
 
 ADMITTED: Final = (Busy, TimeLimit)
 """Errors of every route below ``/v1`` that does more than to describe the server."""
@@ -205,11 +206,19 @@ NEXT_OFFSET: Any = Field(description="The `offset` of the next page; null on the
 
 
 class RankingSettings(BaseModel):
+    profile: Profile = Field(description="The profile whose settings these are.")
+    engine: Engine | None = Field(description="The sparse engine of searches that name none; null by mode.")
+    exact: bool = Field(description="Whether all dense searches are without approximation.")
+    similarity_floor: bool = Field(
+        description="Whether dense results need a cosine above that of random pairs."
+    )
+    fusion: Fusion = Field(
+        description="How hybrid searches fuse their legs: by scores, or by reciprocal rank (rrf)."
+    )
+    known_items: bool = Field(description="Whether a paper comes first whose id, link or title is the query.")
     rrf_k: int = Field(description="The k of reciprocal rank fusion.")
     fusion_depth: int = Field(description="The number of results of each leg that a hybrid search fuses.")
-    fusion_weights: dict[str, float] = Field(
-        description="The weight of each leg in the fusion; 1 by default."
-    )
+    fusion_weights: dict[str, float] = Field(description="The configured weight of each leg in the fusion.")
     fts5_title_weight: float = Field(
         description="The FTS5 weight of a word in the title, relative to one in the abstract."
     )

@@ -108,6 +108,11 @@ def main(context: click.Context) -> None:
     type=click.Choice(["arxiv", "abstract", "title"]),
     help="Which papers to keep. [env: SCHOLARBASE_KEEP; default: arxiv]",
 )
+@click.option(
+    "--profile",
+    type=click.Choice(["default", "scholarquest"]),
+    help="The settings of searches that the library is built for. [env: SCHOLARBASE_PROFILE; default: default]",
+)
 @click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
 @click.option("--restart", is_flag=True, help="Start over, or replace a library built from other sources.")
 @click.pass_obj
@@ -118,6 +123,7 @@ def ingest(
     encoder: str,
     vectors: Path | None,
     keep: str | None,
+    profile: str | None,
     device: str | None,
     restart: bool,
 ) -> None:
@@ -131,7 +137,11 @@ def ingest(
     from scholarbase.progress import reporter
 
     target = require_library(library, settings)
-    rules = IngestRules(keep=keep or settings.keep, max_reject_share=settings.max_reject_share)  # type: ignore[arg-type]
+    rules = IngestRules(
+        keep=keep or settings.keep,  # type: ignore[arg-type]
+        profile=profile or settings.profile or "default",  # type: ignore[arg-type]
+        max_reject_share=settings.max_reject_share,
+    )
     key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
     model = (
         None if encoder == "none" else open_encoder(encoder, device=device or settings.device, api_key=key)
@@ -264,6 +274,11 @@ def _run(
 @click.option("--within", multiple=True, help="The id of a paper to search among; may be repeated.")
 @as_of_option
 @click.option("--exact", is_flag=True, help="Search without approximation, and count exact totals.")
+@click.option(
+    "--min-similarity",
+    type=float,
+    help="The least cosine of a dense result. [default: the library's own limit]",
+)
 @click.option("--explain", is_flag=True, help="Show the rank, score and terms of each result in each leg.")
 @click.option("--partial", is_flag=True, help="Return the results of the other legs when one fails.")
 @source_options

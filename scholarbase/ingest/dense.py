@@ -127,6 +127,11 @@ class DenseLookup:
     def __len__(self) -> int:
         return len(self._ids)
 
+    @property
+    def ids(self) -> npt.NDArray[np.int64]:
+        """The papers with vectors, ascending."""
+        return self._ids
+
     def get(self, paper_id: int) -> tuple[npt.NDArray[np.float32], SparseVector | None] | None:
         """The paper's dense and learned sparse vector; None for a paper without vectors."""
         place = int(np.searchsorted(self._ids, paper_id))

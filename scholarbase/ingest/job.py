@@ -48,6 +48,7 @@ from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.hashing import hashed_tables
+from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import (
     PARSERS,
@@ -63,9 +64,9 @@ from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, FORMAT, Manifest, SourceFact, read_manifest, snapshot_id
-from scholarbase.models.encoders import EncoderSpec
+from scholarbase.models.encoders import STATIC, EncoderSpec
 from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.settings import KeepRule
+from scholarbase.settings import KeepRule, Profile
 
 log = logging.getLogger("scholarbase.ingest")
 
@@ -81,6 +82,7 @@ class IngestRules:
     """Settings that decide the content of a library, besides its sources."""
 
     keep: KeepRule = "arxiv"
+    profile: Profile = "default"
     max_reject_share: float = 0.05
 
 
@@ -147,7 +149,7 @@ class _Job:
         files = self._without_unused(discover(sources))
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
-        self._plan = plan = _plan(facts, self._rules.keep, spec, self._vectors_hash())
+        self._plan = plan = _plan(facts, self._rules.keep, self._rules.profile, spec, self._vectors_hash())
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
             written = self._folder.pending_manifest
@@ -360,7 +362,8 @@ class _Job:
         spec = self._encoder.spec if self._encoder else None
         # Vectors computed elsewhere come without learned weights.
         learned = spec is not None and spec.learned_sparse and self._vectors is None
-        return VectorConfig(dimensions=spec.dimensions if spec else None, learned=learned)
+        config = VectorConfig(dimensions=spec.dimensions if spec else None, learned=learned)
+        return config.with_small_graph() if spec is not None and spec.kind == STATIC else config
 
     def _encode(self) -> DenseLookup:
         parts = DenseParts(self._folder.dense)
@@ -376,10 +379,13 @@ class _Job:
                     f"The vectors at {self._vectors} changed while they were being read: run the same command again "
                     "when they are complete."
                 )
+        lookup = parts.open()
+        similarity = random_similarity(self._db, lookup, self._encoder)
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
+            self._checkpoint.set("similarity", similarity)
             self._checkpoint.set("encoded", True)
-        return parts.open()
+        return lookup
 
     # -- seal -------------------------------------------------------------------------------------------
 
@@ -400,12 +406,20 @@ class _Job:
             self._folder.write(ENCODER, orjson.dumps(about, option=orjson.OPT_INDENT_2))
         manifest = Manifest(
             sources=tuple(facts),
-            rules={"keep": self._rules.keep, "document_text": "title, newline, abstract"},
+            rules={
+                "keep": self._rules.keep,
+                "profile": self._rules.profile,
+                "document_text": "title, newline, abstract",
+            },
             counts=counts,
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
             fulltext={"tokenizer": fulltext.TOKENIZER, "title_weight": fulltext.TITLE_WEIGHT},
             bm25=bm25.to_dict(),
-            vectors=config.to_dict() | {"computed_elsewhere": self._plan["vectors"]},
+            vectors=config.to_dict()
+            | {
+                "computed_elsewhere": self._plan["vectors"],
+                "random_similarity": self._checkpoint.get("similarity"),
+            },
             content=content,
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
@@ -489,13 +503,18 @@ def _finish_catalog(path: Path) -> None:
 
 
 def _plan(
-    sources: Sequence[SourceFact], keep: str, encoder: EncoderSpec | None, vectors: str | None
+    sources: Sequence[SourceFact],
+    keep: str,
+    profile: str,
+    encoder: EncoderSpec | None,
+    vectors: str | None,
 ) -> dict[str, Any]:
     """What must not change between a job's start and its end."""
     return {
         "format": FORMAT,
         "sources": [asdict(fact) for fact in sources],
         "keep": keep,
+        "profile": profile,
         "encoder": encoder.to_dict() if encoder else None,
         "vectors": vectors,
     }
@@ -504,7 +523,7 @@ def _plan(
 def _plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that built a library."""
     vectors = manifest.vectors["computed_elsewhere"]
-    return _plan(manifest.sources, manifest.rules["keep"], manifest.encoder, vectors)
+    return _plan(manifest.sources, manifest.rules["keep"], manifest.profile, manifest.encoder, vectors)
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -512,6 +531,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "format": "library format",
         "sources": "sources",
         "keep": "keep rule",
+        "profile": "profile",
         "encoder": "encoder",
         "vectors": "vectors",
     }

@@ -70,6 +70,7 @@ from scholarbase.models.values import (
     Limit,
     MinCitations,
     MinScore,
+    MinSimilarity,
     Offset,
     PaperId,
     SomeStrings,
@@ -297,7 +298,8 @@ class SearchRequest(Filters, _Query, Timed):
     ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
     results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
     syntax and BM25 for free text.
-    ``exact`` searches dense vectors without approximation and counts every match.
+    ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
+    cosine of a dense result; None is the library's own limit.
     ``partial`` accepts a response without the legs that failed, which are named in it.
 
     Raises:
@@ -309,6 +311,7 @@ class SearchRequest(Filters, _Query, Timed):
         description="Search dense vectors without approximation, and count every match.",
         examples=[False],
     )
+    min_similarity: MinSimilarity = None
     explain: bool = Field(
         default=False,
         description="Show what each leg contributed to a result, and which words of `q` the paper contains.",

@@ -74,6 +74,7 @@ class SearchArguments(TypedDict, total=False):
     within: Sequence[str] | None
     as_of: str | None
     exact: bool
+    min_similarity: float | None
     explain: bool
     partial: bool
     timeout: float | None
@@ -167,6 +168,7 @@ class Source(ABC):
         within: Sequence[str] | None = None,
         as_of: str | None = None,
         exact: bool = False,
+        min_similarity: float | None = None,
         explain: bool = False,
         partial: bool = False,
         timeout: float | None = None,
@@ -197,6 +199,7 @@ class Source(ABC):
             within: search only these papers, by ids of any form.
             as_of: the library on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers.
             exact: search dense vectors without approximation, and count every match.
+            min_similarity: the least cosine of a dense result, -1 to 1, in place of the library's own limit.
             explain: show what each leg contributed to a result, and which words of ``q`` the paper contains.
             partial: if a leg fails, return the results of the others and name it in ``failed_legs``.
             timeout: seconds that the search may take. A server has a limit of its own.

@@ -59,9 +59,12 @@ def as_tuple(value: Any) -> Any:
     return value if found is None else found
 
 
-def _number_of(name: str, most: float, what: str = "") -> tuple[BeforeValidator, AfterValidator]:
-    """Validators of a number above 0 and at most ``most``."""
-    span = f"it must be above 0 and at most {most}{what}."
+def _number_of(
+    name: str, most: float, what: str = "", *, least: float | None = None
+) -> tuple[BeforeValidator, AfterValidator]:
+    """Validators of a number above 0, or from ``least`` on, and at most ``most``."""
+    start = "above 0 and" if least is None else f"at least {least:g} and"
+    span = f"it must be {start} at most {most}{what}."
 
     def check_kind(value: Any) -> Any:
         # pydantic would convert whatever has __float__, such as numpy's booleans. The values of a URL are strings.
@@ -70,7 +73,7 @@ def _number_of(name: str, most: float, what: str = "") -> tuple[BeforeValidator,
         return value
 
     def check_size(value: float | None) -> float | None:
-        if value is not None and not 0 < value <= most:
+        if value is not None and not ((value > 0 if least is None else least <= value) and value <= most):
             raise InvalidRequest(f"{name} is {value!r}: {span}")
         return value
 
@@ -235,6 +238,16 @@ MinScore = Annotated[
         description="The minimum similarity of titles: above 0, at most 1 (the same title).",
         examples=[MIN_TITLE_SCORE],
         json_schema_extra={"exclusiveMinimum": 0, "maximum": 1},
+    ),
+]
+MinSimilarity = Annotated[
+    float | None,
+    *_number_of("min_similarity", 1, least=-1),
+    Field(
+        description="The least cosine of a dense result; -1 for all. By default the library's own limit, below which "
+        "most random pairs are (`random_similarity` in its manifest).",
+        examples=[0.2],
+        json_schema_extra={"minimum": -1, "maximum": 1},
     ),
 ]
 Timeout = Annotated[

@@ -87,6 +87,7 @@ from scholarbase.models.source import Source
 from scholarbase.search.cache import Cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opening import check_files, open_query_encoder, open_vectors
+from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
@@ -190,8 +191,8 @@ class Library(Source):
             raise InvalidRequest(
                 f"encoder is {shown(encoder)}: it must be an open encoder, or the name, path or URL of one."
             )
-        settings = settings or load_settings()
         manifest, snapshot = read_manifest(path)
+        settings = with_profile(settings or load_settings(), manifest.profile)
         files = check_files(path, snapshot, settings, full=full)
         # Two more than threads, for the event loop and the readiness check.
         papers = Catalog(path / catalog.FILE_NAME, readers=settings.readers + 2)

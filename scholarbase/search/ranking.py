@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from scholarbase.deadlines import check
 from scholarbase.encoders import Encoder, Encodings
@@ -35,9 +38,11 @@ from scholarbase.indexes.vectors.feedback import PAPERS, Feedback, follow
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
+from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Mode, TotalRelation
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import FailedLeg, LegExplanation
+from scholarbase.search import dense_feedback
 from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import FusionTable, fuse
 from scholarbase.search.known_items import (
@@ -49,6 +54,7 @@ from scholarbase.search.known_items import (
     put_first,
 )
 from scholarbase.search.reading import read
+from scholarbase.search.score_fusion import Combined, combine, leg_weights, stands_out
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
@@ -75,6 +81,8 @@ MOST_COUNTED: Final = 200_000
 MAX_CACHED_IDS: Final = 100
 THREADS: Final = 40
 """Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,7 @@ class Ranker:
         self._known_items = KnownItems(papers)
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
+        self._known_words: Cache[bool] = Cache(CACHED_QUERIES)
         has_dense = manifest.encoder is not None and encoder is not None
         self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sparse-leg")
@@ -145,8 +154,9 @@ class Ranker:
         self._threads.shutdown(wait=False)
 
     def forget_queries(self) -> None:
-        """Empty the cache of query vectors."""
+        """Empty the caches of query vectors and of known words."""
         self._encodings.clear()
+        self._known_words.clear()
 
     def resolve(self, request: SearchRequest, filters: ResolvedFilters) -> Query:
         """Decide which legs run, and how many results they fetch.
@@ -160,7 +170,12 @@ class Ranker:
         q = request.q
         depth = self._depth(request, mode)
         words = query_syntax.without_shortened(q) if query_syntax.SHORTENED.search(q) else q
-        engine = None if mode == "dense" else request.engine or "bm25"
+        engine = None if mode == "dense" else request.engine or self._default_engine(mode)
+        if request.min_similarity is not None and mode == "sparse":
+            raise InvalidRequest(
+                f"min_similarity {request.min_similarity:g} applies to dense vectors, which mode 'sparse' does not "
+                "use: leave it out, or use mode 'hybrid' or 'dense'."
+            )
         expression: str | None = None
         syntax = False
         warnings: tuple[str, ...] = ()
@@ -181,6 +196,11 @@ class Ranker:
                 [matching] = self._catalog.holding([expression], [item.id for item in known])
                 known = tuple(item for item in known if item.id in matching)
         return Query(request, mode, engine, filters, depth, expression, syntax, words, known, warnings)
+
+    def _default_engine(self, mode: Mode) -> Engine:
+        if self._settings.engine is not None:
+            return self._settings.engine
+        return "feedback" if mode == "hybrid" and self._settings.fusion == "scores" else "bm25"
 
     def has_bm25_terms(self, q: str) -> bool:
         """Whether ``q`` has words besides stop words, so that BM25 vectors can rank it."""
@@ -240,7 +260,7 @@ class Ranker:
             start = perf_counter()
             # A known item may be the last of either leg.
             most = 2 * query.depth if query.known else end
-            hits, found, explanations = self._fuse(legs, most, explain=request.explain)
+            hits, found, explanations = self._fuse(query, legs, most)
             stages().append(("fusion", start, perf_counter()))
             total, relation = self._hybrid_total(legs, found)
         else:
@@ -265,21 +285,30 @@ class Ranker:
         return Ranking(hits, total, relation, next_offset, explanations, tuple(failed))
 
     def _fuse(
-        self, legs: Mapping[str, Ranking], end: int, *, explain: bool
+        self, query: Query, legs: Mapping[str, Ranking], end: int
     ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
         """The best papers of the fusion, the number of papers in all legs together, and explanations."""
-        configured = self._settings.fusion_weights or {}
-        # Ignore weights of legs that this search does not run.
-        weights = {name: configured[name] for name in legs if name in configured}
+        lists = {name: leg.hits for name, leg in legs.items()}
+        weights = {k: v for k, v in (self._settings.fusion_weights or {}).items() if k in lists}
+        if self._settings.fusion == "scores":
+            least = {DENSE: self._floor(query) or 0.0}
+            fused = combine(lists, leg_weights(lists, weights), least, depth=query.depth, limit=end)
+            explained = _shares(lists, fused) if query.request.explain else {}
+            return fused.hits, fused.found, explained
+        return self._fuse_ranks(lists, weights, end, explain=query.request.explain)
+
+    def _fuse_ranks(
+        self, lists: Mapping[str, list[ScoredId]], weights: Mapping[str, float], end: int, *, explain: bool
+    ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
         k = self._settings.rrf_k
-        if len(legs) == 2 and not explain:
+        if len(lists) == 2 and not explain:
             # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
-            (first, one), (second, other) = legs.items()
-            depth = max(len(one.hits), len(other.hits))
-            table = FusionTable([hit.id for hit in one.hits], [hit.id for hit in other.hits], depth)
+            (first, one), (second, other) = lists.items()
+            depth = max(len(one), len(other))
+            table = FusionTable([hit.id for hit in one], [hit.id for hit in other], depth)
             both = weights.get(first, 1.0), weights.get(second, 1.0)
             return table.best_scored(end, k=k, weights=both), len(table.ids), {}
-        fused = fuse({name: leg.hits for name, leg in legs.items()}, k=k, weights=weights)
+        fused = fuse(lists, k=k, weights=weights)
         explanations = {
             paper.id: tuple(
                 LegExplanation(name, share.rank, share.score, share.share)
@@ -331,24 +360,11 @@ class Ranker:
     def _run_legs(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
         plans: dict[str, Callable[[], Ranking]] = {}
+        sparse = None if query.engine is None else self._sparse_leg(query, query.engine)
         if query.mode != "sparse":
-            plans[DENSE] = partial(self._dense, query)
-        if query.engine is not None:
-            legs_of = {
-                "fts5": self._fts5,
-                "bm25": self._bm25_leg,
-                "feedback": self._feedback_leg,
-                "learned": self._learned,
-            }
-            run: Callable[[], Ranking] = partial(legs_of[query.engine], query)
-            if query.engine != "learned":  # which times its search without the encoder
-                run = partial(_timed, query.engine, run)
-            if plans and query.engine != "learned" and _encoded_text(query) not in self._encodings:
-                # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant
-                # Edge holds Python's lock while it searches, so the thread could not send the query to the model. The
-                # learned leg needs the model itself.
-                run = self._threads.submit(copy_context().run, run).result
-            plans[query.engine] = run
+            plans[DENSE] = partial(self._dense, query, sparse)
+        if sparse is not None and query.engine is not None:
+            plans[query.engine] = sparse
         legs: dict[str, Ranking] = {}
         failed: list[FailedLeg] = []
         last: Exception | None = None
@@ -365,6 +381,29 @@ class Ranker:
         if not legs and last is not None:
             raise last
         return dict(reversed(legs.items())), failed[::-1]
+
+    def _sparse_leg(self, query: Query, engine: Engine) -> Callable[[], Ranking]:
+        """The sparse leg, which runs once: the dense leg may need its results first."""
+        legs_of = {
+            "fts5": self._fts5,
+            "bm25": self._bm25_leg,
+            "feedback": self._feedback_leg,
+            "learned": self._learned,
+        }
+        run: Callable[[], Ranking] = partial(legs_of[engine], query)
+        if engine != "learned":  # which times its search without the encoder
+            run = partial(_timed, engine, run)
+        if query.mode != "sparse" and engine != "learned" and not self._encodes_at_once(query):
+            # Run it in a thread while the model encodes the query. Not the encoder in a thread: Qdrant Edge holds
+            # Python's lock while it searches, so the thread could not send the query to the model. The learned leg
+            # needs the model itself.
+            return self._threads.submit(copy_context().run, run).result
+        return once(run)
+
+    def _encodes_at_once(self, query: Query) -> bool:
+        """Whether the query's vector is cached, or made in less time than it takes to start a thread."""
+        is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
+        return is_static or _encoded_text(query) in self._encodings
 
     def _fts5(self, query: Query) -> Ranking:
         if query.expression is None:
@@ -427,22 +466,100 @@ class Ranker:
         )
         return Ranking(hits, min(total, most), "eq" if total <= most else "gte")
 
-    def _dense(self, query: Query) -> Ranking:
+    def _dense(self, query: Query, sparse: Callable[[], Ranking] | None) -> Ranking:
+        """Search by meaning. A hybrid search that fuses scores adds the vectors of the first papers to the query's."""
         vector = self._encode(query).dense[0]
-        if not vector.any():
+        if not vector.any() or self._is_nonsense(query):
             # A static encoder knows no token of the query, so no paper is nearer than another.
             return Ranking([], 0, "eq")
-        exact = query.request.exact
+        near = self._first_sparse(query, sparse)
 
         def search() -> Ranking:
-            hits = _without_long_list(
-                lambda limit, filters: self._vectors.search_dense(vector, limit, filters, exact=exact),
-                query.depth,
-                query.filters,
-            )
-            return Ranking(hits, self._count_dense(query.filters), "eq")
+            expanded = vector if not near or stands_out(near) else self._expanded(vector, near, query)
+            return self._nearest(expanded, query)
 
         return _timed(DENSE, search)
+
+    def _first_sparse(self, query: Query, sparse: Callable[[], Ranking] | None) -> list[ScoredId]:
+        """The results of the sparse leg, with which the dense leg is expanded; none where it is not."""
+        if sparse is None or self._settings.fusion != "scores":
+            return []
+        try:
+            return sparse().hits
+        except (EncoderError, VectorIndexError, LibraryCorrupt):
+            return []  # the sparse leg itself raises or reports it
+
+    def _nearest(self, vector: npt.NDArray[np.float32], query: Query) -> Ranking:
+        """The papers nearest to a vector, above the floor of similarity."""
+        floor = self._floor(query)
+        hits = self._search_dense(vector, query.depth, query)
+        above = hits if floor is None else _above(hits, floor)
+        if not above and hits and not self._is_exact(query):
+            # So that no results means that there are none.
+            above = _above(self._search_dense(vector, 1, query, exact=True), floor or -1.0)
+        if floor is None:
+            return Ranking(above, self._count_dense(query.filters), "eq")
+        if len(above) < query.depth:
+            complete = self._is_exact(query) or not above or len(above) == len(hits)
+            return Ranking(above, len(above), "eq" if complete else "gte")
+        if not query.request.exact:
+            return Ranking(above, len(above), "gte")
+        most = min(self._manifest.counts["dense_vectors"], MOST_COUNTED)
+        total = self._counted(
+            (DENSE, vector.tobytes(), floor, query.filters),
+            query.filters,
+            lambda: len(_above(self._search_dense(vector, most, query, exact=True), floor)),
+        )
+        return Ranking(above, total, "gte" if total == MOST_COUNTED else "eq")
+
+    def _search_dense(
+        self, vector: npt.NDArray[np.float32], limit: int, query: Query, *, exact: bool = False
+    ) -> list[ScoredId]:
+        exact = exact or self._is_exact(query)
+        return _without_long_list(
+            lambda most, filters: self._vectors.search_dense(vector, most, filters, exact=exact),
+            limit,
+            query.filters,
+        )
+
+    def _is_exact(self, query: Query) -> bool:
+        return query.request.exact or self._settings.exact
+
+    def _expanded(
+        self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], query: Query
+    ) -> npt.NDArray[np.float32]:
+        """The query's vector with those of the first papers of both legs (:mod:`.dense_feedback`)."""
+        nearest = self._search_dense(vector, dense_feedback.CONSIDERED, query)
+        first = dense_feedback.first_papers(near, nearest)
+        return dense_feedback.expand(vector, list(self._vectors.dense_vectors(first).values()))
+
+    def _floor(self, query: Query) -> float | None:
+        """The least cosine of a result; None without such a limit."""
+        if query.request.min_similarity is not None:
+            return query.request.min_similarity
+        random = self._manifest.vectors["random_similarity"]
+        if not self._settings.similarity_floor or random is None:
+            return None
+        floor: float = random["p75" if self._has_known_words(query) else "p999"]
+        return floor
+
+    def _is_nonsense(self, query: Query) -> bool:
+        """Whether a static encoder has only words that no paper has, whose pieces are near to other strange words."""
+        return (
+            self._settings.similarity_floor
+            and self._encoder is not None
+            and self._encoder.spec.kind == STATIC
+            and not self._has_known_words(query)
+        )
+
+    def _has_known_words(self, query: Query) -> bool:
+        """Whether a paper of the library, as of the query's day, has a word of the query, or all are stop words."""
+        return self._known_words.get((query.words, query.day), lambda: self._find_known_words(query))
+
+    def _find_known_words(self, query: Query) -> bool:
+        terms = self._bm25.query(query.words).indices
+        found = self._catalog.document_frequencies(terms, query.day) if terms else {}
+        return not terms or any(term in found for term in terms)
 
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
@@ -485,13 +602,17 @@ class Ranker:
         return len(absent - {hit.id for leg in again.values() for hit in leg.hits})
 
     def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
-        """The matches of a hybrid search: all papers with dense vectors that pass the filters, and sparse matches."""
+        """The matches of a hybrid search: the papers of either leg. Without a floor of similarity, all papers with
+        dense vectors that pass the filters are matches."""
         dense = legs.get(DENSE)
         sparse = next((leg for name, leg in legs.items() if name != DENSE), None)
         if sparse is not None and (dense is None or dense.total == 0):
             return sparse.total, sparse.relation
         assert dense is not None
-        if self._manifest.counts["dense_vectors"] == self._manifest.counts["papers"]:
+        if (
+            dense.relation == "eq"
+            and dense.total >= self._count_dense(NO_FILTERS) == self._manifest.counts["papers"]
+        ):
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs.values())), "gte")
@@ -505,6 +626,38 @@ def _explained(legs: Mapping[str, Ranking], page: Collection[int]) -> dict[int, 
         for rank, hit in enumerate(leg.hits, 1)
         if hit.id in page
     }
+
+
+def _shares(
+    lists: Mapping[str, Sequence[ScoredId]], fused: Combined
+) -> dict[int, tuple[LegExplanation, ...]]:
+    """The explanations of the papers of a fusion of scores."""
+    explanations: dict[int, tuple[LegExplanation, ...]] = {hit.id: () for hit in fused.hits}
+    for name, hits in lists.items():
+        for rank, (hit, share) in enumerate(zip(hits, fused.shares[name].tolist(), strict=True), 1):
+            if hit.id in explanations:
+                explanations[hit.id] += (LegExplanation(name, rank, hit.score, share),)
+    return explanations
+
+
+def _above(hits: Sequence[ScoredId], floor: float) -> list[ScoredId]:
+    """The hits, best first, with at least this score."""
+    return list(takewhile(lambda hit: hit.score >= floor, hits))
+
+
+def once(run: Callable[[], T]) -> Callable[[], T]:
+    """A function that runs another one at the first call, and later returns or raises the same."""
+    result: Future[T] = Future()
+
+    def get() -> T:
+        if not result.done():
+            try:
+                result.set_result(run())
+            except BaseException as error:
+                result.set_exception(error)
+        return result.result()
+
+    return get
 
 
 def _timed(name: str, leg: Callable[[], Ranking]) -> Ranking:
