@@ -185,7 +185,8 @@ async def respond_in_session(request: Request, route: str, respond: Callable[[Re
     if tool is None:
         response: Response = await respond(request)
         return response
-    tool_named(tool)
+    if route == "call_tool":
+        tool_named(tool)
     recording = await start_recording(request.app.state, scope, tool, session_headers(request.headers))
     assert recording is not None
     scope[RECORDING] = recording

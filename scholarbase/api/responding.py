@@ -249,7 +249,11 @@ async def _parsed_body(request: HttpRequest, model: type[Request]) -> Any:
 
     def parse() -> Any:
         values = loads(body) if is_json else None
-        return model.parse({**values, **path} if isinstance(values, dict) else values, kind="key")
+        if not isinstance(values, dict):
+            return model.parse(values, kind="key")
+        if twice := values.keys() & path.keys():
+            raise InvalidRequest(f"The body has the key {twice.pop()!r}, which is in the path: leave it out.")
+        return model.parse({**values, **path}, kind="key")
 
     if len(body) <= LARGE_BODY:
         return parse()

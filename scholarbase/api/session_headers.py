@@ -90,6 +90,8 @@ ROUTE_TOOLS: Final = {
     "papers": "get_papers",
     "citations": "get_citations",
     "references": "get_references",
+    "similar": "similar_papers",
+    "similar_by_body": "similar_papers",
     "expand": "expand_papers",
 }
 """Name of a route to its tool."""

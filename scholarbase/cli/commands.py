@@ -23,6 +23,7 @@ from scholarbase.cli.keys import key
 from scholarbase.cli.options import (
     as_of_option,
     encoder_option,
+    filter_options,
     library_option,
     open_source,
     require_library,
@@ -256,23 +257,7 @@ def _run(
 @click.option("--limit", default=DEFAULT_RESULTS, show_default=True, help="Number of results.")
 @click.option("--offset", default=0, help="Number of results to skip.")
 @click.option("--field", "fields", multiple=True, help="A field to return; may be repeated. [default: all]")
-@click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD.")
-@click.option("--to", help="Latest date.")
-@click.option(
-    "--category", multiple=True, help="A category or archive, such as cs.CL or cs; may be repeated."
-)
-@click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated.")
-@click.option("--min-citations", type=int, help="Minimum number of citations.")
-@click.option(
-    "--exclude",
-    multiple=True,
-    help="Exclude papers with this phrase in the title or abstract; may be repeated.",
-)
-@click.option(
-    "--exclude-id", "exclude_ids", multiple=True, help="The id of a paper to exclude; may be repeated."
-)
-@click.option("--within", multiple=True, help="The id of a paper to search among; may be repeated.")
-@as_of_option
+@filter_options
 @click.option("--exact", is_flag=True, help="Search without approximation, and count exact totals.")
 @click.option(
     "--min-similarity",
@@ -285,11 +270,18 @@ def _run(
 @click.pass_obj
 def search(settings: Settings, /, q: str, **options: Any) -> None:
     """Search for papers that match Q."""
-    options["fields"] = ",".join(options["fields"]) or None
-    options["category"] = ",".join(options["category"]) or ()
-    options["within"] = options["within"] or None
     needs_encoder = options["mode"] != "sparse" or options["engine"] == "learned"
-    _run("search", q, "show_search", settings, default_encoder=None if needs_encoder else "none", **options)
+    default = None if needs_encoder else "none"
+    _run("search", q, "show_search", settings, default_encoder=default, **_lists(options))
+
+
+def _lists(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``filter_options`` and ``--field`` as the arguments of a request."""
+    return options | {
+        "fields": ",".join(options["fields"]) or None,
+        "category": ",".join(options["category"]) or (),
+        "within": options["within"] or None,
+    }
 
 
 @main.command()
@@ -311,6 +303,21 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
 def paper(settings: Settings, /, paper_id: str, **options: Any) -> None:
     """Show the paper PAPER_ID: an arXiv id, DOI, CorpusId, link, ..."""
     _run("paper", paper_id, "show_paper", settings, **options)
+
+
+@main.command(short_help="List the papers similar to a paper.")
+@click.argument("paper_id")
+@click.option("--limit", default=DEFAULT_RESULTS, show_default=True, help="Number of results.")
+@click.option("--offset", default=0, help="Number of results to skip.")
+@click.option("--field", "fields", multiple=True, help="A field to return; may be repeated. [default: all]")
+@filter_options
+@click.option("--exact", is_flag=True, help="Compare with every vector, without approximation.")
+@click.option("--explain", is_flag=True, help="Show the rank and score of each result in each leg.")
+@source_options
+@click.pass_obj
+def similar(settings: Settings, /, paper_id: str, **options: Any) -> None:
+    """List the papers similar to the paper PAPER_ID, by their vectors and by the papers that cite both."""
+    _run("similar", paper_id, "show_similar", settings, **_lists(options))
 
 
 def _edges(direction: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,13 @@ from rich.text import Text
 from scholarbase.files import disk_size
 from scholarbase.manifest import Manifest
 from scholarbase.models.papers import Paper
-from scholarbase.models.responses import CitationsResponse, SearchResponse, TitleMatchResponse
+from scholarbase.models.responses import (
+    CitationsResponse,
+    Hit,
+    SearchResponse,
+    SimilarResponse,
+    TitleMatchResponse,
+)
 
 
 def _console() -> Console:
@@ -54,9 +60,20 @@ def show_search(response: SearchResponse) -> None:
     )
     for failure in response.failed_legs:
         console.print(f"[red]Without the leg {escape(failure.leg)}: {escape(failure.detail)}[/red]")
-    for warning in response.warnings:
+    _show_hits(console, response.results, response.warnings)
+
+
+def show_similar(response: SimilarResponse) -> None:
+    console = _console()
+    least = "at least " if response.total_relation == "gte" else ""
+    console.print(f"[dim]{least}{response.total:,} similar papers; snapshot {response.snapshot}[/dim]")
+    _show_hits(console, response.results, response.warnings)
+
+
+def _show_hits(console: Console, hits: Sequence[Hit], warnings: Sequence[str]) -> None:
+    for warning in warnings:
         console.print(f"[yellow]Warning: {escape(warning)}[/yellow]")
-    for place, hit in enumerate(response.results, 1):
+    for place, hit in enumerate(hits, 1):
         console.print(_line(f"{place}.", hit.paper, f" · score {hit.score:.4g}"))
         for leg in hit.explain or ():
             matching = f"; matches {escape(', '.join(leg.terms))}" if leg.terms else ""

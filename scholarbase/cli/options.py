@@ -32,6 +32,40 @@ def as_of_option(command: F) -> F:
     )(command)
 
 
+def filter_options(command: F) -> F:
+    """The options that select papers by their properties or ids."""
+    for option in reversed(
+        (
+            click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD."),
+            click.option("--to", help="Latest date."),
+            click.option(
+                "--category",
+                multiple=True,
+                help="A category or archive, such as cs.CL or cs; may be repeated.",
+            ),
+            click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated."),
+            click.option("--min-citations", type=int, help="Minimum number of citations."),
+            click.option(
+                "--exclude",
+                multiple=True,
+                help="Exclude papers with this phrase in the title or abstract; may be repeated.",
+            ),
+            click.option(
+                "--exclude-id",
+                "exclude_ids",
+                multiple=True,
+                help="The id of a paper to exclude; may be repeated.",
+            ),
+            click.option(
+                "--within", multiple=True, help="The id of a paper to search among; may be repeated."
+            ),
+            as_of_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
 def encoder_option(command: F) -> F:
     return click.option(
         "--encoder", help="The query encoder: a name, a path, a URL, or none. [env: SCHOLARBASE_ENCODER]"

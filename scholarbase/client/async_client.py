@@ -19,7 +19,7 @@ from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.paging import Paging
 from scholarbase.models.requests import title_batches
 from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
-from scholarbase.models.source import EdgeArguments, SearchArguments
+from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments
 
 P = ParamSpec("P")
 
@@ -101,6 +101,7 @@ class AsyncClient(BaseClient):
     run = _awaitable(Client.run)
     run_searches = _awaitable(Client.run_searches)
     run_title = _awaitable(Client.run_title)
+    run_similar = _awaitable(Client.run_similar)
     run_citations = _awaitable(Client.run_citations)
     run_references = _awaitable(Client.run_references)
     run_expand = _awaitable(Client.run_expand)
@@ -121,6 +122,22 @@ class AsyncClient(BaseClient):
 
     paper = _awaitable(Client.paper)
     papers = _awaitable(Client.papers)
+
+    similar = _awaitable(Client.similar)
+
+    def iter_similar(
+        self,
+        paper_id: str,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        **arguments: Unpack[SimilarArguments],
+    ) -> AsyncIterator[Hit]:
+        """All similar papers, page by page, up to ``limit`` or ``fusion_depth``. The other arguments are those of
+        ``similar``."""
+        return self._pages(
+            lambda size, start: self.similar(paper_id, limit=size, offset=start, **arguments), limit, offset
+        )
 
     citations = _awaitable(Client.citations)
     references = _awaitable(Client.references)

@@ -28,10 +28,17 @@ from scholarbase.models.requests import (
     PaperBatchBody,
     PaperBody,
     SearchRequest,
+    SimilarBody,
     TitleParameters,
     title_batches,
 )
-from scholarbase.models.responses import CitationsResponse, ExpandResponse, SearchResponse, TitleMatchResponse
+from scholarbase.models.responses import (
+    CitationsResponse,
+    ExpandResponse,
+    SearchResponse,
+    SimilarResponse,
+    TitleMatchResponse,
+)
 from scholarbase.models.source import Source
 
 
@@ -104,6 +111,9 @@ class Client(BaseClient, Source):
 
     def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
         return self._send(endpoints.papers(request))
+
+    def run_similar(self, request: SimilarBody) -> SimilarResponse:
+        return self._send(endpoints.similar(request))
 
     def run_citations(self, request: EdgeBody) -> CitationsResponse:
         return self._send(endpoints.citations("citations", request))

@@ -27,9 +27,11 @@ from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
     ExpandBody,
+    Filters,
     PaperBatchBody,
     PaperBody,
     SearchRequest,
+    SimilarBody,
     TitleBatchBody,
     TitleParameters,
     check_request,
@@ -39,6 +41,7 @@ from scholarbase.models.responses import (
     CitationsResponse,
     ExpandResponse,
     SearchResponse,
+    SimilarResponse,
     TitleMatchResponse,
     Unfinished,
 )
@@ -80,13 +83,18 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
     def read(data: Any) -> SearchResponse:
         return SearchResponse.from_dict(data, request.fields)
 
-    content = _content(request, SearchRequest)
+    return _by_url_or_body("/v1/search", request, _content(request, SearchRequest), read)
+
+
+def _by_url_or_body(
+    path: str, filters: Filters, content: Mapping[str, Any], read: Callable[[Any], T]
+) -> Request[T]:
     query = _query_string(content)
     # A query string has no empty list, and the server splits its categories at commas.
-    fits_url = request.within != () and all("," not in name for name in request.category)
+    fits_url = filters.within != () and all("," not in name for name in filters.category)
     if fits_url and len(query) <= MAX_QUERY_STRING:
-        return Request("GET", "/v1/search", read, query)
-    return Request("POST", "/v1/search", read, body=_json(content))
+        return Request("GET", path, read, query)
+    return Request("POST", path, read, body=_json(content))
 
 
 class Batch(Generic[Item, T]):
@@ -208,8 +216,8 @@ def paper(request: PaperBody) -> Request[Paper]:
     content = _content(request, PaperBody)
     paper_id = content.pop("paper_id")
     path = _paper_path(paper_id)
-    # The server routes ids with these endings to citations and references.
-    if paper_id.strip().endswith(("/citations", "/references")) or len(path) > MAX_QUERY_STRING:
+    # The server routes ids with these endings to other calls.
+    if paper_id.strip().endswith(("/citations", "/references", "/similar")) or len(path) > MAX_QUERY_STRING:
         batch = papers(PaperBatchBody.of(ids=[paper_id], **content))
 
         def read(data: Any) -> Paper:
@@ -243,6 +251,16 @@ def citations(direction: Literal["citations", "references"], request: EdgeBody) 
     return Request(
         "GET", path, lambda data: CitationsResponse.from_dict(data, request.fields), _query_string(content)
     )
+
+
+def similar(request: SimilarBody) -> Request[SimilarResponse]:
+    """``GET /v1/papers/{id}/similar``, or ``POST`` for what a URL cannot hold."""
+
+    def read(data: Any) -> SimilarResponse:
+        return SimilarResponse.from_dict(data, request.fields)
+
+    content = _content(request, SimilarBody)
+    return _by_url_or_body(f"{_paper_path(content.pop('paper_id'))}/similar", request, content, read)
 
 
 def expand(request: ExpandBody) -> Request[ExpandResponse]:

@@ -19,7 +19,7 @@ from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes import citations, fulltext, titles
-from scholarbase.indexes.citations import Edge, Expansion
+from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
@@ -66,6 +66,7 @@ _FULL_TEXT: Final = (
 )
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
+_COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
 _LATER: Final = ("citation_count", "reference_count")
 """Fields that change after a paper's publication."""
@@ -333,6 +334,13 @@ class Catalog:
         """Return the neighbours of a set of papers (:func:`.citations.expand`)."""
         with self._reading(*citations.EXPANSION) as connection:
             return citations.expand(connection, seeds, direction, hops, filters, limit, offset, as_of=as_of)
+
+    def cocited(
+        self, paper_id: int, limit: int, filters: ResolvedFilters, *, as_of: int | None
+    ) -> Cocitations:
+        """Return the papers most often cited together with a paper (:func:`.citations.cocited`)."""
+        with self._reading(*_COCITATIONS) as connection:
+            return citations.cocited(connection, paper_id, limit, filters, as_of=as_of)
 
 
 def _checked_snapshot(path: Path, connection: sqlite3.Connection) -> str | None:

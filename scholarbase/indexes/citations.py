@@ -1,4 +1,4 @@
-"""Citation edges: storing, paging and expanding them in both directions.
+"""Citation edges: storing, paging and expanding them in both directions, and counting co-citations.
 
 An edge is a pair of catalogue ids: the citing paper's and the cited paper's. The *citations* of a paper are the
 papers that cite it, its *references* the papers that it cites. Counts are of edges in this library, which pages
@@ -19,6 +19,7 @@ from scholarbase import deadlines
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.checks import check_sort
 from scholarbase.models.limits import CitationSort, Direction
 
@@ -29,6 +30,11 @@ MAX_STEPS: Final = 5_000_000
 
 FEW: Final = 500
 """Edges that are read and sorted in a fraction of a millisecond; a hundred thousand take a tenth of a second."""
+
+MAX_CITING: Final = 2_000
+"""Citing papers, the newest, whose references are counted as co-citations of a paper."""
+MAX_REFERENCES: Final = 500_000
+"""References that one count of co-citations reads, those of the newest citing papers first."""
 
 EXPANSION: Final = ("The expansion", "use fewer seeds, one hop, or one direction")
 """Activity and advice for the error at the time limit."""
@@ -77,6 +83,16 @@ class Expansion(NamedTuple):
 
     total: int
     neighbours: list[NeighbourRow]
+
+
+class Cocitations(NamedTuple):
+    """The papers most often cited together with a paper, each with the number of papers that cite both.
+
+    ``has_more``: there are, or may be, further ones.
+    """
+
+    papers: list[ScoredId]
+    has_more: bool
 
 
 def insert_edges(connection: sqlite3.Connection, rows: Iterable[EdgeRow]) -> None:
@@ -267,6 +283,53 @@ def expand(
     selected = passing[order[offset : offset + limit]]
     columns = (ids[selected].tolist(), seed_counts[selected].tolist(), fewest_hops[selected].tolist())
     return Expansion(len(passing), list(map(NeighbourRow, *columns)))
+
+
+def cocited(
+    connection: sqlite3.Connection,
+    paper_id: int,
+    limit: int,
+    filters: ResolvedFilters = NO_FILTERS,
+    *,
+    as_of: int | None = None,
+) -> Cocitations:
+    """Return the papers most often cited together with a paper (Small, "Co-citation in the scientific literature",
+    1973, https://doi.org/10.1002/asi.4630240406), without the paper itself. Ties break by id.
+
+    Of a paper that more than ``MAX_CITING`` papers cite, the newest of these count (those of unknown date last, ties by
+    id), and of their references the first ``MAX_REFERENCES``. Filters hold for the results, not for the papers that
+    cite them. ``as_of``, a day ``yyyymmdd``, holds for both.
+    """
+    existing = "" if as_of is None else "AND p.last_day <= ?"
+    rows = connection.execute(
+        f"""
+        SELECT p.id FROM edges CROSS JOIN papers AS p ON p.id = edges.citing
+        WHERE edges.cited = ? {existing}
+        ORDER BY p.first_day DESC NULLS LAST, p.last_day DESC, p.id LIMIT {MAX_CITING + 1}
+        """,
+        (paper_id,) if as_of is None else (paper_id, as_of),
+    ).fetchall()
+    condition, params = filter_sql(filters, "p")
+    # The sum of all counts is at least as great as each of them, and NULL sorts first: it is the first row.
+    [(references, _), *found] = connection.execute(
+        f"""
+        WITH counted AS MATERIALIZED (
+            SELECT cited, count(*) AS papers FROM (
+                SELECT edges.cited FROM json_each(?) AS citing
+                CROSS JOIN edges ON edges.citing = citing.value LIMIT {MAX_REFERENCES}
+            ) GROUP BY cited
+        )
+        SELECT sum(papers) AS papers, NULL AS id FROM counted
+        UNION ALL
+        SELECT counted.papers, p.id FROM counted CROSS JOIN papers AS p ON p.id = counted.cited
+        WHERE p.id <> ? AND {condition}
+        ORDER BY papers DESC, id LIMIT ?
+        """,
+        [json_list(row[0] for row in rows[:MAX_CITING]), paper_id, *params, limit + 2],
+    ).fetchall()
+    is_cut = len(rows) > MAX_CITING or (references or 0) >= MAX_REFERENCES
+    papers = [ScoredId(found_id, float(count)) for count, found_id in found[:limit]]
+    return Cocitations(papers, is_cut or len(found) > limit)
 
 
 def _edges_from(

@@ -61,9 +61,11 @@ from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS
 from scholarbase.models.values import (
     AsOf,
     Categories,
+    ExactNeighbours,
     Exclude,
     ExcludeIds,
     ExcludeSeen,
+    ExplainNeighbours,
     FieldNames,
     FromDate,
     Hops,
@@ -467,6 +469,21 @@ class PaperBatchBody(ResponseOptions, Timed):
     )
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
+
+
+class SimilarParameters(Filters, ResponseOptions, Timed):
+    limit: Limit = DEFAULT_RESULTS
+    offset: Offset = 0
+    exact: ExactNeighbours = False
+    explain: ExplainNeighbours = False
+    exclude_seen: ExcludeSeen = False
+    fields: FieldNames = PAPER_FIELDS
+
+
+class SimilarBody(SimilarParameters):
+    """A page of the papers that are similar to a paper."""
+
+    paper_id: PaperId
 
 
 # -- citations ---------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ Snapshot = Annotated[
 Warnings = Annotated[
     tuple[str, ...],
     Meta(
-        description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`, or if "
-        "`q` contains query syntax and is ranked as plain text."
+        description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`, if "
+        "`q` contains query syntax and is ranked as plain text, or if a paper cannot be compared with others."
     ),
 ]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
@@ -122,6 +122,20 @@ class SearchResponse(Response, frozen=True):
     failed_legs: Annotated[
         tuple[FailedLeg, ...], Meta(description="Present with `partial`, when a leg failed.")
     ] = ()
+    warnings: Warnings = ()
+    fields: Sequence[str] = PAPER_FIELDS
+
+
+class SimilarResponse(Response, frozen=True):
+    """The papers similar to a paper, in rank order."""
+
+    snapshot: Snapshot
+    total: Annotated[int, Meta(description="The number of papers in the fusion.")]
+    total_relation: Annotated[
+        TotalRelation, Meta(description="Whether these are all similar papers (eq), or a leg has more (gte).")
+    ]
+    next_offset: NextOffset
+    results: tuple[Hit, ...]
     warnings: Warnings = ()
     fields: Sequence[str] = PAPER_FIELDS
 

@@ -27,6 +27,7 @@ from scholarbase.models.requests import (
     PaperBatchBody,
     PaperBody,
     SearchRequest,
+    SimilarBody,
     TitleParameters,
     search_request,
     search_requests,
@@ -37,6 +38,7 @@ from scholarbase.models.responses import (
     ExpandResponse,
     Hit,
     SearchResponse,
+    SimilarResponse,
     TitleMatchResponse,
 )
 
@@ -80,6 +82,24 @@ class SearchArguments(TypedDict, total=False):
     timeout: float | None
 
 
+class SimilarArguments(TypedDict, total=False):
+    """The arguments of ``iter_similar`` that it passes to ``similar``, which describes them."""
+
+    from_: str | None
+    to: str | None
+    category: Sequence[str]
+    venue: Sequence[str]
+    min_citations: int | None
+    exclude: Sequence[str]
+    exclude_ids: Sequence[str]
+    within: Sequence[str] | None
+    as_of: str | None
+    exact: bool
+    explain: bool
+    fields: Sequence[str] | None
+    timeout: float | None
+
+
 class EdgeArguments(TypedDict, total=False):
     """The arguments of ``iter_citations`` and ``iter_references`` that they pass to ``citations``."""
 
@@ -115,6 +135,9 @@ class Source(ABC):
 
     @abstractmethod
     def _papers(self, request: PaperBatchBody) -> list[Paper | None]: ...
+
+    @abstractmethod
+    def run_similar(self, request: SimilarBody) -> SimilarResponse: ...
 
     @abstractmethod
     def run_citations(self, request: EdgeBody) -> CitationsResponse: ...
@@ -339,6 +362,68 @@ class Source(ABC):
         if not listed:
             return []
         return self._papers(PaperBatchBody.of(ids=listed, as_of=as_of, fields=fields, timeout=timeout))
+
+    def similar(
+        self,
+        paper_id: str,
+        *,
+        limit: int = DEFAULT_RESULTS,
+        offset: int = 0,
+        from_: str | None = None,
+        to: str | None = None,
+        category: Sequence[str] = (),
+        venue: Sequence[str] = (),
+        min_citations: int | None = None,
+        exclude: Sequence[str] = (),
+        exclude_ids: Sequence[str] = (),
+        within: Sequence[str] | None = None,
+        as_of: str | None = None,
+        exact: bool = False,
+        explain: bool = False,
+        fields: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> SimilarResponse:
+        """The papers similar to a paper, without the paper itself: those nearest to its dense vector, fused by
+        reciprocal rank with those most often cited together with it.
+
+        A library without dense vectors has only the latter, one without citations only the former.
+
+        Args:
+            paper_id: an id of any form.
+            limit: the number of results, 1 to 1000.
+            offset: the number of results to skip: the ``next_offset`` of the previous page.
+            from_, to, category, venue, min_citations, exclude, exclude_ids, within: as in ``search``, for the results.
+            as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers, also
+                among those that cite both.
+            exact: compare with every vector, without approximation.
+            explain: show what the legs ``dense`` (a cosine) and ``cocitation`` (the number of papers that cite both)
+                contributed to a result.
+            fields: the fields of each paper; None returns all.
+            timeout: seconds that the request may take.
+
+        Raises:
+            InvalidRequest: an argument is invalid.
+            UnsupportedMode: the library has neither dense vectors nor citations.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold the paper or one in ``within`` (as of ``as_of``).
+            VectorIndexError, LibraryCorrupt: a leg failed.
+            TimeLimit: the request took longer than its time limit.
+        """
+        return self.run_similar(SimilarBody.of(**_arguments(locals())))
+
+    def iter_similar(
+        self,
+        paper_id: str,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        **arguments: Unpack[SimilarArguments],
+    ) -> Iterator[Hit]:
+        """All similar papers, page by page, up to ``limit`` or ``fusion_depth``. The other arguments are those of
+        ``similar``."""
+        return self._pages(
+            lambda size, start: self.similar(paper_id, limit=size, offset=start, **arguments), limit, offset
+        )
 
     # -- citations --------------------------------------------------------------------------------------
 

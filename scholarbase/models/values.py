@@ -266,4 +266,10 @@ ExcludeSeen = Annotated[
         examples=[True],
     ),
 ]
+ExactNeighbours = Annotated[
+    bool, Field(description="Compare with every vector, without approximation.", examples=[False])
+]
+ExplainNeighbours = Annotated[
+    bool, Field(description="Show what each leg contributed to a result.", examples=[True])
+]
 PaperId = Annotated[str, Field(description="An id of any form.", examples=[EXAMPLE_ID])]

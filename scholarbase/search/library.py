@@ -62,6 +62,7 @@ from scholarbase.models.requests import (
     Request,
     SearchBatchBody,
     SearchRequest,
+    SimilarBody,
     Timed,
     TitleBatchBody,
     TitleParameters,
@@ -78,6 +79,7 @@ from scholarbase.models.responses import (
     PaperResponse,
     SearchBatchResponse,
     SearchResponse,
+    SimilarResponse,
     TitleBatchResponse,
     TitleMatch,
     TitleMatchResponse,
@@ -89,6 +91,7 @@ from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opening import check_files, open_query_encoder, open_vectors
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
+from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
 
@@ -152,6 +155,7 @@ class Library(Source):
         self._vectors = vectors
         self._encoder = encoder
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
+        self._similarity = Similarity(manifest, papers, vectors, settings)
         self._lookup = Lookup(papers, snapshot)
         self.best_mode: Final = self._ranker.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
@@ -248,8 +252,7 @@ class Library(Source):
 
     def _resolve(self, request: SearchRequest) -> tuple[Query, tuple[str, ...]]:
         """The query of a request, and warnings."""
-        if self._closed:
-            raise LibraryError(f"The library at {self.path} is closed: open it again.")
+        self._check_open()
         filters = NO_FILTERS
         warnings: tuple[str, ...] = ()
         if not request.model_fields_set.isdisjoint(FILTER_NAMES):
@@ -258,6 +261,10 @@ class Library(Source):
             stages().append(("filters", start, perf_counter()))
         query = self._ranker.resolve(request, filters)
         return query, warnings + query.warnings
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LibraryError(f"The library at {self.path} is closed: open it again.")
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = query.request, self._ranker.rank(query)
@@ -370,6 +377,31 @@ class Library(Source):
         stages().append(("hydrate", start, perf_counter()))
         by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
         return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
+
+    @_runs(SimilarBody)
+    def run_similar(self, request: SimilarBody) -> SimilarResponse:
+        """Run a :class:`SimilarBody`. Raises as ``similar``."""
+        self._check_open()
+        start = perf_counter()
+        filters, warnings = self._lookup.filters(request)
+        number = self._lookup.id(request.paper_id, request.as_of)
+        stages().append(("filters", start, perf_counter()))
+        ranking = self._similarity.rank(number, request, filters)
+        if not ranking.total and not self._similarity.is_comparable(number, request.as_of):
+            warnings += (NOT_COMPARABLE.format(request.paper_id),)
+        hits, explanations = ranking.hits, ranking.explanations
+        start = perf_counter()
+        papers = self._catalog.papers([hit.id for hit in hits], request.fields, counts=request.as_of is None)
+        stages().append(("hydrate", start, perf_counter()))
+        return SimilarResponse(
+            self.snapshot_id,
+            ranking.total,
+            ranking.relation,
+            ranking.next_offset,
+            tuple(Hit(h.score, paper, explanations.get(h.id)) for h, paper in zip(hits, papers, strict=True)),
+            warnings,
+            request.fields,
+        )
 
     # -- citations --------------------------------------------------------------------------------------
 

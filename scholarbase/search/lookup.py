@@ -11,7 +11,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
 from scholarbase.models.checks import as_of_day, date_bounds
-from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest
+from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest, SimilarBody
 from scholarbase.search.cache import Cache
 
 MAX_SYNTAX_MATCHES: Final = 200_000
@@ -37,7 +37,7 @@ class Lookup:
         """The last possible day of a paper, and whether it is the earliest of all papers."""
 
     def filters(
-        self, request: SearchRequest | ExpandBody | EdgeBody
+        self, request: SearchRequest | ExpandBody | SimilarBody | EdgeBody
     ) -> tuple[ResolvedFilters, tuple[str, ...]]:
         """The filters of a request, with days and catalogue ids, and warnings about those without effect.
 

@@ -516,7 +516,7 @@ class Ranker:
         self, vector: npt.NDArray[np.float32], limit: int, query: Query, *, exact: bool = False
     ) -> list[ScoredId]:
         exact = exact or self._is_exact(query)
-        return _without_long_list(
+        return without_long_list(
             lambda most, filters: self._vectors.search_dense(vector, most, filters, exact=exact),
             limit,
             query.filters,
@@ -564,7 +564,7 @@ class Ranker:
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
     ) -> list[ScoredId]:
-        return _without_long_list(
+        return without_long_list(
             lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
         )
 
@@ -668,7 +668,7 @@ def _timed(name: str, leg: Callable[[], Ranking]) -> Ranking:
         stages().append((name, start, perf_counter()))
 
 
-def _without_long_list(
+def without_long_list(
     search: Callable[[int, ResolvedFilters], list[ScoredId]], limit: int, filters: ResolvedFilters
 ) -> list[ScoredId]:
     """The ``limit`` best papers. A long ``exclude`` is removed from a longer list of results, because an index skips a

@@ -17,7 +17,7 @@ from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Record
 from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.definitions import schemas, tool_named
+from scholarbase.tools.definitions import recorded_tool, schemas, tool_named
 from scholarbase.tools.responding import CallResponse, make_response
 
 log = logging.getLogger("scholarbase.tools")
@@ -181,9 +181,9 @@ def call_recorded(
     *,
     form: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> CallResponse:
-    """Call a tool on a library and record it, waiting for both. ``form`` changes the response's JSON before it is cut
-    to a size. Raises as ``Tools.call``."""
-    tool = tool_named(name)
+    """Call a tool, or what is recorded as one, on a library and record it, waiting for both. ``form`` changes the
+    response's JSON before it is cut to a size. Raises as ``Tools.call``."""
+    tool = recorded_tool(name)
     try:
         arguments = tool.canonical(arguments)
         request = tool.parse(arguments)

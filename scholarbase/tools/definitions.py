@@ -31,6 +31,7 @@ from scholarbase.models.requests import (
     PaperBatchBody,
     Request,
     SearchBody,
+    SimilarBody,
     TitleBatchBody,
 )
 from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
@@ -279,6 +280,16 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
 )
 
+SIMILAR: Final = Tool(
+    "similar_papers",
+    "Papers similar to a paper.",
+    SimilarBody,
+    Library.run_similar,
+    {"paper_id": _ID},
+    {"fields": _LISTED},
+)
+"""Not a tool for models: what sessions record a native call for similar papers as."""
+
 _BY_NAME: Final = {tool.name: tool for tool in TOOLS}
 
 
@@ -288,6 +299,11 @@ def tool_named(name: str) -> Tool:
         return _BY_NAME[name]
     except (KeyError, TypeError):
         raise ToolNotFound(f"There is no tool {shown(name)}: the tools are {', '.join(_BY_NAME)}.") from None
+
+
+def recorded_tool(name: str) -> Tool:
+    """Return the tool that a session records calls under; raise ToolNotFound if it records none so."""
+    return SIMILAR if name == SIMILAR.name else tool_named(name)
 
 
 def schemas(

@@ -32,6 +32,7 @@ TOOLS: Final[dict[str, CallKind]] = {
     "get_citations": "expand",
     "get_references": "expand",
     "expand_papers": "expand",
+    "similar_papers": "expand",
     "answer": "answer",
 }
 """The kind of call of each of ScholarBase's tools."""

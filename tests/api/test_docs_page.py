@@ -41,7 +41,7 @@ def test_every_form_answers_200_without_typing(browser: Any, sample: Library, tm
             assert status.text.split()[0] == "200", name
             answered.append(name)
             click(browser, form.find_element(By.CSS_SELECTOR, ".opblock-summary-control"))
-    assert {"search", "match_title", "paper", "citations", "references", "expand"} <= set(answered)
+    assert {"search", "match_title", "paper", "citations", "references", "similar", "expand"} <= set(answered)
 
 
 def click(page: Any, element: Any) -> None:

@@ -100,6 +100,8 @@ INVALID = [
     ("GET", f"/v1/papers/{HOLOMORPHIC}/citations?sort=year", {}, "'year'"),
     ("GET", f"/v1/papers/{HOLOMORPHIC}/citations?offset={10**30}", {}, str(10**30)),
     ("GET", f"/v1/papers/{HOLOMORPHIC}/references?from=2020-13", {}, "'2020-13'"),
+    ("GET", f"/v1/papers/{HOLOMORPHIC}/similar?sort=date", {}, "'sort'"),
+    ("POST", f"/v1/papers/{HOLOMORPHIC}/similar", {"json": {"offset": 1000}}, "offset 1000"),
     ("POST", "/v1/expand", {"json": {"seeds": []}}, "seeds"),
     ("POST", "/v1/expand", {"json": {"seeds": [HOLOMORPHIC], "hops": 5}}, "5"),
     ("POST", "/v1/expand", {"json": {"seeds": [HOLOMORPHIC], "direction": "up"}}, "'up'"),
@@ -126,6 +128,7 @@ def test_an_invalid_request_is_400(
     [
         ("GET", "/v1/papers/CorpusId:999", None),
         ("GET", "/v1/papers/CorpusId:999/citations", None),
+        ("GET", "/v1/papers/CorpusId:999/similar", None),
         ("GET", "/v1/search?q=x&within=CorpusId:999", None),
         ("POST", "/v1/search/batch", {"searches": [{"q": "x", "within": ["CorpusId:999"]}]}),
         ("POST", "/v1/expand", {"seeds": [HOLOMORPHIC, "CorpusId:999"]}),
@@ -282,6 +285,9 @@ BODIES: dict[str, st.SearchStrategy[Any]] = {
     ),
     "/v1/papers/batch": st.fixed_dictionaries(
         {"ids": st.lists(IDS, max_size=3)}, optional={"fields": PAGE["fields"], "as_of": AS_OF}
+    ),
+    "/v1/papers/CorpusId:1014899/similar": st.fixed_dictionaries(
+        {}, optional={"exact": st.booleans() | ODD, "explain": st.booleans(), **PAGE, **FILTERS}
     ),
     "/v1/expand": st.fixed_dictionaries(
         {"seeds": st.lists(IDS, max_size=2)},

@@ -29,7 +29,7 @@ from scholarbase.search.library import Library
 
 METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
-    "references", "iter_citations", "iter_references", "expand", "snapshot",
+    "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand", "snapshot",
 )  # fmt: skip
 STRINGS = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -72,8 +72,8 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_the_process = {"open", "close", "ready", "check_files"}
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
-        "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title", "has_few_citations",
-        "has_few_references", "forget_queries",
+        "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
+        "has_few_citations", "has_few_references", "forget_queries",
     }  # fmt: skip
     public = {name for name in dir(Library) if not name.startswith("_")}
     assert public - of_the_process - of_requests == set(METHODS)
@@ -133,6 +133,12 @@ VALID: list[tuple[Any, ...]] = [
     ("citations", STRINGS, {"from_": "2003", "fields": ["year"]}),
     ("iter_citations", STRINGS, {"sort": "date"}),
     ("iter_references", STRINGS, {"limit": 1, "fields": ["title"]}),
+    ("similar", STRINGS),
+    ("similar", STRINGS, {"limit": 2, "offset": 1, "explain": True, "exact": True, "fields": ["title"]}),
+    ("similar", STRINGS, {"within": []}),
+    ("similar", STRINGS, {"as_of": "1993-06", "category": "hep-th"}),
+    ("similar", "arXiv:1409.0473"),
+    ("iter_similar", STRINGS, {"limit": 30, "exclude_ids": "arXiv:2001.00001"}),
     ("expand", [STRINGS, "hep-th/9303046"]),
     ("expand", [STRINGS], {"direction": "citations", "hops": 2, "limit": 5, "offset": 5, "fields": ["title"]}),
     ("expand", [STRINGS], {"category": "hep-th", "min_citations": 5, "exclude_ids": ["hep-th/9303046"]}),
@@ -191,6 +197,10 @@ INVALID: list[tuple[Any, ...]] = [
     ("citations", STRINGS, {"offset": -1}),
     ("citations", STRINGS, {"offset": 2**63}),
     ("iter_references", "arXiv:2001.00001"),
+    ("paper", "DOI:10.1000/similar"),
+    ("similar", "arXiv:2001.00001"),
+    ("similar", STRINGS, {"offset": 1000}),
+    ("iter_similar", STRINGS, {"min_citations": -1}),
     ("expand", []),
     ("expand", [STRINGS], {"direction": "sideways"}),
     ("expand", [STRINGS], {"hops": 3}),

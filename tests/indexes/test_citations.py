@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -240,6 +241,66 @@ def test_an_expansion_of_too_many_edges_is_rejected(
         citations.expand(catalog, [1], "citations")
     with pytest.raises(TooManyEdges, match="follows more than 3 edges"):
         citations.expand(catalog, [2, 3], "both", 2)
+
+
+def test_cocitations_are_those_counted_by_hand(catalog: sqlite3.Connection) -> None:
+    """4 cites 1 and 2; 6 cites 2 and 4."""
+    assert citations.cocited(catalog, 2, 10) == ([(1, 1.0), (4, 1.0)], False)
+    assert citations.cocited(catalog, 1, 10) == ([(2, 1.0)], False)
+    assert citations.cocited(catalog, 6, 10) == ([], False)
+    citations.insert_edges(catalog, [EdgeRow(3, 2), EdgeRow(5, 6)])
+    assert citations.cocited(catalog, 1, 10) == ([(2, 2.0), (6, 1.0)], False)
+    assert citations.cocited(catalog, 1, 1) == ([(2, 2.0)], True)
+    only_6 = ResolvedFilters(within=frozenset({6}))
+    assert citations.cocited(catalog, 1, 1, only_6) == ([(6, 1.0)], False)
+    # Only the year of 3 is known, so that it is cited from the end of 2019 on; the date of 5 is not known.
+    assert citations.cocited(catalog, 1, 10, as_of=20190701) == ([(2, 1.0)], False)
+    assert citations.cocited(catalog, 1, 10, as_of=20191231) == ([(2, 2.0)], False)
+
+
+def test_cocitations_count_the_newest_citing_papers(
+    catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 is cited by 4 (2019) and 6 (2020), 1 by 4, 3 (of 2019), 2 (2018) and 5 (undated), in this order."""
+    monkeypatch.setattr(citations, "MAX_CITING", 1)
+    assert citations.cocited(catalog, 2, 10) == ([(4, 1.0)], True)
+    assert citations.cocited(catalog, 2, 10, as_of=20191231) == ([(1, 1.0)], False)
+    assert citations.cocited(catalog, 1, 10) == ([(2, 1.0)], True)
+    citations.insert_edges(catalog, [EdgeRow(5, 6)])
+    monkeypatch.setattr(citations, "MAX_CITING", 3)
+    assert citations.cocited(catalog, 1, 10) == ([(2, 1.0)], True)
+    monkeypatch.setattr(citations, "MAX_CITING", 4)
+    assert citations.cocited(catalog, 1, 10) == ([(2, 1.0), (6, 1.0)], False)
+
+
+def test_cocitations_read_a_bounded_number_of_references(
+    catalog: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 6, then those of 4."""
+    for most, found in ((1, []), (2, [(4, 1.0)]), (3, [(1, 1.0), (4, 1.0)])):
+        monkeypatch.setattr(citations, "MAX_REFERENCES", most)
+        assert citations.cocited(catalog, 2, 10) == (found, True)
+    monkeypatch.setattr(citations, "MAX_REFERENCES", 5)
+    assert citations.cocited(catalog, 2, 10) == ([(1, 1.0), (4, 1.0)], False)
+
+
+def test_cocitations_agree_with_a_plain_count(catalog: sqlite3.Connection) -> None:
+    draw = random.Random(3)
+    catalog.executemany("INSERT INTO papers(id, title) VALUES (?, 'A paper')", [(i,) for i in range(7, 200)])
+    edges = {(draw.randint(7, 199), draw.randint(7, 199)) for _ in range(3000)}
+    citations.insert_edges(catalog, [EdgeRow(*edge) for edge in sorted(edges)])
+    edges = {(a, b) for a, b in edges if a != b}
+    for paper in (7, 50, 199):
+        citing = {a for a, b in edges if b == paper}
+        counts = Counter(b for a, b in edges if a in citing and b != paper)
+        for excluded in (frozenset[int](), frozenset(range(60, 120))):
+            expected = sorted(
+                ((i, float(count)) for i, count in counts.items() if i not in excluded),
+                key=lambda row: (-row[1], row[0]),
+            )
+            filters = ResolvedFilters(exclude=excluded)
+            assert citations.cocited(catalog, paper, 30, filters) == (expected[:30], len(expected) > 30)
+            assert citations.cocited(catalog, paper, 500, filters) == (expected, False)
 
 
 def test_invalid_arguments_are_rejected(catalog: sqlite3.Connection) -> None:

@@ -14,7 +14,13 @@ from scholarbase.models.checks import check_ids, date_bounds
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.papers import PAPER_FIELDS, Author, Paper, check_fields
 from scholarbase.models.requests import Filters, SearchRequest, search_request, search_requests
-from scholarbase.models.responses import CitationsResponse, ExpandResponse, SearchResponse, TitleMatchResponse
+from scholarbase.models.responses import (
+    CitationsResponse,
+    ExpandResponse,
+    SearchResponse,
+    SimilarResponse,
+    TitleMatchResponse,
+)
 from scholarbase.search.library import Library
 
 PAPER = Paper(
@@ -46,6 +52,7 @@ def test_responses_survive_json(sample: Library, fields: list[str] | None) -> No
         (SearchResponse, sample.search("nothing has this wordthatisnone AND x", fields=fields)),
         (TitleMatchResponse, sample.match_title("Two Dimensional QCD is a String Theory", fields=fields)),
         (CitationsResponse, sample.citations(name, fields=fields)),
+        (SimilarResponse, sample.similar(name, fields=fields, explain=True)),
         (ExpandResponse, sample.expand([name], fields=fields)),
     ]
     for kind, response in responses:

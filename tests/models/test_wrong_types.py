@@ -28,7 +28,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import bootstrap_interval, paired_test
-from scholarbase.models.source import EdgeArguments, SearchArguments, Source
+from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments, Source
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
 from tests.conftest import SAMPLE
@@ -90,7 +90,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
 }
 METHODS: Final = (
     *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
-    *("references", "iter_citations", "iter_references", "expand"),
+    *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
 )
 RUNNING: Final = (
     *(
@@ -108,12 +108,13 @@ RUNNING: Final = (
         "run_papers",
         "run_citations",
     ),
-    *("run_references", "run_expand"),
+    *("run_references", "run_similar", "run_expand"),
 )
 ITERATED: Final = {
     "iter_search": SearchArguments,
     "iter_citations": EdgeArguments,
     "iter_references": EdgeArguments,
+    "iter_similar": SimilarArguments,
 }
 
 

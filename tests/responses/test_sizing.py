@@ -66,6 +66,7 @@ def responses(sample: Library) -> dict[str, dict[str, Any]]:
         "title": sample.match_title(titles[0], limit=20, min_score=0.3).to_dict(),
         "citations": sample.citations(SEED, limit=20).to_dict(),
         "references": sample.references("arXiv:1409.0473", limit=20).to_dict(),
+        "similar": sample.similar(SEED, limit=20, explain=True).to_dict(),
         "expand": sample.expand([SEED], limit=20).to_dict(),
         "papers": {
             "snapshot": snapshot,
@@ -86,6 +87,7 @@ KINDS = (
     "title",
     "citations",
     "references",
+    "similar",
     "expand",
     "papers",
     "titles",

@@ -336,6 +336,7 @@ def calls(as_of: str, q: str, title: str, name: str, known: list[str]) -> Iterat
     for sort in ({}, {"sort": "date"}, {"limit": 2, "offset": 1}):
         yield "GET", f"{path}/citations", {"as_of": as_of, **sort}
         yield "GET", f"{path}/references", {"as_of": as_of, **sort}
+    yield "GET", f"{path}/similar", {"as_of": as_of, "limit": 50}
     for hops in (1, 2):
         yield "POST", "/v1/expand", {"seeds": known or [name], "as_of": as_of, "hops": hops, "limit": 1000}
 

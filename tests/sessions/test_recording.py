@@ -62,10 +62,11 @@ def test_each_route_is_recorded_as_its_tool(url: str, tmp_path: Path) -> None:
     agent.send("GET", f"/v1/papers/{SEED}/citations", params={"limit": 4})
     agent.send("GET", f"/v1/papers/{SEED}/references")
     agent.expand(SEED, limit=5)
+    agent.send("GET", f"/v1/papers/{SEED}/similar", params={"limit": 3, "explain": "true"})
     agent.send("POST", "/v1/tools/search_papers", json={"q": "black holes", "limit": 1, "to": None})
     agent.send("GET", "/v1/papers/arXiv:2001.00001")
     answered = agent.http.post(f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED]})
-    assert answered.json() == {"session": agent.name, "call": 12}
+    assert answered.json() == {"session": agent.name, "call": 13}
     lines = agent.lines()
     assert [(line["tool"], line["arguments"]) for line in lines] == [
         ("search_papers", {"q": QUESTION, "limit": 3, "category": ["hep-th", "hep-lat"]}),
@@ -77,6 +78,7 @@ def test_each_route_is_recorded_as_its_tool(url: str, tmp_path: Path) -> None:
         ("get_citations", {"paper_id": SEED, "limit": 4}),
         ("get_references", {"paper_id": SEED}),
         ("expand_papers", {"seeds": [SEED], "limit": 5}),
+        ("similar_papers", {"paper_id": SEED, "limit": 3, "explain": True}),
         ("search_papers", {"q": "black holes", "limit": 1}),
         ("get_papers", {"paper_id": "arXiv:2001.00001"}),
         ("answer", {}),
@@ -86,13 +88,13 @@ def test_each_route_is_recorded_as_its_tool(url: str, tmp_path: Path) -> None:
     assert lines[0]["scores"] == [hit["score"] for hit in found.json()["results"]]
     assert lines[0]["tokens"] == estimate_tokens(found.content)
     assert [line["ids"] for line in lines[4:6]] == [[SEED], [SEED]]
-    assert "2001.00001" in lines[10]["error"]
+    assert "2001.00001" in lines[11]["error"]
     assert {(line["session"], line["query_id"], line["query"]) for line in lines} == {
         (agent.name, "q1", QUESTION)
     }
     file = tmp_path / "calls.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert len(read_trajectory(file)) == 12
+    assert len(read_trajectory(file)) == 13
 
 
 def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, tmp_path: Path) -> None:

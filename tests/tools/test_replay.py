@@ -89,6 +89,9 @@ NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
     (200, lambda a: get(a, f"/v1/papers/{SEED}/citations", limit=5, sort="date")),
     (200, lambda a: get(a, f"/v1/papers/{SEED}/references")),
     (404, lambda a: get(a, f"/v1/papers/{MISSING}/references")),
+    (200, lambda a: get(a, f"/v1/papers/{SEED}/similar", limit=30, fields="title", to="1994")),
+    (200, lambda a: post(a, f"/v1/papers/{SEED}/similar", explain=True, exclude_ids=["hep-th/9303046"])),
+    (404, lambda a: get(a, f"/v1/papers/{MISSING}/similar")),
     (200, lambda a: post(a, "/v1/expand", seeds=[SEED, "hep-th/9303046"], hops=2, limit=300)),
     (
         200,
@@ -141,6 +144,7 @@ def test_nothing_differs_of_answers_of_a_size(
         post(agent, "/v1/search/batch", searches=searches, **sized | {"max_tokens": 3 * size})
         get(agent, f"/v1/papers/{SEED}/citations", limit=40, **sized)
         post(agent, "/v1/expand", seeds=[SEED], limit=40, **sized)
+        get(agent, f"/v1/papers/{SEED}/similar", limit=40, **sized)
         get(agent, f"/v1/papers/{SEED}", **sized)
         get(agent, "/v1/title-match", title="String Theory", min_score=0.3, limit=9, **sized)
         post(agent, "/v1/papers/batch", ids=[SEED, "hep-th/9303046"], **sized)

@@ -138,6 +138,12 @@ class Space:
             "offset": searching["offset"],
             "max_tokens": searching["max_tokens"],
         } | filtering
+        similar: dict[str, Callable[[], Any]] = {
+            "paper_id": edges["paper_id"],
+            **{name: searching[name] for name in ("limit", "exact", "explain", "format", "max_tokens")},
+            "offset": lambda: choice([0, 0, 900]),
+            **filtering,
+        }
         self.searches = searching | filtering
         papers: dict[str, Callable[[], Any]] = {
             "ids": lambda: self._ids(MAX_IDS),
@@ -157,6 +163,10 @@ class Space:
             "GET /v1/papers/{paper_id}": {"paper_id": edges["paper_id"], "format": searching["format"]},
             "GET /v1/papers/{paper_id}/citations": edges,
             "GET /v1/papers/{paper_id}/references": edges,
+            "GET /v1/papers/{paper_id}/similar": {
+                key: make for key, make in similar.items() if key not in ("exclude_ids", "within")
+            },
+            "POST /v1/papers/{paper_id}/similar": similar,
             "POST /v1/expand": expanding,
             "POST /v1/tools/search_papers": self.searches,
             "POST /v1/tools/match_titles": titles | {"count": lambda: choice([MAX_TITLES, 100])},

@@ -368,6 +368,7 @@ METHODS: Final = (
         "papers",
         "citations",
         "references",
+        "similar",
         "expand",
     ),
 )

@@ -67,14 +67,14 @@ def add(
 
     Args:
         name: the operation's id in the OpenAPI document.
-        query: the URL parameters of a GET, if other fields of the request are in the path.
+        query: the URL parameters or the body, if other fields of the request are in the path.
         errors: the errors that the router's other routes do not have.
     """
     parameters = {"paper_id": PaperId} if "{paper_id" in path else {}
     if method == "GET":
         parameters["parameters"] = Annotated[query or call.request, Query()]  # type: ignore[assignment]
     else:
-        parameters["body"] = call.request  # type: ignore[assignment]
+        parameters["body"] = query or call.request  # type: ignore[assignment]
 
     async def endpoint(**_: Any) -> None:
         """Never called; NativeRoute runs the call."""

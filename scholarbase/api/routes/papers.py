@@ -1,4 +1,4 @@
-"""``/v1/papers``: papers by any of their ids, and their citations and references."""
+"""``/v1/papers``: papers by any of their ids, their citations and references, and similar papers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from dataclasses import replace
 
 from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
-from scholarbase.errors import LibraryError, PaperNotFound
-from scholarbase.models.requests import EdgeParameters, PaperBody, PaperParameters
-from scholarbase.models.responses import CitationsResponse, PaperBatchResponse, PaperResponse
+from scholarbase.errors import LibraryError, PaperNotFound, VectorIndexError
+from scholarbase.models.requests import EdgeParameters, PaperBody, PaperParameters, SimilarParameters
+from scholarbase.models.responses import (
+    CitationsResponse,
+    PaperBatchResponse,
+    PaperResponse,
+    SimilarResponse,
+)
 from scholarbase.search.library import Library
-from scholarbase.tools.definitions import tool_named
+from scholarbase.tools.definitions import SIMILAR, tool_named
 
 router = resource("/v1/papers", "papers", PaperNotFound, LibraryError)
 READ, CITATIONS, REFERENCES = map(tool_named, ("get_papers", "get_citations", "get_references"))
@@ -41,6 +46,33 @@ for tool, edges, verb, summary in (
         summary=summary,
         description=f"The papers of this library that {verb}. `total` is the number of results on all pages.",
         query=EdgeParameters,
+    )
+for method, name, summary, description in (
+    (
+        "GET",
+        "similar",
+        "Papers similar to a paper",
+        "The papers nearest to the paper's dense vector, fused with those most often cited together with it. Filters "
+        "apply before each leg takes its first results.",
+    ),
+    (
+        "POST",
+        "similar_by_body",
+        "Papers similar to a paper, with a JSON body",
+        "Like `GET /v1/papers/{paper_id}/similar`, for lists of ids that are too long for a URL.",
+    ),
+):
+    add(
+        router,
+        method,
+        "/{paper_id:path}/similar",
+        native_call(SIMILAR),
+        name=name,
+        response=SimilarResponse,
+        summary=summary,
+        description=description,
+        query=SimilarParameters,
+        errors=(VectorIndexError,),
     )
 add(
     router,

@@ -307,6 +307,14 @@ def test_vectors_are_looked_up_by_id_and_missing_points_left_out(index: VectorIn
         index.sparse_vectors("learned", [1])
 
 
+def test_dense_vectors_are_looked_up_by_id(index: VectorIndex, corpus: Corpus) -> None:
+    found = index.dense_vectors([42, 17, 10**9])  # 17 is a point without one, 10**9 no point
+    assert list(found) == [42]
+    assert found[42].dtype == np.float32
+    np.testing.assert_allclose(found[42], corpus.points[41].dense, atol=5e-4)
+    assert index.dense_vectors([]) == {}
+
+
 def test_point_ids_are_catalogue_ids(index: VectorIndex, corpus: Corpus) -> None:
     """Ids were a salted hash, so that updates created duplicates and deletions missed them."""
     for number in (1, 42, 300):

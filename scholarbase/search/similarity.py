@@ -1,0 +1,130 @@
+"""Papers similar to a paper: the nearest to its vector, fused with those that are cited together with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from scholarbase.deadlines import check
+from scholarbase.errors import InvalidRequest, UnsupportedMode
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.vectors.base import DENSE, ScoredId
+from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.manifest import Manifest
+from scholarbase.models.checks import as_of_day
+from scholarbase.models.requests import SimilarBody
+from scholarbase.models.responses import LegExplanation
+from scholarbase.search.fusion import FusionTable
+from scholarbase.search.ranking import Ranking, without_long_list
+from scholarbase.settings import Settings
+from scholarbase.timing import stages
+
+COCITATION: Final = "cocitation"
+"""The name of the leg of papers that are cited together with the paper."""
+NOT_COMPARABLE: Final = (
+    "{!r} has no similar papers: it has no dense vector, and no paper cites it together with another."
+)
+_SIMILAR: Final = ("The search for similar papers", "use fewer filters and ids, or a longer timeout")
+"""Activity and advice for the error at the time limit."""
+
+
+class _Leg(NamedTuple):
+    hits: list[ScoredId]
+    has_more: bool
+
+
+class Similarity:
+    """Finds the papers of one library that are similar to a paper. Needs no encoder. Thread-safe."""
+
+    def __init__(self, manifest: Manifest, papers: Catalog, vectors: VectorIndex, settings: Settings) -> None:
+        self._catalog = papers
+        self._vectors = vectors
+        self._k = settings.rrf_k
+        self._depth = settings.fusion_depth
+        self._has_vectors = manifest.counts["dense_vectors"] > 0
+        self._has_edges = manifest.counts["edges"] > 0
+
+    def rank(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> Ranking:
+        """Rank the papers similar to the paper with this catalogue id, and cut the page.
+
+        Raises:
+            UnsupportedMode: the library has neither dense vectors nor citations.
+            InvalidRequest: the page is too deep.
+            VectorIndexError, LibraryCorrupt: a leg failed.
+        """
+        if not self._has_vectors and not self._has_edges:
+            raise UnsupportedMode(
+                "similar papers require dense vectors or citations, and this library was built without both: ingest "
+                "with --encoder, or from a release with citations, or search for words of the paper's title."
+            )
+        if request.offset >= self._depth:
+            raise InvalidRequest(
+                f"offset {request.offset} is beyond result {self._depth}, the last of the similar papers: use filters."
+            )
+        legs = {
+            DENSE: self._dense(paper_id, request, filters),
+            COCITATION: self._cocited(paper_id, request, filters),
+        }
+        start = perf_counter()
+        nearest, cocited = ([hit.id for hit in leg.hits] for leg in legs.values())
+        table = FusionTable(nearest, cocited, self._depth)
+        found = len(table.ids)
+        end = min(request.offset + request.limit, self._depth)
+        hits = table.best_scored(end, k=self._k, weights=(1.0, 1.0))[request.offset :]
+        explanations = self._explained(legs, {hit.id for hit in hits}) if request.explain else {}
+        stages().append(("fusion", start, perf_counter()))
+        reached = request.offset + len(hits)
+        return Ranking(
+            hits,
+            found,
+            "gte" if any(leg.has_more for leg in legs.values()) else "eq",
+            reached if hits and reached < min(found, self._depth) else None,
+            explanations,
+        )
+
+    def is_comparable(self, paper_id: int, as_of: str | None) -> bool:
+        """Whether the paper has a vector, or is cited together with another one, whatever the filters of a request."""
+        if self._vectors.dense_vectors([paper_id]):
+            return True
+        day = None if as_of is None else as_of_day(as_of)
+        existing = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
+        return bool(self._catalog.cocited(paper_id, 1, existing, as_of=day).papers)
+
+    def _dense(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
+        check(*_SIMILAR)
+        start = perf_counter()
+        vector = self._vectors.dense_vectors([paper_id]).get(paper_id)
+        leg = _Leg([], False)
+        if vector is not None:
+            others = replace(filters, exclude=filters.exclude | {paper_id})
+            hits = without_long_list(
+                lambda limit, passing: self._vectors.search_dense(
+                    vector, limit, passing, exact=request.exact
+                ),
+                self._depth + 1,
+                others,
+            )
+            # A search of the graph may miss papers.
+            has_more = len(hits) > self._depth or self._vectors.count(others, vector=DENSE) > len(hits)
+            leg = _Leg(hits[: self._depth], has_more)
+        stages().append((DENSE, start, perf_counter()))
+        return leg
+
+    def _cocited(self, paper_id: int, request: SimilarBody, filters: ResolvedFilters) -> _Leg:
+        check(*_SIMILAR)
+        start = perf_counter()
+        day = None if request.as_of is None else as_of_day(request.as_of)
+        leg = _Leg(*self._catalog.cocited(paper_id, self._depth, filters, as_of=day))
+        stages().append((COCITATION, start, perf_counter()))
+        return leg
+
+    def _explained(self, legs: dict[str, _Leg], page: set[int]) -> dict[int, tuple[LegExplanation, ...]]:
+        found: dict[int, tuple[LegExplanation, ...]] = {}
+        for name, leg in legs.items():
+            for rank, hit in enumerate(leg.hits, 1):
+                if hit.id in page:
+                    one = LegExplanation(name, rank, hit.score, 1 / (self._k + rank))
+                    found[hit.id] = (*found.get(hit.id, ()), one)
+        return found
