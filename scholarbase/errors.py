@@ -39,6 +39,7 @@
     ├── Cancelled             the client disconnected before the response
     ├── Busy                  too many requests are waiting
     ├── EncoderError          a model cannot be loaded, or its service does not respond
+    ├── RerankerError         a reranker cannot be loaded, or its service does not respond
     ├── VectorIndexError      the vector index fails or cannot be reached
     ├── AddressError          the port is in use, or the address is not local
     ├── VerificationFailed    `scholarbase verify` found a difference
@@ -89,6 +90,7 @@ __all__ = [
     "RateLimited",
     "ReplayDiffers",
     "RequestIncomplete",
+    "RerankerError",
     "RunDamaged",
     "RunExists",
     "RunMismatch",
@@ -429,6 +431,15 @@ class EncoderError(ScholarBaseError):
     exit_code = 7
     slug = "encoder"
     title = "Encoder failed"
+
+
+class RerankerError(ScholarBaseError):
+    """A reranker cannot be loaded, or its service does not respond."""
+
+    status = 503
+    exit_code = 20
+    slug = "reranker"
+    title = "Reranker failed"
 
 
 class VectorIndexError(ScholarBaseError):

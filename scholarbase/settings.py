@@ -23,6 +23,8 @@ Fusion = Literal["scores", "rrf"]
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
+MAX_RERANKERS: Final = 8
+_RERANKER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST: Final = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s*A-Z]+")
 
@@ -119,6 +121,13 @@ class Settings(ClientSettings):
     device: str | None = Field(
         None, description="The device of models, such as cpu or cuda:0; chosen automatically by default."
     )
+
+    rerankers: Annotated[dict[str, str] | None, NoDecode] = Field(
+        None,
+        description="The rerankers that searches may use by name, such as "
+        "minilm=/path/to/cross-encoder,service=http://localhost:8080#model,colbert=BAAI/bge-m3.",
+    )
+    reranker_api_key: SecretStr | None = Field(None, description="The API key for rerankers with a URL.")
 
     qdrant_url: str | None = Field(
         None, description="A Qdrant server to search instead of the library's own vectors folder."
@@ -233,6 +242,27 @@ class Settings(ClientSettings):
             )
         return value
 
+    @field_validator("rerankers", mode="before")
+    @classmethod
+    def _read_rerankers(cls, value: Any) -> Any:
+        return _rerankers_of(value) if isinstance(value, str) else value
+
+    @field_validator("rerankers", mode="after")
+    @classmethod
+    def _check_rerankers(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        if len(value or {}) > MAX_RERANKERS:
+            raise _invalid(
+                f"it has {len(value or {})} rerankers, and the maximum is {MAX_RERANKERS}: leave some out"
+            )
+        for name, location in (value or {}).items():
+            if not _RERANKER_NAME.fullmatch(name):
+                raise _invalid(
+                    f"{name!r} is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores"
+                )
+            if not location.strip():
+                raise _invalid(f"the reranker {name!r} has no model: give a folder, a hub name or a URL")
+        return value
+
     @property
     def sessions_folder(self) -> Path | None:
         """The folder where sessions are recorded; None if they are not."""
@@ -300,6 +330,21 @@ def _weights_of(text: str) -> dict[str, float] | None:
             raise _invalid(f"the leg {leg!r} has two weights: give each leg one weight")
         weights[leg] = weight
     return weights or None
+
+
+def _rerankers_of(text: str) -> dict[str, str] | None:
+    """Parse ``minilm=/path/to/model,service=http://localhost:8080``; None for an empty text."""
+    rerankers: dict[str, str] = {}
+    for part in text.split(",") if text.strip() else []:
+        name, equals, location = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise _invalid(
+                f"{part.strip()!r} is not a reranker: use names and models, such as minilm=/path/to/cross-encoder"
+            )
+        if name in rerankers:
+            raise _invalid(f"the reranker {name!r} has two models: give each a name of its own")
+        rerankers[name] = location
+    return rerankers or None
 
 
 def _invalid(sentence: str) -> PydanticCustomError:

@@ -50,6 +50,7 @@ NAMES = [
     "RateLimited",
     "ReplayDiffers",
     "RequestIncomplete",
+    "RerankerError",
     "RunDamaged",
     "RunExists",
     "RunMismatch",

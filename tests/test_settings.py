@@ -46,6 +46,14 @@ def test_an_unknown_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> Non
         ("FUSION_WEIGHTS", "dense=inf"),
         ("FUSION_WEIGHTS", "dense=1,dense=2"),
         ("FUSION_WEIGHTS", "bm52=1"),
+        ("RERANKERS", "minilm"),
+        ("RERANKERS", "a=/one,a=/two"),
+        ("RERANKERS", "a=/one,"),
+        ("RERANKERS", "a="),
+        ("RERANKERS", "=/one"),
+        ("RERANKERS", "two words=/one"),
+        ("RERANKERS", f"{'a' * 65}=/one"),
+        ("RERANKERS", ",".join(f"r{number}=/one" for number in range(9))),
         ("FTS5_TITLE_WEIGHT", "-1"),
         ("FTS5_TITLE_WEIGHT", "inf"),
         ("LOG_LEVEL", "loud"),
@@ -74,6 +82,42 @@ def test_fusion_weights_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().fusion_weights == {"dense": 1.5, "bm25": 1.0}
     monkeypatch.setenv("SCHOLARBASE_FUSION_WEIGHTS", "")
     assert load_settings().fusion_weights is None
+
+
+def test_rerankers_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().rerankers is None
+    text = " minilm = /path/to/model, service=http://localhost:8080/x?a=b#m,colbert=BAAI/bge-m3"
+    monkeypatch.setenv("SCHOLARBASE_RERANKERS", text)
+    assert load_settings().rerankers == {
+        "minilm": "/path/to/model",
+        "service": "http://localhost:8080/x?a=b#m",
+        "colbert": "BAAI/bge-m3",
+    }
+    monkeypatch.setenv("SCHOLARBASE_RERANKERS", "")
+    assert load_settings().rerankers is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "minilm",
+            "'minilm' is not a reranker: use names and models, such as minilm=/path/to/cross-encoder.",
+        ),
+        ("a=/one,a=/two", "the reranker 'a' has two models: give each a name of its own."),
+        (
+            "a b=/one",
+            "'a b' is not a reranker's name: use up to 64 letters, digits, dots, hyphens and underscores.",
+        ),
+        ("a=", "the reranker 'a' has no model: give a folder, a hub name or a URL."),
+        (",".join(f"r{n}=/x" for n in range(9)), "it has 9 rerankers, and the maximum is 8: leave some out."),
+    ],
+)
+def test_wrong_rerankers_are_named(monkeypatch: pytest.MonkeyPatch, text: str, sentence: str) -> None:
+    monkeypatch.setenv("SCHOLARBASE_RERANKERS", text)
+    with pytest.raises(InvalidRequest) as caught:
+        load_settings()
+    assert str(caught.value) == f"SCHOLARBASE_RERANKERS is {text!r}: {sentence}"
 
 
 def test_origins_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,9 +224,15 @@ class RankingSettings(BaseModel):
     )
 
 
+class RerankerModel(BaseModel):
+    name: str = Field(description="The model's name, or the address of its service.")
+    fingerprint: str | None = Field(description="A hash of the model's files; null for a service.")
+
+
 class SnapshotResponse(BaseModel):
     snapshot: str = SNAPSHOT
     ranking: RankingSettings = Field(description="The settings that decide rankings, besides the snapshot.")
+    rerankers: dict[str, RerankerModel] = Field(description="The rerankers that searches may use, by name.")
     manifest: dict[str, Any] = Field(description="The library's contents and sources.")
 
 

@@ -172,7 +172,8 @@ def report(
 
     held: dict[str, str | None] | None = None
     if answers:
-        with Library.open(require_library(library, settings), encoder="none", settings=settings) as opened:
+        path = require_library(library, settings)
+        with Library.open(path, encoder="none", rerankers={}, settings=settings) as opened:
             held = held_answers(opened, answers)
     with _store(settings, sessions) as store:
         facts = store.session(name)

@@ -27,6 +27,7 @@ from scholarbase.cli.options import (
     library_option,
     open_source,
     require_library,
+    rerank_options,
     source_options,
 )
 from scholarbase.errors import InvalidRequest, ScholarBaseError
@@ -231,7 +232,10 @@ def _run(
     **options: Any,
 ) -> None:
     """Call a method of the library or the client, and print its response with a function of ``display``."""
-    with open_source(settings, library, url, encoder, default_encoder=default_encoder) as source:
+    rerank = options.get("rerank")
+    with open_source(
+        settings, library, url, encoder, default_encoder=default_encoder, rerank=rerank
+    ) as source:
         response = getattr(source, method)(argument, **options)
         if as_json:
             click.echo(orjson.dumps(response.to_dict(), option=orjson.OPT_INDENT_2).decode())
@@ -265,6 +269,7 @@ def _run(
     help="The least cosine of a dense result. [default: the library's own limit]",
 )
 @click.option("--explain", is_flag=True, help="Show the rank, score and terms of each result in each leg.")
+@rerank_options
 @click.option("--partial", is_flag=True, help="Return the results of the other legs when one fails.")
 @source_options
 @click.pass_obj

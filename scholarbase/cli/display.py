@@ -55,6 +55,7 @@ def show_search(response: SearchResponse) -> None:
     console = _console()
     least = "at least " if response.total_relation == "gte" else ""
     engine = f", {response.engine}" if response.engine else ""
+    engine += f", reranked by {escape(response.rerank)}" if response.rerank else ""
     console.print(
         f"[dim]{least}{response.total:,} papers match ({response.mode}{engine}); snapshot {response.snapshot}[/dim]"
     )

@@ -113,7 +113,7 @@ def _library(path: Path, settings: Settings) -> Iterator[Finding]:
     from scholarbase.search.library import Library
 
     try:
-        with Library.open(path, encoder="none", settings=settings) as library:
+        with Library.open(path, encoder="none", rerankers={}, settings=settings) as library:
             manifest, snapshot = library.manifest, library.snapshot_id
             state = library.ready()
     except (ScholarBaseError, OSError) as error:
@@ -128,6 +128,20 @@ def _library(path: Path, settings: Settings) -> Iterator[Finding]:
     yield _memory(path)
     if manifest.encoder is not None:
         yield _encoder(path, manifest, manifest.encoder.name, settings)
+    if settings.rerankers:
+        yield _rerankers(settings)
+
+
+def _rerankers(settings: Settings) -> Finding:
+    from scholarbase.search.opening import open_rerankers
+
+    try:
+        opened = open_rerankers(None, settings)
+    except ScholarBaseError as error:
+        return Finding("rerankers", "failed", str(error))
+    for reranker in opened.values():
+        reranker.close()
+    return Finding("rerankers", "ok", ", ".join(f"{name} ({one.name})" for name, one in opened.items()))
 
 
 def _encoder(path: Path, manifest: Manifest, name: str, settings: Settings) -> Finding:

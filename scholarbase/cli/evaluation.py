@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scholarbase.cli.options import F, library_option, open_source, source_options
+from scholarbase.cli.options import F, library_option, open_source, rerank_options, source_options
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import ENGINES, MODES, SYNTAXES, Engine, Mode, Syntax
 from scholarbase.settings import Settings
@@ -142,6 +142,7 @@ def _modes(text: str | None) -> list[Mode | None]:
 )
 @click.option("--limit", default=100, show_default=True, help="Results per query.")
 @click.option("--exact", is_flag=True, help="No approximation.")
+@rerank_options
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
 @click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
 @name_option("the query set's name and the mode")
@@ -160,6 +161,8 @@ def run(
     syntax: Syntax,
     limit: int,
     exact: bool,
+    rerank: str | None,
+    rerank_depth: int,
     to: str | None,
     pool: bool,
     name: str | None,
@@ -196,19 +199,20 @@ def run(
     # With several modes, the engine is for those with a sparse leg.
     engines = [None if m == "dense" and len(requested_modes) > 1 else engine for m in requested_modes]
     searches = [
-        SearchSettings(m, sparse, limit, exact, to, pool, syntax)
+        SearchSettings(m, sparse, limit, exact, to, pool, syntax, rerank, rerank_depth)
         for m, sparse in zip(requested_modes, engines, strict=True)
     ]
     # Loading the library's model can take longer than all searches.
     lexical = engine != "learned" and all(m == "sparse" for m in requested_modes)
-    with open_source(settings, **place, default_encoder="none" if lexical else None) as source:
+    encoder = "none" if lexical else None
+    with open_source(settings, **place, default_encoder=encoder, rerank=rerank) as source:
         query_set = _read(queries, metadata, skip_broken)
         modes = [check_modes(source, [search.mode], search.engine)[0] for search in searches]
         judged = judge(source, query_set)
         runs = []
         for search, used_mode in zip(searches, modes, strict=True):
             run_name = name if name and len(modes) == 1 else f"{name}-{used_mode}" if name else None
-            run_name = run_name or default_name(query_set, used_mode, search.engine)
+            run_name = run_name or default_name(query_set, used_mode, search.engine, rerank)
             completed = run_searches(
                 source,
                 query_set,

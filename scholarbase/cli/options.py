@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.limits import DEFAULT_RERANK_DEPTH
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,6 +87,33 @@ def source_options(command: F) -> F:
     return command
 
 
+def rerank_options(command: F) -> F:
+    for option in (
+        click.option(
+            "--rerank-depth",
+            default=DEFAULT_RERANK_DEPTH,
+            show_default=True,
+            help="Number of first papers that the reranker sorts.",
+        ),
+        click.option(
+            "--rerank", help="Sort the first papers by this reranker. [names: SCHOLARBASE_RERANKERS]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def chosen_reranker(settings: Settings, name: str | None) -> dict[str, str]:
+    """The reranker of the settings with this name: a command opens no other models."""
+    from scholarbase.search.reranking import check_reranker
+
+    if name is None:
+        return {}
+    known = settings.rerankers or {}
+    check_reranker(name, known)
+    return {name: known[name]}
+
+
 def require_library(library: Path | None, settings: Settings) -> Path:
     path = library or settings.library
     if path is None:
@@ -100,10 +128,15 @@ def open_source(
     encoder: str | None,
     *,
     default_encoder: str | None = None,
+    rerank: str | None = None,
 ) -> Library | Client:
     """Open the library or the server of the options, or else of the settings.
 
     ``default_encoder`` is the query encoder of a library when ``encoder`` is None: ``none`` to open no encoder.
+    ``rerank`` is the only reranker that a library is opened with.
+
+    Raises:
+        InvalidRequest: options contradict each other, or there is no such reranker.
     """
     if url is not None and library is not None:
         raise InvalidRequest("Give --library for a local library or --url for a server, not both.")
@@ -111,7 +144,8 @@ def open_source(
         from scholarbase.search.library import Library
 
         path = require_library(library, settings)
-        return Library.open(path, encoder=encoder or default_encoder, settings=settings)
+        rerankers = chosen_reranker(settings, rerank)
+        return Library.open(path, encoder=encoder or default_encoder, rerankers=rerankers, settings=settings)
     if encoder is not None:
         raise InvalidRequest(
             f"--encoder {encoder} needs a local library, but the server at {url or settings.url} has its own "

@@ -358,8 +358,11 @@ def delete_session(session: str) -> Request[None]:
 
 def snapshot() -> Request[dict[str, Any]]:
     """``GET /v1/snapshot``."""
-    names = ("snapshot", "ranking", "manifest")
-    return Request("GET", "/v1/snapshot", lambda data: {name: data[name] for name in names})
+    names = ("snapshot", "ranking", "rerankers", "manifest")
+    # An older server has no rerankers.
+    return Request(
+        "GET", "/v1/snapshot", lambda data: {name: ({"rerankers": {}} | data)[name] for name in names}
+    )
 
 
 def _session_path(session: str) -> str:

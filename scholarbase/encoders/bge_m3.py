@@ -116,6 +116,10 @@ class BgeM3Encoder:
     def spec(self) -> EncoderSpec:
         return self._spec
 
+    @property
+    def device(self) -> str:
+        return self._device
+
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents: dense vectors and term weights."""
         return self._encode(texts)
@@ -123,6 +127,32 @@ class BgeM3Encoder:
     def encode_queries(self, texts: Sequence[str]) -> Encodings:
         """Encode queries, in the same way as documents: BGE-M3 has no query instruction."""
         return self._encode(texts)
+
+    def token_vectors(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
+        """The ColBERT vectors of texts, in one batch: for each text a row of unit length for each token but the first.
+
+        Raises:
+            EncoderError: the encoder is closed.
+        """
+        import torch
+
+        with self._lock:
+            if self._flag is None:
+                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
+            tokenizer = self._flag.tokenizer
+            batch = tokenizer(
+                list(texts), truncation=True, max_length=self._max_tokens, padding=True, return_tensors="pt"
+            ).to(self._device)
+            with torch.inference_mode():
+                output = self._flag.model(
+                    {name: batch[name] for name in ("input_ids", "attention_mask")},
+                    return_dense=False,
+                    return_sparse=False,
+                    return_colbert_vecs=True,
+                )
+            vectors = output["colbert_vecs"].float().cpu().numpy()
+            counts = batch["attention_mask"].sum(dim=1).tolist()
+        return [rows[: count - 1] for rows, count in zip(vectors, counts, strict=True)]
 
     def close(self) -> None:
         """Release the model. Encoding after this raises EncoderError."""

@@ -12,11 +12,12 @@ from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.runs import run_manifest
 from scholarbase.indexes import query_syntax
 from scholarbase.models.checks import check_type, check_whole, date_bounds
-from scholarbase.models.limits import MAX_LIMIT, Engine, Mode, Syntax
+from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, Engine, Mode, Syntax
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.requests import SearchRequest, search_request
 from scholarbase.models.runs import JudgedQuery, RunManifest
 from scholarbase.models.source import Source
+from scholarbase.search.reranking import check_reranker
 
 log = logging.getLogger("scholarbase.evaluation")
 
@@ -39,6 +40,8 @@ class SearchSettings:
         pool: search only in each query's candidate pool.
         syntax: how the queries are read, as words (``plain``) by default: quotation marks and parentheses in questions
             are seldom meant as operators.
+        rerank: the name of a reranker that sorts the first results.
+        rerank_depth: the number of first results that it sorts.
 
     Raises:
         InvalidRequest: a value is invalid.
@@ -51,18 +54,29 @@ class SearchSettings:
     to: str | None = None
     pool: bool = False
     syntax: Syntax = "plain"
+    rerank: str | None = None
+    rerank_depth: int = DEFAULT_RERANK_DEPTH
 
     def __post_init__(self) -> None:
-        # The request checks these four.
-        SearchRequest(q="a query", syntax=self.syntax, mode=self.mode, engine=self.engine, exact=self.exact)
+        # The request checks these six.
+        SearchRequest(
+            q="a query",
+            syntax=self.syntax,
+            mode=self.mode,
+            engine=self.engine,
+            exact=self.exact,
+            rerank=self.rerank,
+            rerank_depth=self.rerank_depth,
+        )
         check_whole(self.limit, "limit", 1, MAX_DEPTH)
         if self.to is not None and not (isinstance(self.to, str) and self.to == QUERY_DATE):
             date_bounds(self.to, "to")
         check_type(self.pool, bool, "pool", "true or false")
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as in the run's manifest."""
-        return asdict(self)
+        """The settings as in the run's manifest, those of the reranker only if there is one."""
+        reranking = ("rerank", "rerank_depth") if self.rerank is None else ()
+        return {name: value for name, value in asdict(self).items() if name not in reranking}
 
 
 class QueryRequest(NamedTuple):
@@ -72,9 +86,11 @@ class QueryRequest(NamedTuple):
     request: SearchRequest | None
 
 
-def default_name(queries: QuerySet, mode: Mode | None, engine: Engine | None = None) -> str:
-    """A run's default name, safe as a file name: query set, mode, and engine if specified."""
-    parts = [queries.name, mode or "best", *([engine] if engine else [])]
+def default_name(
+    queries: QuerySet, mode: Mode | None, engine: Engine | None = None, rerank: str | None = None
+) -> str:
+    """A run's default name, safe as a file name: query set, mode, and engine and reranker if specified."""
+    parts = [queries.name, mode or "best", *([engine] if engine else []), *([rerank] if rerank else [])]
     return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.") or "run"
 
 
@@ -96,14 +112,16 @@ def search_manifest(
     name: str,
     command: str,
 ) -> RunManifest:
-    """The manifest of a run before its searches, with the mode that they will use.
+    """The manifest of a run before its searches, with the mode and the reranker's model that they will use.
 
     Raises:
-        InvalidRequest: the syntax of a query is malformed.
+        InvalidRequest: the syntax of a query is malformed, or the reranker is unknown.
         UnsupportedMode: the library lacks the mode.
     """
     [mode] = check_modes(source, [settings.mode], settings.engine)
     about = source.snapshot()
+    if settings.rerank is not None:
+        check_reranker(settings.rerank, about["rerankers"])
     syntax = (
         [] if mode == "dense" or settings.engine not in (None, "fts5") else _syntax_queries(judged, settings)
     )
@@ -117,6 +135,8 @@ def search_manifest(
     search = settings.to_dict() | {"mode": mode, "syntax_queries": len(syntax)}
     if "ranking" in about:
         search["ranking"] = about["ranking"]
+    if settings.rerank is not None:
+        search["reranker"] = about["rerankers"][settings.rerank]
     return run_manifest(about, queries, counts, "search", name, command, search)
 
 
@@ -169,6 +189,8 @@ def search_requests(
                 limit=min(settings.limit, MAX_LIMIT),
                 fields=("id",),
                 exact=settings.exact,
+                rerank=settings.rerank,
+                rerank_depth=settings.rerank_depth,
                 to=to,
                 within=within,
             )

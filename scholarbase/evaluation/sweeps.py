@@ -260,7 +260,10 @@ class _LegSearch:
 
     def _open(self, encoder: str | None, **changes: Any) -> Library:
         return Library.open(
-            self._path, encoder=encoder, settings=self._settings.model_copy(update=changes or None)
+            self._path,
+            encoder=encoder,
+            rerankers={},
+            settings=self._settings.model_copy(update=changes or None),
         )
 
     def _open_for(self, leg: _Leg) -> Library:

@@ -28,6 +28,12 @@ MAX_LIMIT: Final = 1000
 """Results per page."""
 MAX_DEPTH: Final = 10_000
 """The last result that a sparse or dense search can page to: ``offset + limit``."""
+DEFAULT_RERANK_DEPTH: Final = 50
+"""First papers of a search that a reranker sorts, unless the request says otherwise."""
+MAX_RERANK_DEPTH: Final = 200
+"""First papers of a search that a reranker sorts at most. A cross-encoder takes milliseconds for each."""
+MAX_RERANKER_NAME: Final = 64
+"""Characters of a reranker's name."""
 MAX_QUERY_LENGTH: Final = 10_000
 """Characters of a query. A whole abstract fits."""
 MAX_IDS: Final = 10_000

@@ -41,6 +41,7 @@ from scholarbase.models.checks import (
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
     DEFAULT_MATCHES,
+    DEFAULT_RERANK_DEPTH,
     DEFAULT_RESULTS,
     MAX_BATCH,
     MAX_PAPERS,
@@ -75,6 +76,8 @@ from scholarbase.models.values import (
     MinSimilarity,
     Offset,
     PaperId,
+    Rerank,
+    RerankDepth,
     SomeStrings,
     Strings,
     Timeout,
@@ -302,6 +305,7 @@ class SearchRequest(Filters, _Query, Timed):
     syntax and BM25 for free text.
     ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
     cosine of a dense result; None is the library's own limit.
+    ``rerank`` names a reranker, which sorts the first ``rerank_depth`` papers.
     ``partial`` accepts a response without the legs that failed, which are named in it.
 
     Raises:
@@ -319,11 +323,21 @@ class SearchRequest(Filters, _Query, Timed):
         description="Show what each leg contributed to a result, and which words of `q` the paper contains.",
         examples=[True],
     )
+    rerank: Rerank = None
+    rerank_depth: RerankDepth = DEFAULT_RERANK_DEPTH
     partial: bool = Field(
         default=False,
-        description="If a leg fails, return the results of the others and name it.",
+        description="If a leg or the reranker fails, return the results of the others and name it.",
         examples=[False],
     )
+
+    @model_validator(mode="after")
+    def _check_rerank(self) -> Self:
+        if self.rerank is None and self.rerank_depth != DEFAULT_RERANK_DEPTH:
+            raise InvalidRequest(
+                f"rerank_depth {self.rerank_depth} has no effect without rerank: name a reranker, or leave it out."
+            )
+        return self
 
 
 class OneSearch(SearchRequest):

@@ -32,12 +32,13 @@ Warnings = Annotated[
 ]
 NextOffset = Annotated[int | None, Meta(description="The `offset` of the next page; null on the last page.")]
 
-_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings"})
+_OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank"})
 """Keys of a response that its JSON has only with a value."""
 
 
 class LegExplanation(msgspec.Struct, frozen=True):
-    """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper."""
+    """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper; of
+    `rerank`, where a reranker scored it."""
 
     leg: str
     rank: Annotated[int, Meta(description="Counted from 1.")]
@@ -120,9 +121,10 @@ class SearchResponse(Response, frozen=True):
     next_offset: NextOffset
     results: tuple[Hit, ...]
     failed_legs: Annotated[
-        tuple[FailedLeg, ...], Meta(description="Present with `partial`, when a leg failed.")
+        tuple[FailedLeg, ...], Meta(description="Present with `partial`, when a leg or the reranker failed.")
     ] = ()
     warnings: Warnings = ()
+    rerank: Annotated[str | None, Meta(description="The reranker, if one sorted papers of this page.")] = None
     fields: Sequence[str] = PAPER_FIELDS
 
 

@@ -11,6 +11,7 @@ from scholarbase.models.checks import check_ids
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
     DEFAULT_MATCHES,
+    DEFAULT_RERANK_DEPTH,
     DEFAULT_RESULTS,
     MIN_TITLE_SCORE,
     CitationSort,
@@ -78,6 +79,8 @@ class SearchArguments(TypedDict, total=False):
     exact: bool
     min_similarity: float | None
     explain: bool
+    rerank: str | None
+    rerank_depth: int
     partial: bool
     timeout: float | None
 
@@ -150,7 +153,7 @@ class Source(ABC):
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id, the ranking settings and the manifest."""
+        """The snapshot id, the ranking settings, the rerankers and the manifest."""
 
     @abstractmethod
     def close(self) -> None:
@@ -193,6 +196,8 @@ class Source(ABC):
         exact: bool = False,
         min_similarity: float | None = None,
         explain: bool = False,
+        rerank: str | None = None,
+        rerank_depth: int = DEFAULT_RERANK_DEPTH,
         partial: bool = False,
         timeout: float | None = None,
     ) -> SearchResponse:
@@ -224,7 +229,10 @@ class Source(ABC):
             exact: search dense vectors without approximation, and count every match.
             min_similarity: the least cosine of a dense result, -1 to 1, in place of the library's own limit.
             explain: show what each leg contributed to a result, and which words of ``q`` the paper contains.
-            partial: if a leg fails, return the results of the others and name it in ``failed_legs``.
+            rerank: the name of a reranker that the library was opened with, which sorts the first papers again by
+                their titles and abstracts.
+            rerank_depth: the number of first papers that it sorts, 1 to 200.
+            partial: if a leg or the reranker fails, return the results of the others and name it in ``failed_legs``.
             timeout: seconds that the search may take. A server has a limit of its own.
 
         Raises:
@@ -232,7 +240,8 @@ class Source(ABC):
             UnsupportedMode: this library has no index for the mode or engine.
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a paper in ``within`` (as of ``as_of``).
-            EncoderError, VectorIndexError, LibraryCorrupt: a leg failed, and ``partial`` is off.
+            EncoderError, VectorIndexError, LibraryCorrupt, RerankerError: a leg or the reranker failed, and
+                ``partial`` is off.
             TimeLimit: the search took longer than its time limit.
         """
         return self.run(search_request(**_arguments(locals())))

@@ -16,6 +16,7 @@ from scholarbase.models.checks import (
     check_ids,
     check_names,
     check_phrases,
+    check_text,
     check_title,
     check_whole,
     date_bounds,
@@ -27,6 +28,8 @@ from scholarbase.models.limits import (
     MAX_LIMIT,
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
+    MAX_RERANK_DEPTH,
+    MAX_RERANKER_NAME,
     MAX_TIMEOUT,
     MAX_TITLE_MATCHES,
     MIN_TITLE_SCORE,
@@ -102,6 +105,16 @@ def _point_in_time(text: str | None) -> str | None:
     if text is not None:
         as_of_day(text)
     return text
+
+
+def _reranker_name(name: str | None) -> str | None:
+    if name is not None:
+        check_text(name, "rerank")
+        if not 0 < len(name) <= MAX_RERANKER_NAME:
+            raise InvalidRequest(
+                f"rerank is {shown(name)}: it must be the name of a reranker, of 1 to {MAX_RERANKER_NAME} characters."
+            )
+    return name
 
 
 Strings = Annotated[StringTuple, BeforeValidator(as_tuple)]
@@ -257,6 +270,25 @@ Timeout = Annotated[
         description="Seconds that the request may take, up to the server's limit; by default that limit. What takes "
         "longer ends with status 504.",
         examples=[2.5],
+    ),
+]
+Rerank = Annotated[
+    str | None,
+    AfterValidator(_reranker_name),
+    Field(
+        description="A reranker that the server has, by its name: it sorts the first papers again by their titles and "
+        "abstracts. `/v1/snapshot` names them.",
+        examples=["minilm"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_RERANKER_NAME},
+    ),
+]
+RerankDepth = Annotated[
+    int,
+    AfterValidator(lambda value: check_whole(value, "rerank_depth", 1, MAX_RERANK_DEPTH)),
+    Field(
+        description=f"The number of first papers that `rerank` sorts: 1 to {MAX_RERANK_DEPTH}.",
+        examples=[50],
+        json_schema_extra=_range(1, MAX_RERANK_DEPTH),
     ),
 ]
 ExcludeSeen = Annotated[

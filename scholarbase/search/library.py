@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from time import perf_counter
@@ -86,9 +86,10 @@ from scholarbase.models.responses import (
     Unfinished,
 )
 from scholarbase.models.source import Source
+from scholarbase.rerankers import Reranker
 from scholarbase.search.cache import Cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
-from scholarbase.search.opening import check_files, open_query_encoder, open_vectors
+from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
@@ -145,6 +146,7 @@ class Library(Source):
         encoder: Encoder | None,
         settings: Settings,
         files: OpenedFiles,
+        rerankers: Mapping[str, Reranker],
     ) -> None:
         """Use :meth:`open`."""
         self.path = path
@@ -154,7 +156,8 @@ class Library(Source):
         self._catalog = papers
         self._vectors = vectors
         self._encoder = encoder
-        self._ranker = Ranker(manifest, papers, vectors, encoder, settings)
+        self._rerankers = rerankers
+        self._ranker = Ranker(manifest, papers, vectors, encoder, settings, rerankers)
         self._similarity = Similarity(manifest, papers, vectors, settings)
         self._lookup = Lookup(papers, snapshot)
         self.best_mode: Final = self._ranker.best_mode
@@ -171,6 +174,7 @@ class Library(Source):
         path: str | Path,
         *,
         encoder: str | Encoder | None = None,
+        rerankers: Mapping[str, str | Reranker] | None = None,
         settings: Settings | None = None,
         full: bool = False,
     ) -> Self:
@@ -180,6 +184,8 @@ class Library(Source):
             full: compare all blocks of all files with ``files.json``, instead of a random sample.
             encoder: an open encoder for queries, or the name, path or URL of one. None opens the encoder that the
                 library was built with; ``"none"`` opens none, and dense and hybrid searches are rejected.
+            rerankers: by their names in requests, open rerankers, or the folder, hub name or URL of each. None opens
+                those of the settings.
 
         Raises:
             InvalidRequest: an argument has another type.
@@ -187,6 +193,7 @@ class Library(Source):
             LibraryCorrupt: files are missing, have changed or belong to another build.
             EncoderMismatch: the encoder is not the one that the library was built with.
             EncoderError: the encoder cannot be opened.
+            RerankerError: a reranker cannot be opened.
             VectorIndexError: the vectors cannot be opened, or their server cannot be reached.
         """
         path = check_path(path, "path")
@@ -195,6 +202,13 @@ class Library(Source):
             raise InvalidRequest(
                 f"encoder is {shown(encoder)}: it must be an open encoder, or the name, path or URL of one."
             )
+        check_type(rerankers, (Mapping, NoneType), "rerankers", "a mapping from names to rerankers, or None")
+        for name, one in (rerankers or {}).items():
+            if not isinstance(one, str) and not hasattr(one, "score"):
+                raise InvalidRequest(
+                    f"The reranker {shown(name)} is {shown(one)}: it must be an open reranker, or the folder, hub name "
+                    "or URL of one."
+                )
         manifest, snapshot = read_manifest(path)
         settings = with_profile(settings or load_settings(), manifest.profile)
         files = check_files(path, snapshot, settings, full=full)
@@ -211,14 +225,17 @@ class Library(Source):
             vectors = open_vectors(path, snapshot, settings)
             opened.append(vectors)
             model = open_query_encoder(path, manifest, encoder, settings)
+            if model is not None:
+                opened.append(model)
+            last = open_rerankers(rerankers, settings)
         except BaseException:
             for part in reversed(opened):
                 part.close()
             raise
-        return cls(path, manifest, snapshot, papers, vectors, model, settings, files)
+        return cls(path, manifest, snapshot, papers, vectors, model, settings, files, last)
 
     def close(self) -> None:
-        """Close files, vectors and the encoder. A second call does nothing."""
+        """Close files, vectors, the encoder and the rerankers. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -227,6 +244,8 @@ class Library(Source):
         self._catalog.close()
         if self._encoder is not None:
             self._encoder.close()
+        for reranker in self._rerankers.values():
+            reranker.close()
 
     # -- search -----------------------------------------------------------------------------------------
 
@@ -291,6 +310,7 @@ class Library(Source):
             ),
             ranking.failed_legs,
             warnings,
+            ranking.rerank,
             request.fields,
         )
 
@@ -298,7 +318,7 @@ class Library(Source):
         """A warning if papers match and all of them contain a phrase of ``exclude``."""
         request = query.request
         exact = request.exact or query.mode == "sparse"
-        changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact}
+        changes = {"exclude": (), "limit": 1, "offset": 0, "exact": exact, "rerank": None}
         ranking = self._ranker.rank(self._resolve(request.model_copy(update=changes))[0])
         if not ranking.total:
             return ()
@@ -477,7 +497,7 @@ class Library(Source):
     # only at the request; those of citations use cached counts.
 
     def is_short_search(self, request: SearchRequest) -> bool:
-        """Whether a search is one plain query of BM25 vectors: no encoder, FTS5, long lists or exact count."""
+        """Whether a search is one plain query of BM25 vectors: no encoder, FTS5, long lists exact count or reranker."""
         _check(request, SearchRequest)
         q = request.q
         return (
@@ -486,6 +506,7 @@ class Library(Source):
             and request.engine in (None, "bm25")
             and request.syntax != "query"
             and not request.exact
+            and request.rerank is None
             and not request.exclude
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
@@ -528,13 +549,22 @@ class Library(Source):
     # -- about ------------------------------------------------------------------------------------------
 
     def forget_queries(self) -> None:
-        """Forget the vectors of earlier queries, so that the next searches take as long as if they were the first."""
+        """Forget the vectors and the rerankers' scores of earlier queries, so that the next searches take as long as if
+        they were the first."""
         self._ranker.forget_queries()
 
     def snapshot(self) -> dict[str, Any]:
-        """The snapshot id, the settings that decide rankings, and the manifest."""
+        """The snapshot id, the settings that decide rankings, the rerankers, and the manifest."""
         content: dict[str, Any] = orjson.loads(self.manifest.to_bytes())
-        return {"snapshot": self.snapshot_id, "ranking": self.settings.ranking, "manifest": content}
+        rerankers = {
+            name: {"name": one.name, "fingerprint": one.fingerprint} for name, one in self._rerankers.items()
+        }
+        return {
+            "snapshot": self.snapshot_id,
+            "ranking": self.settings.ranking,
+            "rerankers": rerankers,
+            "manifest": content,
+        }
 
     def check_files(self) -> None:
         """Raises LibraryCorrupt: a file was written while it is open. Searches may then return wrong results, or end

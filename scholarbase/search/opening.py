@@ -1,8 +1,9 @@
-"""Opening the parts of a library: its vectors and its query encoder."""
+"""Opening the parts of a library: its vectors, its query encoder and the rerankers."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scholarbase.indexes.contents import OpenedFiles, read_contents
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
+from scholarbase.rerankers import Reranker, open_reranker
 from scholarbase.settings import Settings
 
 
@@ -81,6 +83,22 @@ def open_query_encoder(
         wanted.close()
         raise
     return wanted
+
+
+def open_rerankers(rerankers: Mapping[str, str | Reranker] | None, settings: Settings) -> dict[str, Reranker]:
+    """The rerankers, or those of the settings, by their names in requests. If one cannot be opened, all are closed."""
+    key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None
+    opened: dict[str, Reranker] = {}
+    try:
+        for name, one in ((settings.rerankers or {}) if rerankers is None else rerankers).items():
+            opened[name] = (
+                open_reranker(name, one, device=settings.device, api_key=key) if isinstance(one, str) else one
+            )
+    except BaseException:
+        for reranker in opened.values():
+            reranker.close()
+        raise
+    return opened
 
 
 def _stored_encoder(path: Path) -> dict[str, Any]:

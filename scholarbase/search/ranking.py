@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 from time import perf_counter
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import msgspec
@@ -42,6 +43,7 @@ from scholarbase.models.encoders import STATIC
 from scholarbase.models.limits import MAX_DEPTH, Engine, Mode, TotalRelation
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import FailedLeg, LegExplanation
+from scholarbase.rerankers import Reranker
 from scholarbase.search import dense_feedback
 from scholarbase.search.cache import Cache
 from scholarbase.search.fusion import FusionTable, fuse
@@ -54,6 +56,7 @@ from scholarbase.search.known_items import (
     put_first,
 )
 from scholarbase.search.reading import read
+from scholarbase.search.reranking import Reranked, Reranking, check_reranker
 from scholarbase.search.score_fusion import Combined, combine, leg_weights, stands_out
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
@@ -103,6 +106,8 @@ class Query:
     known: tuple[KnownItem, ...] = ()
     """The papers whose id or title ``q`` is. They come first."""
     warnings: tuple[str, ...] = ()
+    reranked: int = 0
+    """The number of places whose papers are reranked; 0 if the page has none of them."""
 
     @property
     def day(self) -> int | None:
@@ -120,6 +125,8 @@ class Ranking:
     next_offset: int | None = None
     explanations: Mapping[int, tuple[LegExplanation, ...]] = field(default_factory=dict)
     failed_legs: tuple[FailedLeg, ...] = ()
+    rerank: str | None = None
+    """The reranker that sorted the first papers, if one did."""
 
 
 class Ranker:
@@ -132,6 +139,7 @@ class Ranker:
         vectors: VectorIndex,
         encoder: Encoder | None,
         settings: Settings,
+        rerankers: Mapping[str, Reranker] = MappingProxyType({}),
     ) -> None:
         self._manifest = manifest
         self._catalog = papers
@@ -142,6 +150,8 @@ class Ranker:
         self._bm25_queries = Bm25Queries(self._bm25, papers.document_frequencies)
         self._feedback = Feedback(vectors, self._bm25_queries)
         self._known_items = KnownItems(papers)
+        self._rerankers = rerankers
+        self._reranking = Reranking(papers, rerankers)
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
         self._known_words: Cache[bool] = Cache(CACHED_QUERIES)
@@ -154,19 +164,22 @@ class Ranker:
         self._threads.shutdown(wait=False)
 
     def forget_queries(self) -> None:
-        """Empty the caches of query vectors and of known words."""
+        """Empty the caches of query vectors, of known words and of rerankers' scores."""
         self._encodings.clear()
         self._known_words.clear()
+        self._reranking.forget()
 
     def resolve(self, request: SearchRequest, filters: ResolvedFilters) -> Query:
         """Decide which legs run, and how many results they fetch.
 
         Raises:
-            InvalidRequest: the page is too deep, or the query syntax is malformed.
+            InvalidRequest: the page is too deep, the query syntax is malformed, or the reranker is unknown.
             UnsupportedMode: the library has no index for the mode or engine.
         """
         mode = request.mode or self.best_mode
         self._check_mode(mode, request.engine)
+        if request.rerank is not None:
+            check_reranker(request.rerank, self._rerankers)
         q = request.q
         depth = self._depth(request, mode)
         words = query_syntax.without_shortened(q) if query_syntax.SHORTENED.search(q) else q
@@ -195,7 +208,12 @@ class Ranker:
             if known and expression is not None and syntax:
                 [matching] = self._catalog.holding([expression], [item.id for item in known])
                 known = tuple(item for item in known if item.id in matching)
-        return Query(request, mode, engine, filters, depth, expression, syntax, words, known, warnings)
+        # The other pages are the same with and without the reranker.
+        has_reranked = request.rerank is not None and request.offset < request.rerank_depth
+        reranked = min(request.rerank_depth, depth) if has_reranked else 0
+        return Query(
+            request, mode, engine, filters, depth, expression, syntax, words, known, warnings, reranked
+        )
 
     def _default_engine(self, mode: Mode) -> Engine:
         if self._settings.engine is not None:
@@ -237,6 +255,8 @@ class Ranker:
 
     def _depth(self, request: SearchRequest, mode: Mode) -> int:
         end = request.offset + request.limit
+        if request.rerank is not None:
+            end = max(end, request.rerank_depth)
         deepest = self._settings.fusion_depth if mode == "hybrid" else MAX_DEPTH
         if request.offset >= deepest:
             raise InvalidRequest(
@@ -247,10 +267,11 @@ class Ranker:
         return deepest if mode == "hybrid" else next(tier for tier in TIERS if min(end, deepest) <= tier)
 
     def rank(self, query: Query) -> Ranking:
-        """Run the legs, fuse them, and cut the page.
+        """Run the legs, fuse them, rerank the first papers, and cut the page.
 
         Raises:
             EncoderError, VectorIndexError, LibraryCorrupt: all legs failed, or one failed without ``partial``.
+            RerankerError: the reranker failed without ``partial``.
         """
         request = query.request
         legs, failed = self._run_legs(query)
@@ -259,7 +280,7 @@ class Ranker:
         if query.mode == "hybrid":
             start = perf_counter()
             # A known item may be the last of either leg.
-            most = 2 * query.depth if query.known else end
+            most = 2 * query.depth if query.known else max(end, query.reranked)
             hits, found, explanations = self._fuse(query, legs, most)
             stages().append(("fusion", start, perf_counter()))
             total, relation = self._hybrid_total(legs, found)
@@ -274,15 +295,37 @@ class Ranker:
             found += absent
             total += self._uncounted(query, legs) if absent and relation == "eq" else 0
         reachable = min(found, query.depth if query.mode == "hybrid" else MAX_DEPTH)
+        reranked = self._rerank(query, hits)
+        if isinstance(reranked, Reranked):
+            hits = reranked.hits
+        elif reranked is not None:
+            failed.append(reranked)
+            reranked = None
         hits = hits[request.offset : end]
         if request.explain:
             if query.mode != "hybrid":
                 explanations = _explained(legs, {hit.id for hit in hits})
             explanations = explain_known(query.known, hits, own, explanations)
             explanations = self._with_terms(query, explanations, [hit.id for hit in hits])
+            for number, entry in reranked.explanations.items() if reranked else ():
+                if number in explanations:
+                    explanations[number] += (entry,)
         reached = request.offset + len(hits)
         next_offset = reached if hits and reached < reachable else None
-        return Ranking(hits, total, relation, next_offset, explanations, tuple(failed))
+        name = request.rerank if reranked else None
+        return Ranking(hits, total, relation, next_offset, explanations, tuple(failed), name)
+
+    def _rerank(self, query: Query, hits: list[ScoredId]) -> Reranked | FailedLeg | None:
+        """The hits with the first ones reranked, behind the known items; None if there are none to rerank."""
+        request, known = query.request, len(query.known)
+        if request.rerank is None or len(hits[known : query.reranked]) == 0:
+            return None
+        text = request.q
+        if query.syntax:  # without operators, columns and what follows NOT
+            text = " ".join(term.word for term in query_syntax.terms(text, syntax=True)) or text
+        return self._reranking.rerank(
+            request.rerank, text, hits, known, query.reranked, partial=request.partial
+        )
 
     def _fuse(
         self, query: Query, legs: Mapping[str, Ranking], end: int

@@ -270,6 +270,8 @@ SEARCH: dict[str, Any] = {
     "engine": st.sampled_from(["bm25", "fts5", "learned", "x"]),
     "exact": st.booleans() | ODD,
     "explain": st.booleans(),
+    "rerank": st.sampled_from(["minilm", ""]) | ODD,
+    "rerank_depth": NUMBERS,
     "partial": st.booleans(),
     **PAGE,
     **FILTERS,

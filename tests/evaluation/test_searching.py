@@ -654,6 +654,8 @@ def test_the_best_mode_is_named(dense: Library) -> None:
         ({"to": "yesterday"}, "'yesterday' is not a valid date"),
         ({"exact": 1}, "exact is 1"),
         ({"pool": "yes"}, "pool is 'yes'"),
+        ({"rerank": ""}, "rerank is ''"),
+        ({"rerank": "tiny", "rerank_depth": 201}, "rerank_depth is 201"),
     ],
 )
 def test_settings_that_cannot_be_right(arguments: dict[str, Any], sentence: str) -> None:
@@ -677,6 +679,7 @@ def test_a_default_name_is_fit_for_a_file() -> None:
     assert default_name(queries, "sparse") == "mine-sparse"
     assert default_name(queries, None) == "mine-best"
     assert default_name(queries, "sparse", "fts5") == "mine-sparse-fts5"
+    assert default_name(queries, "sparse", None, "minilm") == "mine-sparse-minilm"
     assert default_name(replace(queries, name="../My queries: ü"), "dense") == "My-queries-dense"
 
 

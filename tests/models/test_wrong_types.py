@@ -83,7 +83,9 @@ TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
     **dict.fromkeys(("q", "title", "titles", "category", "venue", "exclude"), TEXT),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
-    **dict.fromkeys(("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort"), OPTIONAL),
+    **dict.fromkeys(
+        ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
+    ),
     "min_citations": NUMBERS | OPTIONAL,
     "timeout": NUMBERS | OPTIONAL | {"a fraction"},
     **dict.fromkeys(("exact", "explain", "partial", "strict"), TRUTH),

@@ -25,8 +25,8 @@ NOT_READY: Any = {503: {"model": Problem, "description": "A part of the library 
     summary="The library",
 )
 async def snapshot(library: OpenLibrary) -> Response:
-    """The snapshot id, the settings that decide rankings, and the manifest: sources, rules, counts, encoder and index
-    parameters."""
+    """The snapshot id, the settings that decide rankings, the rerankers, and the manifest: sources, rules, counts,
+    encoder and index parameters."""
     return json_response(library.snapshot())
 
 

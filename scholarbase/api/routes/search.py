@@ -7,14 +7,16 @@ from typing import Any
 
 from scholarbase.api.responding import Call, native_call
 from scholarbase.api.routes import add, resource
-from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, VectorIndexError
+from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, RerankerError, VectorIndexError
 from scholarbase.models.requests import SearchBatchBody, SearchBody
 from scholarbase.models.responses import SearchBatchResponse, SearchResponse
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import tool_named
 from scholarbase.tools.responding import share_of
 
-router = resource("/v1/search", "search", PaperNotFound, LibraryError, EncoderError, VectorIndexError)
+router = resource(
+    "/v1/search", "search", PaperNotFound, LibraryError, EncoderError, RerankerError, VectorIndexError
+)
 TOOL = tool_named("search_papers")
 SEARCH = native_call(TOOL)
 

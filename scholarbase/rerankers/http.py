@@ -1,0 +1,263 @@
+"""Rerankers over HTTP: a client for ``POST /rerank`` of Hugging Face's text-embeddings-inference.
+
+A request is ``{"query": "...", "texts": ["..."], "truncate": true}``, its response ``[{"index": 0, "score": 0.9}]``
+with each index once, in any order (https://huggingface.github.io/text-embeddings-inference/#/Text%20Embeddings%20Inference/rerank).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Sequence
+from threading import BoundedSemaphore
+from time import monotonic
+from traceback import clear_frames
+from typing import Any, Final
+from urllib.parse import urldefrag
+
+import httpx
+import numpy as np
+import orjson
+from tenacity import Retrying
+
+from scholarbase.deadlines import DEADLINE, check
+from scholarbase.encoders.http import Endpoint
+from scholarbase.errors import RerankerError
+from scholarbase.http import MAX_RETRY_AFTER, attempts_text, is_loopback, retry_after, retry_options
+from scholarbase.models.checks import shown
+from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed, turn
+
+log = logging.getLogger("scholarbase.rerankers")
+
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds for one batch, where the time limit of the search is not lower."""
+DEFAULT_RETRIES: Final = 4
+DEFAULT_BATCH_SIZE: Final = 32
+"""Texts in one request: the default limit of text-embeddings-inference (``--max-client-batch-size``)."""
+CONCURRENCY: Final = 8
+"""Searches that a process sends to one service at once; others wait."""
+MAX_RESPONSE: Final = 2**20
+"""Bytes of a response. That to 32 texts has some 2,000."""
+
+_RETRYABLE_STATUSES: Final = frozenset({429, *range(500, 600)})
+_TOO_LARGE: Final = frozenset({413, 422})
+"""Responses to more texts than a service accepts in one request."""
+_SAMPLE: Final = "scholarly search"
+_ROUTE: Final = "/rerank"
+_VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
+
+
+def parse_url(name: str) -> Endpoint:
+    """Parse ``http://host:8080`` or ``http://host:8080/rerank``, with or without ``#model``.
+
+    Raises:
+        RerankerError: not such an address.
+    """
+    address, model = urldefrag(name)
+    try:
+        url = httpx.URL(address)
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ValueError("it needs a host and the scheme http or https")
+    except (httpx.InvalidURL, ValueError) as error:
+        raise RerankerError(
+            f"Its URL is not valid ({error}): use one such as http://localhost:8080 or "
+            "http://localhost:8080#model-name."
+        ) from error
+    path = url.path.rstrip("/")
+    return Endpoint(
+        str(url.copy_with(path=path if path.endswith(_ROUTE) else path + _ROUTE)), None, model or None
+    )
+
+
+class HttpReranker:
+    """A service with the route ``/rerank``. Opening it scores a short text.
+
+    Args:
+        url: as for :func:`parse_url`. A model's name is sent as ``model``, which text-embeddings-inference ignores.
+        timeout: seconds for one batch.
+        retries: how often a request is retried after a connection error or a status of 429 or 5xx.
+        batch_size: the texts of a request. If the service rejects that many (413, 422), they are halved.
+        backoff: longest wait before the first retry, in seconds, as for :class:`scholarbase.client.Client`.
+
+    Raises:
+        RerankerError: the service does not respond, or its response is not valid.
+    """
+
+    fingerprint: Final = None
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retries: int = DEFAULT_RETRIES,
+        *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        backoff: float = 0.5,
+    ) -> None:
+        self._endpoint = parse_url(url)
+        self._api_key = api_key
+        self._timeout = timeout
+        self._retries = retries
+        self._batch_size = batch_size
+        self._backoff = backoff
+        self._service = f"The reranking service at {self._endpoint.display_name}"
+        # A compressed response could be larger than MAX_RESPONSE.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if api_key:
+            if not _VISIBLE_ASCII.fullmatch(api_key):  # httpx would quote it in its error
+                raise RerankerError(
+                    "SCHOLARBASE_RERANKER_API_KEY has characters that no key has, such as spaces or line breaks: set "
+                    "it to the key alone."
+                )
+            headers["Authorization"] = f"Bearer {api_key}"
+        trust_env = not is_loopback(httpx.URL(self._endpoint.url).host)
+        self._http = httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
+        self._turns = BoundedSemaphore(CONCURRENCY)
+        try:
+            self.score(_SAMPLE, [_SAMPLE])
+        except BaseException:
+            self._http.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.model or self._endpoint.display_name
+
+    def score(self, query: str, texts: Sequence[str]) -> Scores:
+        """See :meth:`.Reranker.score`. The timeout of a request is at most what remains of the time limit."""
+        found = [np.empty(0, dtype=np.float32)]
+        done, size = 0, self._batch_size
+        with turn(self._turns):
+            if self._http.is_closed:
+                raise closed(self.name)
+            while done < len(texts):
+                check(*RERANKING)
+                batch = list(texts[done : done + size])
+                scores = self._score(query, batch)
+                if scores is None:
+                    size = (len(batch) + 1) // 2
+                    continue
+                found.append(scores)
+                done += len(batch)
+        self._batch_size = min(size, self._batch_size)
+        return np.concatenate(found)
+
+    def close(self) -> None:
+        """Close the connections. Scoring after this raises RerankerError."""
+        self._http.close()
+
+    def _score(self, query: str, texts: list[str]) -> Scores | None:
+        """The scores of one request; None if the service rejects several texts in one request."""
+        body: dict[str, Any] = {"query": query, "texts": texts, "truncate": True}
+        if self._endpoint.model is not None:
+            body["model"] = self._endpoint.model
+        retrying = Retrying(
+            **retry_options(
+                self._endpoint.display_name, self._retries, self._backoff, log, _RETRYABLE_STATUSES
+            )
+        )
+        try:
+            response = retrying(self._post, orjson.dumps(body))
+        except httpx.TransportError as error:
+            deadline = DEADLINE.get()
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.error(*RERANKING) from error
+            attempts = attempts_text(retrying.statistics["attempt_number"])
+            # A frame of tenacity refers to the error, and this cycle would keep the socket open.
+            clear_frames(error.__traceback__)
+            raise RerankerError(
+                f"{self._service} does not respond ({type(error).__name__}: {error}), in {attempts}: "
+                "check that it runs and that the address is right."
+            ) from error
+        if response.is_success:
+            return self._read(response.content, len(texts))
+        if response.status_code in _TOO_LARGE and len(texts) > 1:
+            return None
+        problem = f"{self._service} returned {response.status_code}{self._excerpt(response)}"
+        if response.status_code in _RETRYABLE_STATUSES:
+            if (wait := retry_after(response) or 0) > MAX_RETRY_AFTER:
+                raise RerankerError(
+                    f"{problem} with a Retry-After of {wait:.0f} s, longer than the limit of {MAX_RETRY_AFTER:.0f} s: "
+                    "try again later."
+                )
+            problem += f", in {attempts_text(retrying.statistics['attempt_number'])}"
+        raise RerankerError(f"{problem}: {_ADVICE.get(response.status_code, 'check its log.')}")
+
+    def _post(self, content: bytes) -> httpx.Response:
+        """Send one request and read its response, of limited size, within the timeout."""
+        deadline = DEADLINE.get()
+        seconds = self._timeout if deadline is None else max(min(self._timeout, deadline.remaining), 0.001)
+        end = monotonic() + seconds
+        body = bytearray()
+        with self._http.stream("POST", self._endpoint.url, content=content, timeout=seconds) as response:
+            for chunk in response.iter_raw():
+                body += chunk
+                if len(body) > MAX_RESPONSE:
+                    raise RerankerError(
+                        f"{self._service} returned more than {MAX_RESPONSE:,} bytes, the limit of a response: check "
+                        "the URL."
+                    )
+                if monotonic() > end:
+                    raise httpx.ReadTimeout(f"the response took longer than {seconds:.3g} s")
+        names = ("Retry-After", "Content-Type")
+        headers = {name: response.headers[name] for name in names if name in response.headers}
+        return httpx.Response(response.status_code, headers=headers, content=bytes(body))
+
+    def _excerpt(self, response: httpx.Response) -> str:
+        text = " ".join(response.text.split())[:300]
+        if self._api_key:
+            text = text.replace(self._api_key, "***")
+        return f" ({text})" if text else ""
+
+    def _read(self, content: bytes, count: int) -> Scores:
+        """The scores of a response, in the order of the ``count`` texts.
+
+        Raises:
+            RerankerError: it is not a list of one index and one finite score for each text.
+        """
+        try:
+            items = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise RerankerError(
+                f"{self._service} returned content that is not JSON ({error}): check that the URL is that of a "
+                "service with the route /rerank."
+            ) from error
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise RerankerError(
+                f"{self._service} returned JSON that is not a list of objects with index and score: check the URL."
+            )
+        if len(items) != count:
+            raise RerankerError(
+                f"{self._service} returned {len(items)} scores for {count} texts: use a service that returns one for "
+                "each."
+            )
+        scores: list[float | None] = [None] * count
+        for item in items:
+            index, score = item.get("index"), item.get("score")
+            if type(index) is not int or not 0 <= index < count:
+                raise RerankerError(
+                    f"{self._service} returned the index {shown(index)} for {count} texts, whose indexes are 0 to "
+                    f"{count - 1}: use another service."
+                )
+            if scores[index] is not None:
+                raise RerankerError(f"{self._service} returned the index {index} twice: use another service.")
+            if type(score) not in (float, int) or not math.isfinite(score):
+                raise RerankerError(
+                    f"{self._service} returned the score {shown(score)} for text {index + 1} of {count}, which is not "
+                    "a finite number: check which model it serves."
+                )
+            scores[index] = score
+        with np.errstate(over="ignore"):  # which the check finds
+            return check_scores(np.array(scores, dtype=np.float64).astype(np.float32), self._service)
+
+
+_ADVICE: Final = {
+    401: "set SCHOLARBASE_RERANKER_API_KEY to a valid key.",
+    403: "set SCHOLARBASE_RERANKER_API_KEY to a key that may use this model.",
+    404: "check the URL.",
+    413: "it rejects a single text as too large, so use a model for longer texts.",
+    424: "check that it serves a reranker.",
+    429: "it is overloaded or a quota is used up, so try again later.",
+}

@@ -1,0 +1,48 @@
+"""Opens rerankers by path, hub name or URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scholarbase.errors import EncoderError, RerankerError
+from scholarbase.rerankers.base import Reranker
+
+
+def open_reranker(
+    name: str, location: str, *, device: str | None = None, api_key: str | None = None
+) -> Reranker:
+    """Open the reranker at ``location``, and import only the libraries that it needs.
+
+    - ``http://host:8080#model``: a service (:mod:`.http`), with ``api_key``;
+    - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: its token vectors (:mod:`.bge_m3`);
+    - any other folder or hub name: a cross-encoder of sentence-transformers (:mod:`.cross_encoder`).
+
+    Args:
+        name: the reranker's name in requests, for messages.
+        device: a torch device; None is a GPU if available, else the CPU.
+
+    Raises:
+        RerankerError: the reranker cannot be opened.
+        MissingExtra: a package of the model is not installed.
+    """
+    try:
+        return _open(location, device, api_key)
+    except (EncoderError, RerankerError) as error:
+        raise RerankerError(f"The reranker {name!r} cannot be opened. {error}") from error
+
+
+def _open(location: str, device: str | None, api_key: str | None) -> Reranker:
+    if location.startswith(("http://", "https://")):
+        from scholarbase.rerankers.http import HttpReranker
+
+        return HttpReranker(location, api_key)
+    from scholarbase.encoders.bge_m3 import DEFAULT_NAME, is_bge_m3
+    from scholarbase.encoders.checkpoint import find_checkpoint
+    from scholarbase.rerankers.bge_m3 import BgeM3Reranker
+    from scholarbase.rerankers.cross_encoder import CrossEncoderReranker
+
+    if location.casefold() == DEFAULT_NAME.casefold() and not Path(location).exists():
+        return BgeM3Reranker(DEFAULT_NAME, device)
+    if is_bge_m3(find_checkpoint(location)):
+        return BgeM3Reranker(location, device)
+    return CrossEncoderReranker(location, device)

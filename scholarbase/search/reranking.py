@@ -1,0 +1,118 @@
+"""Reranking: the last stage of a search, which a request may ask for.
+
+A reranker scores the title and abstract of each of the first papers, and they are sorted by its scores; ties keep their
+order. The papers behind them keep their places. A score belongs to a place: the paper that comes to place k gets the
+score that was at place k, so that scores descend over all pages. The reranker's own score is in the explanation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scholarbase.deadlines import DEADLINE, time_limit
+from scholarbase.encoders import document_text
+from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.models.checks import shown
+from scholarbase.models.responses import FailedLeg, LegExplanation
+from scholarbase.rerankers.base import Reranker, Scores
+from scholarbase.search.cache import Cache
+from scholarbase.timing import stages
+
+log = logging.getLogger("scholarbase.ranking")
+
+RERANK: Final = "rerank"
+"""The name of the stage in explanations, times and failed legs."""
+CACHED_LISTS: Final = 512
+"""Lists whose scores are cached, 3 MB at most. All pages of a list have the same scores, even if those of a service
+vary from request to request."""
+MAX_TEXT_LENGTH: Final = 32_768
+"""Characters of a title and abstract that are scored: as many as BGE-M3's 8,192 tokens have."""
+RESERVED_SECONDS: Final = 1.0
+"""The part of a time limit that remains for the response after a reranker that took too long, half of it at most."""
+
+
+class Reranked(NamedTuple):
+    """A list after reranking, and the explanation of each paper that was scored."""
+
+    hits: list[ScoredId]
+    explanations: Mapping[int, LegExplanation]
+
+
+class Reranking:
+    """The rerankers of an open library, by their names in requests. Thread-safe."""
+
+    def __init__(self, papers: Catalog, rerankers: Mapping[str, Reranker]) -> None:
+        self._catalog = papers
+        self._rerankers = rerankers
+        self._scores: Cache[Scores] = Cache(CACHED_LISTS)
+
+    def forget(self) -> None:
+        """Empty the cache of scores."""
+        self._scores.clear()
+
+    def rerank(
+        self, name: str, text: str, hits: list[ScoredId], first: int, last: int, *, partial: bool
+    ) -> Reranked | FailedLeg:
+        """Sort ``hits[first:last]`` by the scores of the reranker ``name`` for ``text``, the query.
+
+        With ``partial``, a failure is returned, and some time remains for the response.
+
+        Raises:
+            RerankerError: the reranker failed.
+            TimeLimit: it took longer than the time limit.
+            Cancelled: the client disconnected.
+            LibraryCorrupt: a paper cannot be read.
+        """
+        start = perf_counter()
+        candidates = hits[first:last]
+        try:
+            with time_limit(_limit() if partial else None):
+                scores = self._score(name, text, tuple(hit.id for hit in candidates))
+        except (RerankerError, TimeLimit) as error:
+            if not partial:
+                raise
+            log.warning("leg %s failed: %s", RERANK, error)
+            return FailedLeg(RERANK, str(error))
+        finally:
+            stages().append((RERANK, start, perf_counter()))
+        reranked = list(hits)
+        explanations = {}
+        for place, row in enumerate(np.argsort(-scores, kind="stable").tolist()):
+            paper_id, own = candidates[row]
+            score = candidates[place].score
+            reranked[first + place] = ScoredId(paper_id, score)
+            explanations[paper_id] = LegExplanation(RERANK, place + 1, float(scores[row]), score - own)
+        return Reranked(reranked, explanations)
+
+    def _score(self, name: str, text: str, ids: tuple[int, ...]) -> Scores:
+        def score() -> Scores:
+            papers = self._catalog.papers(ids, ("title", "abstract"), counts=False)
+            texts = [document_text(paper.title or "", paper.abstract)[:MAX_TEXT_LENGTH] for paper in papers]
+            return self._rerankers[name].score(text, texts)
+
+        return self._scores.get((name, text, ids), score)
+
+
+def check_reranker(name: str, known: Mapping[str, object]) -> None:
+    """Raise InvalidRequest for a reranker that is not in ``known``."""
+    if name not in known:
+        raise InvalidRequest(
+            f"Unknown reranker {shown(name)}: "
+            + (f"use one of {', '.join(known)}." if known else "none is configured (SCHOLARBASE_RERANKERS).")
+        )
+
+
+def _limit() -> float | None:
+    """Seconds for a reranker whose failure is not that of the request."""
+    deadline = DEADLINE.get()
+    if deadline is None:
+        return None
+    left = max(deadline.remaining, 0.0)
+    return round(left - min(RESERVED_SECONDS, left / 2), 3)

@@ -1,0 +1,239 @@
+"""Rerankers over HTTP, against a scripted service with the API of text-embeddings-inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.responses import JSONResponse, Response
+
+from scholarbase.deadlines import time_limit
+from scholarbase.errors import RerankerError, TimeLimit
+from scholarbase.rerankers.http import MAX_RESPONSE, HttpReranker, parse_url
+from tests.rerankers.scripted import ScriptedReranker, Step, items, running_reranker, score_of
+
+KEY = "sk-not-to-be-shown"
+TEXTS = ["abc", "a", "abcdef", "ab"]
+
+
+@pytest.fixture(scope="module")
+def running_service() -> Iterator[ScriptedReranker]:
+    with running_reranker() as service:
+        yield service
+
+
+@pytest.fixture
+def service(running_service: ScriptedReranker) -> ScriptedReranker:
+    running_service.reset()
+    return running_service
+
+
+@pytest.fixture
+def reranker(service: ScriptedReranker) -> Iterator[HttpReranker]:
+    opened = service.open(retries=0)
+    service.bodies.clear()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "model"),
+    [
+        ("http://localhost:8080", "http://localhost:8080/rerank", None),
+        ("http://localhost:8080/", "http://localhost:8080/rerank", None),
+        ("http://localhost:8080/rerank#m", "http://localhost:8080/rerank", "m"),
+        ("https://host/v1#org/m", "https://host/v1/rerank", "org/m"),
+        ("https://host/v1?version=1", "https://host/v1/rerank?version=1", None),
+    ],
+)
+def test_valid_addresses(name: str, url: str, model: str | None) -> None:
+    assert parse_url(name) == (url, None, model)
+
+
+@pytest.mark.parametrize("name", ["ftp://host", "http://", "http://host:port", "http:///rerank"])
+def test_invalid_addresses_are_rejected(name: str) -> None:
+    with pytest.raises(RerankerError, match=r"Its URL is not valid .* use one such as http://localhost:8080"):
+        parse_url(name)
+
+
+def test_scores_are_in_the_order_of_the_texts(service: ScriptedReranker, reranker: HttpReranker) -> None:
+    scores = reranker.score("a query", TEXTS)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, [0.03, 0.01, 0.06, 0.02])
+    assert service.bodies == [{"query": "a query", "texts": TEXTS, "truncate": True}]
+    assert service.authorization is None
+    assert reranker.score("a query", []).shape == (0,)
+    assert (reranker.name, reranker.fingerprint) == (f"{service.url}/rerank", None)
+
+
+def test_the_model_and_the_key_are_sent(service: ScriptedReranker) -> None:
+    reranker = HttpReranker(f"{service.url}#some-model", KEY)
+    assert (reranker.name, service.bodies[-1]["model"]) == ("some-model", "some-model")
+    assert service.authorization == f"Bearer {KEY}"
+    reranker.close()
+
+
+def test_many_texts_are_sent_in_batches(service: ScriptedReranker, reranker: HttpReranker) -> None:
+    texts = ["x" * length for length in range(1, 71)]
+    np.testing.assert_allclose(reranker.score("q", texts), [score_of(text) for text in texts])
+    assert [len(body["texts"]) for body in service.bodies] == [32, 32, 6]
+
+
+@pytest.mark.parametrize("status", [413, 422])
+def test_a_batch_that_is_too_large_is_split(
+    service: ScriptedReranker, reranker: HttpReranker, status: int
+) -> None:
+    service.most, service.too_many = 8, status
+    texts = ["x" * length for length in range(1, 21)]
+    np.testing.assert_allclose(reranker.score("q", texts), [score_of(text) for text in texts])
+    assert [len(body["texts"]) for body in service.bodies] == [20, 10, 5, 5, 5, 5]
+    service.bodies.clear()
+    reranker.score("q", texts)  # the size is known now
+    assert [len(body["texts"]) for body in service.bodies] == [5, 5, 5, 5]
+
+
+def test_a_text_that_is_too_large_is_an_error(service: ScriptedReranker, reranker: HttpReranker) -> None:
+    service.most = 0
+    with pytest.raises(RerankerError, match=r"returned 413 \(.*batch size 1 .*\): it rejects a single text"):
+        reranker.score("q", ["a", "b"])
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_temporary_failure_is_retried(service: ScriptedReranker, status: int) -> None:
+    reranker = service.open()
+    service.script = [lambda _: Response(status_code=status)] * 2
+    assert reranker.score("q", TEXTS).shape == (4,)
+    assert len(service.bodies) == 4  # one to open, two failures, one success
+    reranker.close()
+
+
+def test_a_permanent_failure_is_an_error(service: ScriptedReranker) -> None:
+    reranker = service.open(retries=2)
+    service.script = [lambda _: Response("out of memory", status_code=500)] * 3
+    with pytest.raises(RerankerError, match=r"returned 500 \(out of memory\), in 3 attempts: check its log"):
+        reranker.score("q", TEXTS)
+    reranker.close()
+
+
+def test_a_long_retry_after_fails_without_a_retry(service: ScriptedReranker) -> None:
+    reranker = service.open()
+    service.script = [lambda _: Response(status_code=429, headers={"Retry-After": "3600"})]
+    with pytest.raises(RerankerError, match="a Retry-After of 3600 s"):
+        reranker.score("q", TEXTS)
+    reranker.close()
+
+
+def test_an_invalid_key_is_not_retried_or_shown(service: ScriptedReranker) -> None:
+    service.script = [lambda _: Response(f"Incorrect API key provided: {KEY}.", status_code=401)]
+    with pytest.raises(RerankerError, match="SCHOLARBASE_RERANKER_API_KEY") as caught:
+        service.open(api_key=KEY)
+    assert KEY not in str(caught.value)
+    assert len(service.bodies) == 1
+
+
+def test_a_key_that_no_header_can_have_is_not_shown() -> None:
+    with pytest.raises(RerankerError, match="SCHOLARBASE_RERANKER_API_KEY has characters") as caught:
+        HttpReranker("http://127.0.0.1:9", f"{KEY}\n")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (items(), "returned 0 scores for 2 texts"),
+        (items({"index": 0, "score": 1.0}), "returned 1 scores for 2 texts"),
+        (items(*({"index": place, "score": 1.0} for place in range(3))), "returned 3 scores for 2 texts"),
+        (
+            items({"index": 0, "score": 1}, {"index": 2, "score": 1}),
+            "the index 2 for 2 texts, whose indexes are 0",
+        ),
+        (items({"index": 0, "score": 1}, {"index": -1, "score": 1}), "the index -1 for 2 texts"),
+        (items({"index": 0, "score": 1}, {"index": True, "score": 1}), "the index True for 2 texts"),
+        (items({"index": 0, "score": 1}, {"score": 1}), "the index None for 2 texts"),
+        (items({"index": 1, "score": 1}, {"index": 1, "score": 2}), "the index 1 twice"),
+        (items({"index": 0, "score": 1}, {"index": 1}), "the score None for text 2 of 2"),
+        (items({"index": 0, "score": 1}, {"index": 1, "score": "0.5"}), "the score '0.5' for text 2"),
+        (items({"index": 0, "score": 1e300}, {"index": 1, "score": 1}), "the score inf for text 1 of 2"),
+        (lambda _: Response('[{"index": 0, "score": NaN}, {"index": 1, "score": 1}]'), "not JSON"),
+        (lambda _: Response("<html>Welcome</html>"), "not JSON"),
+        (lambda _: JSONResponse({"results": []}), "not a list of objects with index and score"),
+        (items(0.5, 0.25), "not a list of objects with index and score"),
+        (lambda _: Response(status_code=302, headers={"Location": "/login"}), "returned 302"),
+        (lambda _: Response(status_code=404), "returned 404: check the URL"),
+        (lambda _: Response(status_code=424), "returned 424: check that it serves a reranker"),
+        (lambda _: Response(b" " * (MAX_RESPONSE + 1)), "returned more than 1,048,576 bytes"),
+    ],
+)
+def test_an_invalid_response_is_an_error(
+    service: ScriptedReranker, reranker: HttpReranker, step: Step, sentence: str
+) -> None:
+    service.script = [step]
+    with pytest.raises(RerankerError, match=sentence):
+        reranker.score("q", ["a", "b"])
+    assert reranker.score("q", ["a"]).shape == (1,)  # the next request is not affected
+
+
+def test_an_error_with_several_texts_leaves_the_batch_size(
+    service: ScriptedReranker, reranker: HttpReranker
+) -> None:
+    service.script = [lambda _: Response(status_code=422)] * 6
+    with pytest.raises(RerankerError, match="returned 422"):
+        reranker.score("q", ["x"] * 32)
+    service.bodies.clear()
+    reranker.score("q", ["x"] * 32)
+    assert [len(body["texts"]) for body in service.bodies] == [32]
+
+
+def test_opening_checks_the_service(service: ScriptedReranker) -> None:
+    service.script = [items({"index": 5, "score": 1.0})]
+    with pytest.raises(RerankerError, match="the index 5 for 1 texts"):
+        service.open()
+
+
+def test_a_slow_service_ends_at_the_time_limit(service: ScriptedReranker) -> None:
+    reranker = service.open()
+    service.released.clear()
+    with (
+        time_limit(0.5),
+        pytest.raises(TimeLimit, match=r"Reranking was stopped at the time limit of 0\.5 s"),
+    ):
+        reranker.score("q", TEXTS)
+    service.released.set()
+    reranker.close()
+
+
+def test_a_slow_service_without_a_time_limit_has_its_timeout(service: ScriptedReranker) -> None:
+    reranker = service.open(retries=0)
+    reranker._timeout = 0.5  # not while it is opened
+    service.released.clear()
+    with pytest.raises(RerankerError, match=r"does not respond \(ReadTimeout: .*\), in 1 attempt"):
+        reranker.score("q", TEXTS)
+    service.released.set()
+    reranker.close()
+
+
+def test_a_service_that_is_not_there() -> None:
+    with pytest.raises(
+        RerankerError, match=r"at http://127\.0\.0\.1:9/rerank does not respond .* in 2 attempts"
+    ):
+        HttpReranker("http://127.0.0.1:9", retries=1, backoff=0.01)
+
+
+def test_a_password_in_the_url_is_not_shown() -> None:
+    with pytest.raises(RerankerError) as caught:
+        HttpReranker("http://user:secret@127.0.0.1:9/?key=secret#m", retries=0)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_closed_reranker_is_an_error(service: ScriptedReranker) -> None:
+    reranker: Any = service.open()
+    reranker.close()
+    with pytest.raises(RerankerError, match="is closed: open the library again"):
+        reranker.score("q", TEXTS)
+
+
+def test_a_score_may_be_a_whole_number(service: ScriptedReranker, reranker: HttpReranker) -> None:
+    service.script = [items({"index": 1, "score": 2}, {"index": 0, "score": -3})]
+    assert reranker.score("q", ["a", "b"]).tolist() == [-3, 2]

@@ -1,0 +1,199 @@
+"""Rerankers in the process, compared with the libraries that they use."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scholarbase.deadlines import DEADLINE, time_limit
+from scholarbase.errors import Cancelled, MissingExtra, RerankerError, TimeLimit
+from scholarbase.rerankers.base import BATCH_SIZE, LocalReranker
+from scholarbase.rerankers.bge_m3 import BgeM3Reranker
+from scholarbase.rerankers.cross_encoder import CrossEncoderReranker
+from tests.encoders.tiny_bge_m3 import MAX_POSITIONS, SENTENCES
+from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
+
+QUERY = "dense retrieval with hard negatives"
+TEXTS = [
+    *SENTENCES,
+    "",
+    "量子 computing",
+    "dense retrieval " * 100,  # longer than the models' maximum
+    *(f"Passage {number}: {SENTENCES[number % 6]}" for number in range(2 * BATCH_SIZE)),
+]
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(cross_encoder_folder: Path) -> Iterator[CrossEncoderReranker]:
+    reranker = CrossEncoderReranker(cross_encoder_folder, device="cpu")
+    yield reranker
+    reranker.close()
+
+
+@pytest.fixture(scope="module")
+def colbert(bge_m3_folder: Path) -> Iterator[BgeM3Reranker]:
+    reranker = BgeM3Reranker(bge_m3_folder, device="cpu")
+    yield reranker
+    reranker.close()
+
+
+def test_scores_are_those_of_the_cross_encoder(
+    cross_encoder: CrossEncoderReranker, cross_encoder_folder: Path
+) -> None:
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(str(cross_encoder_folder), device="cpu")
+    theirs = model.predict([(QUERY, text) for text in TEXTS], show_progress_bar=False)
+    ours = cross_encoder.score(QUERY, TEXTS)
+    assert ours.dtype == np.float32
+    assert np.ptp(theirs) > 0.1
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_scores_are_those_of_flag_embedding(colbert: BgeM3Reranker, bge_m3_folder: Path) -> None:
+    from FlagEmbedding import BGEM3FlagModel
+
+    model = BGEM3FlagModel(str(bge_m3_folder), devices="cpu", use_fp16=False)
+    query, *texts = model.encode([QUERY, *TEXTS], return_colbert_vecs=True, max_length=MAX_POSITIONS - 2)[
+        "colbert_vecs"
+    ]
+    theirs = [float(model.colbert_score(query, text)) for text in texts]
+    ours = colbert.score(QUERY, TEXTS)
+    assert ours.dtype == np.float32
+    assert np.ptp(theirs) > 0.1
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_names_have_no_path(cross_encoder: CrossEncoderReranker, colbert: BgeM3Reranker) -> None:
+    assert (cross_encoder.name, colbert.name) == ("tiny-cross-encoder", "tiny-bge-m3")
+    assert len(cross_encoder.fingerprint) == len(colbert.fingerprint) == 32
+
+
+def test_the_fingerprint_is_that_of_the_files(
+    cross_encoder: CrossEncoderReranker, cross_encoder_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(cross_encoder_folder, tmp_path / "copy")
+    (folder / "README.md").write_text("a card")
+    assert CrossEncoderReranker(folder, "cpu").fingerprint == cross_encoder.fingerprint
+    (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
+    assert CrossEncoderReranker(folder, "cpu").fingerprint != cross_encoder.fingerprint
+
+
+def test_another_layer_of_token_vectors_is_another_model(
+    colbert: BgeM3Reranker, bge_m3_folder: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    folder = shutil.copytree(bge_m3_folder, tmp_path / "tiny-bge-m3")
+    layer = torch.load(folder / "colbert_linear.pt", weights_only=True)
+    torch.save({name: value + 1 for name, value in layer.items()}, folder / "colbert_linear.pt")
+    assert BgeM3Reranker(folder, "cpu").fingerprint != colbert.fingerprint
+
+
+@pytest.fixture(params=["cross-encoder", "bge-m3"])
+def model(
+    request: pytest.FixtureRequest, cross_encoder: CrossEncoderReranker, colbert: BgeM3Reranker
+) -> LocalReranker:
+    return cross_encoder if request.param == "cross-encoder" else colbert
+
+
+def test_no_texts_have_no_scores(model: LocalReranker) -> None:
+    assert model.score(QUERY, []).shape == (0,)
+
+
+def test_threads_get_their_own_scores(model: LocalReranker) -> None:
+    queries = [QUERY, "the mass of the top quark", "machine translation"] * 3
+    alone = {query: model.score(query, SENTENCES) for query in queries}
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda query: model.score(query, SENTENCES), queries))
+    for query, scores in zip(queries, together, strict=True):
+        np.testing.assert_array_equal(scores, alone[query])
+
+
+def test_a_time_limit_that_is_over_stops_it(model: LocalReranker) -> None:
+    with (
+        time_limit(1e-9),
+        pytest.raises(TimeLimit, match=r"Reranking was stopped at .* use a smaller rerank_depth"),
+    ):
+        model.score(QUERY, TEXTS)
+
+
+def test_waiting_for_another_search_ends_at_the_time_limit(model: LocalReranker) -> None:
+    with model._lock, time_limit(0.2), pytest.raises(TimeLimit, match="Reranking was stopped"):
+        model.score(QUERY, TEXTS)
+
+
+def test_the_time_limit_is_checked_between_batches(cross_encoder: CrossEncoderReranker) -> None:
+    batches: list[int] = []
+
+    def cancel(*_: object) -> None:
+        batches.append(1)
+        deadline = DEADLINE.get()
+        assert deadline is not None
+        deadline.cancel()
+
+    hook = cross_encoder._model.register_forward_hook(cancel)
+    try:
+        with time_limit(600), pytest.raises(Cancelled):
+            cross_encoder.score(QUERY, TEXTS)
+    finally:
+        hook.remove()
+    assert len(batches) == 1
+    assert len(TEXTS) > 2 * BATCH_SIZE
+
+
+@pytest.mark.parametrize("kind", [CrossEncoderReranker, BgeM3Reranker])
+def test_a_closed_reranker_is_an_error(
+    kind: type[LocalReranker], cross_encoder_folder: Path, bge_m3_folder: Path
+) -> None:
+    folder = cross_encoder_folder if kind is CrossEncoderReranker else bge_m3_folder
+    reranker = kind(folder, "cpu")  # type: ignore[call-arg, arg-type]
+    reranker.close()
+    with pytest.raises(RerankerError, match="is closed: open the library again"):
+        reranker.score(QUERY, ["x"])
+
+
+def test_scores_that_are_not_finite_are_an_error(cross_encoder_folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(cross_encoder_folder, tmp_path / "nan")
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"] = weights["classifier.bias"] * float("nan")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(
+        RerankerError, match="The model nan returned the score nan for text 1 of 2, which is not"
+    ):
+        CrossEncoderReranker(folder, "cpu").score(QUERY, ["a", "b"])
+
+
+def test_an_embedding_model_would_have_random_scores_and_is_refused(minilm_folder: Path) -> None:
+    with pytest.raises(RerankerError, match=r"has the architecture BertModel, which has no layer for scores"):
+        CrossEncoderReranker(minilm_folder, "cpu")
+
+
+def test_a_model_with_several_labels_is_refused(tmp_path: Path) -> None:
+    folder = make_tiny_cross_encoder(tmp_path / "labels", labels=3)
+    with pytest.raises(RerankerError, match="has 3 scores for a pair of texts, and a reranker has one"):
+        CrossEncoderReranker(folder, "cpu")
+
+
+def test_broken_weights_are_an_error(cross_encoder_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(cross_encoder_folder, tmp_path / "cut")
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:1000])
+    with pytest.raises(RerankerError, match="could not be loaded on cpu"):
+        CrossEncoderReranker(folder, "cpu")
+
+
+def test_without_the_extra_the_error_names_it(
+    cross_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
+    with pytest.raises(MissingExtra, match=r'pip install \"\.\[sentence-transformers\]"'):
+        CrossEncoderReranker(cross_encoder_folder)

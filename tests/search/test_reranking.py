@@ -1,0 +1,424 @@
+"""Searches with a reranker. The expected orders are those of the cross-encoder itself, on the papers' texts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from scholarbase.client import Client
+from scholarbase.deadlines import time_limit
+from scholarbase.encoders import open_encoder
+from scholarbase.encoders.registry import PACKAGED
+from scholarbase.errors import InvalidRequest, RerankerError, TimeLimit
+from scholarbase.evaluation.requests import SearchSettings
+from scholarbase.ingest.job import ingest
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import SearchBody, SearchRequest
+from scholarbase.models.responses import SearchResponse
+from scholarbase.rerankers.base import Scores
+from scholarbase.rerankers.http import HttpReranker
+from scholarbase.responses.text import as_text
+from scholarbase.search import reranking
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from scholarbase.tools.definitions import schemas, tool_named
+from tests.conftest import run_cli, serving_in_thread
+from tests.evaluation.test_searching import query_set
+from tests.evaluation.test_searching import search as evaluate
+from tests.rerankers.scripted import ScriptedReranker, running_reranker
+from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
+
+Q = "quantum field theories of strings and gauge fields"
+DEPTH = 30
+
+
+class Constant:
+    """Scores all texts alike."""
+
+    name, fingerprint = "constant", None
+
+    def score(self, query: str, texts: Sequence[str]) -> Scores:
+        return np.zeros(len(texts), dtype=np.float32)
+
+    def close(self) -> None: ...
+
+
+class Varying(Constant):
+    """Scores the same texts differently in every call."""
+
+    def score(self, query: str, texts: Sequence[str]) -> Scores:
+        return np.array([random.random() for _ in texts], dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers")
+    return make_tiny_cross_encoder(tmp_path_factory.mktemp("models") / "tiny-cross-encoder")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ScriptedReranker]:
+    with running_reranker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory, small_snapshot: Path) -> Path:
+    """150 papers with vectors of the encoder in the package."""
+    folder = tmp_path_factory.mktemp("reranking") / "library"
+    ingest([small_snapshot], folder, encoder=open_encoder(PACKAGED), encoder_location=PACKAGED)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(path: Path, model: Path, service: ScriptedReranker) -> Iterator[Library]:
+    rerankers: dict[str, Any] = {
+        "tiny": str(model),
+        "service": HttpReranker(service.url, retries=0),
+        "constant": Constant(),
+        "varying": Varying(),
+    }
+    with Library.open(path, rerankers=rerankers, settings=Settings(device="cpu")) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _reset(service: ScriptedReranker, library: Library) -> None:
+    service.reset()
+    library.forget_queries()
+
+
+def ids(response: SearchResponse) -> list[str]:
+    return [hit.paper.id for hit in response.results]
+
+
+def scores(response: SearchResponse) -> list[float]:
+    return [hit.score for hit in response.results]
+
+
+def text_of(paper: Paper) -> str:
+    return f"{paper.title}\n{paper.abstract}" if paper.abstract else str(paper.title)
+
+
+def expected(model: Path, response: SearchResponse, depth: int) -> dict[str, float]:
+    """The ids and scores of the first papers, in the order of sentence-transformers."""
+    from sentence_transformers import CrossEncoder
+
+    papers = [hit.paper for hit in response.results[:depth]]
+    pairs = [(Q, text_of(paper)) for paper in papers]
+    found = CrossEncoder(str(model), device="cpu").predict(pairs, show_progress_bar=False)
+    assert len(set(found.tolist())) == len(papers)
+    order = sorted(range(len(papers)), key=lambda place: -found[place])
+    return {papers[place].id: float(found[place]) for place in order}
+
+
+@pytest.mark.parametrize("mode", ["sparse", "dense", "hybrid"])
+def test_the_first_papers_have_the_order_of_the_cross_encoder(
+    library: Library, model: Path, mode: Any
+) -> None:
+    before = library.search(Q, mode=mode, limit=100)
+    assert len(before.results) > DEPTH + 20
+    assert before.rerank is None
+    assert "rerank" not in before.to_dict()
+    order = expected(model, before, DEPTH)
+    after = library.search(Q, mode=mode, limit=100, rerank="tiny", rerank_depth=DEPTH, explain=True)
+    assert ids(after) == [*order, *ids(before)[DEPTH:]]
+    assert ids(after) != ids(before)
+    assert (after.rerank, after.to_dict()["rerank"]) == ("tiny", "tiny")
+    assert (after.total, after.next_offset) == (before.total, before.next_offset)
+    # A score belongs to its place.
+    assert scores(after) == scores(before)
+    for place, hit in enumerate(after.results):
+        *_, leg = hit.explain or ()
+        assert (leg.leg == "rerank") is (place < DEPTH)
+        assert sum(one.share for one in hit.explain or ()) == pytest.approx(hit.score)
+        if place < DEPTH:
+            assert leg.rank == place + 1
+            assert leg.score == pytest.approx(order[hit.paper.id], abs=1e-5)
+
+
+def test_by_default_fifty_papers_are_reranked(library: Library, model: Path) -> None:
+    before = library.search(Q, mode="sparse", limit=100)
+    after = library.search(Q, mode="sparse", limit=100, rerank="tiny")
+    assert ids(after) == [*expected(model, before, 50), *ids(before)[50:]]
+
+
+def test_a_short_page_has_the_best_of_all_that_are_reranked(library: Library, model: Path) -> None:
+    order = expected(model, library.search(Q, mode="hybrid", limit=100), 60)
+    page = library.search(Q, mode="hybrid", limit=3, rerank="tiny", rerank_depth=60)
+    assert ids(page) == list(order)[:3]
+
+
+@pytest.mark.parametrize("name", ["tiny", "varying"])
+@pytest.mark.parametrize("mode", ["sparse", "hybrid"])
+def test_pages_are_those_of_one_list(library: Library, mode: Any, name: str) -> None:
+    whole = library.search(Q, mode=mode, limit=70, rerank=name, rerank_depth=DEPTH)
+    pages = [
+        library.search(Q, mode=mode, limit=7, offset=offset, rerank=name, rerank_depth=DEPTH)
+        for offset in range(0, 70, 7)
+    ]
+    assert [paper for page in pages for paper in ids(page)] == ids(whole)
+    assert [score for page in pages for score in scores(page)] == scores(whole)
+    # Places 28 and 29 are on the fifth page; those behind need no reranker.
+    assert [page.rerank for page in pages] == [name] * 5 + [None] * 5
+    through = library.iter_search(Q, mode=mode, limit=70, rerank=name, rerank_depth=DEPTH)
+    assert [hit.paper.id for hit in through] == ids(whole)
+
+
+def test_a_page_behind_does_not_use_the_reranker(library: Library, service: ScriptedReranker) -> None:
+    page = library.search(Q, mode="sparse", limit=5, offset=DEPTH, rerank="service", rerank_depth=DEPTH)
+    assert service.bodies == []
+    assert ids(page) == ids(library.search(Q, mode="sparse", limit=5, offset=DEPTH))
+
+
+def test_equal_scores_keep_the_order(library: Library) -> None:
+    before = library.search(Q, mode="hybrid", limit=100)
+    assert ids(library.search(Q, mode="hybrid", limit=100, rerank="constant", rerank_depth=200)) == ids(
+        before
+    )
+
+
+def test_a_known_item_stays_first(library: Library) -> None:
+    [*_, last] = library.search(Q, mode="sparse", limit=20).results
+    title = last.paper.title
+    assert title is not None
+    before = library.search(title, limit=40)
+    after = library.search(title, limit=40, rerank="service", rerank_depth=20, explain=True)
+    assert ids(after)[0] == ids(before)[0] == last.paper.id
+    assert scores(after) == scores(before)
+    assert ids(after)[20:] == ids(before)[20:]
+    legs = [leg.leg for leg in after.results[0].explain or ()]
+    assert legs[0] == "title"
+    assert "rerank" not in legs
+    # The service prefers long texts.
+    lengths = [len(text_of(hit.paper)) for hit in after.results[1:20]]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_query_syntax_is_reranked_by_its_words(library: Library, service: ScriptedReranker) -> None:
+    library.search("title:quantum OR (string AND theory)", rerank="service")
+    assert {body["query"] for body in service.bodies} == {"quantum string theory"}
+
+
+def test_a_search_without_results_needs_no_reranker(library: Library, service: ScriptedReranker) -> None:
+    response = library.search("zzyzx", mode="sparse", rerank="service")
+    assert (response.results, response.rerank, service.bodies) == ((), None, [])
+
+
+def test_the_depth_of_a_hybrid_search_is_that_of_its_pages(path: Path) -> None:
+    rerankers = {"varying": Varying()}
+    settings = Settings(fusion_depth=10)
+    with Library.open(path, rerankers=rerankers, settings=settings) as library:
+        before = library.search(Q, mode="hybrid", limit=100)
+        after = library.search(Q, mode="hybrid", limit=100, rerank="varying")
+        assert len(after.results) == 10
+        assert set(ids(after)) == set(ids(before))
+
+
+# -- invalid requests ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"rerank": "other"}, "Unknown reranker 'other': use one of tiny, service, constant, varying."),
+        ({"rerank": ""}, "rerank is '': it must be the name of a reranker, of 1 to 64 characters."),
+        ({"rerank": "x" * 65}, "it must be the name of a reranker, of 1 to 64 characters."),
+        ({"rerank": 3}, "rerank is 3: input should be a valid string."),
+        (
+            {"rerank": "tiny", "rerank_depth": 0},
+            "rerank_depth is 0: it must be a whole number from 1 to 200.",
+        ),
+        (
+            {"rerank": "tiny", "rerank_depth": 201},
+            "rerank_depth is 201: it must be a whole number from 1 to 200.",
+        ),
+        (
+            {"rerank_depth": 20},
+            "rerank_depth 20 has no effect without rerank: name a reranker, or leave it out.",
+        ),
+    ],
+)
+def test_an_invalid_request_is_an_error(library: Library, arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        library.search(Q, partial=True, **arguments)
+    assert str(caught.value).endswith(sentence)
+
+
+def test_without_rerankers_the_error_says_so(path: Path) -> None:
+    with Library.open(path, encoder="none") as library:
+        with pytest.raises(InvalidRequest, match=r"none is configured \(SCHOLARBASE_RERANKERS\)"):
+            library.search(Q, rerank="tiny")
+        assert library.snapshot()["rerankers"] == {}
+
+
+# -- failures ------------------------------------------------------------------------------------------
+
+
+def test_a_reranker_that_fails_is_an_error_or_named(library: Library, service: ScriptedReranker) -> None:
+    service.most = 0
+    with pytest.raises(RerankerError, match="returned 413"):
+        library.search(Q, mode="sparse", rerank="service")
+    before = library.search(Q, mode="sparse", explain=True)
+    response = library.search(Q, mode="sparse", rerank="service", partial=True, explain=True)
+    assert response.results == before.results
+    assert response.rerank is None
+    [failed] = response.failed_legs
+    assert failed.leg == "rerank"
+    assert "The reranking service at" in failed.detail
+
+
+def test_a_slow_reranker_ends_at_the_time_limit(
+    library: Library, service: ScriptedReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.released.clear()
+    with pytest.raises(TimeLimit, match="was stopped at the time limit of 3 s"):
+        library.search(Q, mode="sparse", rerank="service", timeout=3)
+    monkeypatch.setattr(reranking, "_limit", lambda: 0.5)  # the rest of 600 s is for the response
+    response = library.search(Q, mode="sparse", rerank="service", partial=True, timeout=600)
+    assert response.rerank is None
+    assert len(response.results) == 10
+    [failed] = response.failed_legs
+    assert (failed.leg, failed.detail) == (
+        "rerank",
+        "Reranking was stopped at the time limit of 0.5 s: use a smaller rerank_depth, or leave rerank out.",
+    )
+
+
+def test_a_part_of_the_time_is_for_the_response() -> None:
+    assert reranking._limit() is None
+    for seconds, least, most in ((1000, 900, 999), (1, 0, 0.5)):
+        with time_limit(seconds):
+            limit = reranking._limit()
+        assert limit is not None
+        assert least <= limit <= most
+
+
+def test_a_reranker_that_cannot_be_opened_ends_the_opening(path: Path, model: Path) -> None:
+    closed: list[str] = []
+
+    class Closing(Constant):
+        def close(self) -> None:
+            closed.append(self.name)
+
+    rerankers: dict[str, Any] = {"first": Closing(), "second": "/nowhere"}
+    with pytest.raises(
+        RerankerError, match=r"The reranker 'second' cannot be opened\. The model path /nowhere"
+    ):
+        Library.open(path, encoder="none", rerankers=rerankers)
+    assert closed == ["constant"]
+    Library.open(path, encoder="none", rerankers={"first": Closing()}).close()
+    assert closed == ["constant"] * 2
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "sentence"),
+    [
+        (["tiny"], "rerankers is ['tiny']: it must be a mapping from names to rerankers, or None."),
+        (
+            {"tiny": 3},
+            "The reranker 'tiny' is 3: it must be an open reranker, or the folder, hub name or URL of one.",
+        ),
+    ],
+)
+def test_rerankers_of_another_type_are_rejected(path: Path, rerankers: Any, sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Library.open(path, rerankers=rerankers)
+    assert str(caught.value) == sentence
+
+
+# -- over HTTP, in commands and in evaluations -----------------------------------------------------------
+
+
+def test_over_http(library: Library, service: ScriptedReranker) -> None:
+    request = SearchRequest(q=Q, rerank="tiny", rerank_depth=DEPTH, limit=40, explain=True)
+    here = library.run(request)
+    with serving_in_thread(library, sessions="none") as url, Client(url) as client:
+        assert client.run(request) == here
+        assert client.search_batch([request, {"q": Q, "mode": "sparse"}])[0] == here
+        few = client.search(Q, rerank="tiny", fields=["title"])
+        assert few.rerank == "tiny"
+        assert client.snapshot() == library.snapshot()
+        response = httpx.get(f"{url}/v1/search", params={"q": Q, "rerank": "service"}, timeout=120)
+        assert ", rerank;dur=" in response.headers["Server-Timing"]
+        wrong = httpx.get(f"{url}/v1/search", params={"q": Q, "rerank": "other"}, timeout=120)
+        assert (wrong.status_code, wrong.json()["detail"]) == (
+            400,
+            "Unknown reranker 'other': use one of tiny, service, constant, varying.",
+        )
+        service.most = 0
+        library.forget_queries()
+        failed = httpx.get(f"{url}/v1/search", params={"q": Q, "rerank": "service"}, timeout=120)
+        assert failed.status_code == 503
+        assert failed.json()["type"].endswith("#reranker")
+        partial = httpx.get(
+            f"{url}/v1/search", params={"q": Q, "rerank": "service", "partial": "true"}, timeout=120
+        )
+        assert [leg["leg"] for leg in partial.json()["failed_legs"]] == ["rerank"]
+
+
+def test_a_search_with_a_reranker_is_not_short(library: Library) -> None:
+    assert library.is_short_search(SearchRequest(q=Q, mode="sparse"))
+    assert not library.is_short_search(SearchRequest(q=Q, mode="sparse", rerank="tiny"))
+
+
+def test_a_call_is_recorded_with_its_reranker_and_models_do_not_see_it() -> None:
+    body = SearchBody(q=Q, rerank="tiny", rerank_depth=20)
+    assert tool_named("search_papers").arguments_for(body)["rerank"] == "tiny"
+    assert "rerank" not in str(schemas())
+
+
+def test_a_text_names_the_reranker(library: Library) -> None:
+    response = library.search(Q, mode="sparse", rerank="tiny", limit=1)
+    assert "(sparse, bm25, reranked by tiny)" in as_text(response.to_dict()).splitlines()[0]
+
+
+def test_the_command_line(path: Path, model: Path, library: Library) -> None:
+    environment = {"SCHOLARBASE_RERANKERS": f"other=/nowhere,tiny={model}", "SCHOLARBASE_DEVICE": "cpu"}
+    arguments = ("search", Q, "--library", path, "--mode", "sparse")
+    done = run_cli(*arguments, "--rerank", "tiny", "--rerank-depth", "20", "--explain", **environment)
+    assert done.returncode == 0, done.stderr
+    assert "(sparse, bm25, reranked by tiny)" in done.stdout
+    assert "rerank: rank 1, score" in done.stdout
+    first = library.search(Q, mode="sparse", rerank="tiny", rerank_depth=20).results[0].paper
+    assert first.id in done.stdout.partition("2.  ")[0]
+    assert run_cli(*arguments, **environment).returncode == 0  # opens no reranker
+    unknown = run_cli(*arguments, "--rerank", "third", **environment)
+    assert unknown.returncode == 2
+    assert "Unknown reranker 'third': use one of other, tiny." in unknown.stderr
+    broken = run_cli(*arguments, "--rerank", "other", **environment)
+    assert broken.returncode == RerankerError.exit_code
+    assert "The reranker 'other' cannot be opened." in broken.stderr
+
+
+def test_doctor_opens_the_rerankers(path: Path, model: Path) -> None:
+    found = run_cli("doctor", "--library", path, SCHOLARBASE_RERANKERS=f"tiny={model}")
+    assert "ok       rerankers    tiny (tiny-cross-encoder)" in found.stdout
+    failed = run_cli("doctor", "--library", path, SCHOLARBASE_RERANKERS="tiny=/nowhere")
+    assert "failed   rerankers    The reranker 'tiny' cannot be opened." in failed.stdout
+
+
+def test_a_run_records_its_reranker(library: Library, tmp_path: Path) -> None:
+    settings = SearchSettings(mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH)
+    run = evaluate(library, tmp_path / "run", settings)
+    query = query_set().queries[0]
+    found = library.search(
+        query.text, syntax="plain", mode="sparse", limit=60, rerank="tiny", rerank_depth=DEPTH
+    )
+    assert [result.id for result in run.rankings[query.id]] == ids(found)
+    assert run.manifest.search is not None
+    assert (run.manifest.search["rerank"], run.manifest.search["rerank_depth"]) == ("tiny", DEPTH)
+    reranker = run.manifest.search["reranker"]
+    assert (reranker["name"], len(reranker["fingerprint"])) == ("tiny-cross-encoder", 32)
+    plain = evaluate(library, tmp_path / "plain", SearchSettings(mode="sparse", limit=60))
+    assert plain.manifest.search is not None
+    assert not {"rerank", "rerank_depth", "reranker"} & plain.manifest.search.keys()
+    assert plain.manifest.identity != run.manifest.identity
+    with pytest.raises(InvalidRequest, match="Unknown reranker 'other'"):
+        evaluate(library, tmp_path / "other", SearchSettings(mode="sparse", rerank="other"))
