@@ -50,8 +50,9 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The file's bytes: keys sorted, indented by two, so that differences are easy to see."""
+        content = asdict(self) | {"encoder": self.encoder.to_dict() if self.encoder else None}
         return orjson.dumps(
-            asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+            content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
         )
 
     @property

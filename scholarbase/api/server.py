@@ -265,7 +265,7 @@ def _start_encoder(name: str, settings: Settings, at: Path) -> multiprocessing.p
     process = multiprocessing.get_context("spawn").Process(
         target=_encoder_process,
         args=(settings.log_level, name),
-        kwargs={"uds": str(at), "device": settings.device, "api_key": key},
+        kwargs={"uds": str(at), "device": settings.device, "api_key": key, "queries_only": True},
         daemon=True,
     )
     process.start()

@@ -17,7 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
-from scholarbase.cli.encoders import encoder_group
+from scholarbase.cli.encoders import encoder_group, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
 from scholarbase.cli.options import (
@@ -101,6 +101,10 @@ def main(context: click.Context) -> None:
     "or none.",
 )
 @click.option(
+    "--query-encoder",
+    help="A second model of the same dimensions, which encodes queries while --encoder encodes documents.",
+)
+@click.option(
     "--vectors",
     type=click.Path(path_type=Path),
     help="Vectors that the encoder computed elsewhere (.npy with ids.txt, or Parquet).",
@@ -123,6 +127,7 @@ def ingest(
     sources: Sequence[Path],
     library: Path | None,
     encoder: str,
+    query_encoder: str | None,
     vectors: Path | None,
     keep: str | None,
     profile: str | None,
@@ -133,7 +138,6 @@ def ingest(
 
     Run the same command again to resume after an interruption.
     """
-    from scholarbase.encoders import open_encoder
     from scholarbase.ingest.job import IngestRules
     from scholarbase.ingest.job import ingest as run
     from scholarbase.progress import reporter
@@ -144,28 +148,30 @@ def ingest(
         profile=profile or settings.profile or "default",  # type: ignore[arg-type]
         max_reject_share=settings.max_reject_share,
     )
-    key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
-    model = (
-        None if encoder == "none" else open_encoder(encoder, device=device or settings.device, api_key=key)
-    )
-    location = str(Path(encoder).resolve()) if Path(encoder).exists() else encoder
-    try:
+    with open_encoders(settings, device, None if encoder == "none" else encoder, query_encoder) as (
+        model,
+        queries,
+    ):
         manifest = run(
             sources,
             target,
             encoder=model,
-            encoder_location=location,
+            encoder_location=_location(encoder),
+            query_encoder=queries,
+            query_encoder_location=query_encoder and _location(query_encoder),
             vectors=vectors,
             rules=rules,
             restart=restart,
             reporter=reporter(settings.progress_seconds),
         )
-    finally:
-        if model is not None:
-            model.close()
     click.echo(
         f"Snapshot {manifest.snapshot}: {manifest.counts['papers']:,} papers, {manifest.counts['edges']:,} edges."
     )
+
+
+def _location(encoder: str) -> str:
+    """The encoder's name or URL, or its absolute path."""
+    return str(Path(encoder).resolve()) if Path(encoder).exists() else encoder
 
 
 @main.command()

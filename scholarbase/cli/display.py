@@ -15,6 +15,7 @@ from rich.text import Text
 
 from scholarbase.files import disk_size
 from scholarbase.manifest import Manifest
+from scholarbase.models.encoders import EncoderSpec
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
     CitationsResponse,
@@ -135,15 +136,20 @@ def show_facts(facts: Mapping[str, object]) -> None:
 
 def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
     size = disk_size(file for file in path.rglob("*") if not _is_hidden(file, path))
-    encoder = manifest.encoder
     return {
         "papers": f"{manifest.counts['papers']:,}, {manifest.counts['abstracts']:,} with an abstract",
         "citation edges": f"{manifest.counts['edges']:,}",
         "keep rule": str(manifest.rules["keep"]),
-        "encoder": f"{encoder.name} ({encoder.kind}, {encoder.dimensions} dimensions)" if encoder else "none",
+        "encoder": _encoder(manifest.encoder) if manifest.encoder else "none",
         "dense vectors": f"{manifest.counts['dense_vectors']:,}",
         "on disk": f"{size / 1e6:,.1f} MB",
     }
+
+
+def _encoder(spec: EncoderSpec) -> str:
+    vectors = f"{spec.dimensions} dimensions" if spec.dimensions else "learned term weights only"
+    queries = f"; queries: {spec.query.name} ({spec.query.kind})" if spec.query else ""
+    return f"{spec.name} ({spec.kind}, {vectors}){queries}"
 
 
 def _is_hidden(file: Path, library: Path) -> bool:

@@ -19,6 +19,7 @@ from scholarbase.files import disk_size
 from scholarbase.http import listen
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.manifest import Manifest
+from scholarbase.models.encoders import EncoderSpec
 from scholarbase.settings import Settings
 
 State = Literal["ok", "warning", "failed"]
@@ -127,7 +128,7 @@ def _library(path: Path, settings: Settings) -> Iterator[Finding]:
         yield Finding("library", "ok", f"{path}: {papers}")
     yield _memory(path)
     if manifest.encoder is not None:
-        yield _encoder(path, manifest, manifest.encoder.name, settings)
+        yield _encoder(path, manifest, manifest.encoder, settings)
     if settings.rerankers:
         yield _rerankers(settings)
 
@@ -144,7 +145,7 @@ def _rerankers(settings: Settings) -> Finding:
     return Finding("rerankers", "ok", ", ".join(f"{name} ({one.name})" for name, one in opened.items()))
 
 
-def _encoder(path: Path, manifest: Manifest, name: str, settings: Settings) -> Finding:
+def _encoder(path: Path, manifest: Manifest, spec: EncoderSpec, settings: Settings) -> Finding:
     from scholarbase.search.opening import open_query_encoder
 
     try:
@@ -153,9 +154,14 @@ def _encoder(path: Path, manifest: Manifest, name: str, settings: Settings) -> F
         return Finding("encoder", "failed", str(error))
     if encoder is None:
         return Finding(
-            "encoder", "warning", "SCHOLARBASE_ENCODER is none: dense and hybrid searches are off."
+            "encoder",
+            "warning",
+            "SCHOLARBASE_ENCODER is none: dense and hybrid searches and engine 'learned' are off.",
         )
     encoder.close()
+    name = (
+        spec.name if spec.query is None else f"the query encoder {spec.query.name} (documents: {spec.name})"
+    )
     return Finding("encoder", "ok", f"{name} opens and encodes as when the library was built")
 
 

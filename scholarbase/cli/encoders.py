@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.encoders import Encoder
 
 
 @click.group("encoder")
@@ -54,19 +58,43 @@ def train(settings: Settings, /, library: Path, out: Path, restart: bool, **opti
 
 @encoder_group.command(short_help="Describe an encoder.")
 @click.argument("name")
+@click.option("--query-encoder", help="A second model, for queries: describe both.")
 @click.option("--device", help="Where the encoder runs, such as cpu or cuda:0. [env: SCHOLARBASE_DEVICE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def info(settings: Settings, name: str, device: str | None, as_json: bool) -> None:
+def info(settings: Settings, name: str, query_encoder: str | None, device: str | None, as_json: bool) -> None:
     """Describe the encoder NAME, a name, path or URL as for ingest: what the manifest of a library has of it."""
-    from scholarbase.encoders import open_encoder
+    with open_encoders(settings, device, name, query_encoder) as (encoder, queries):
+        from scholarbase.encoders.paired import PairedEncoder
 
-    key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
-    with closing(open_encoder(name, device=device or settings.device, api_key=key)) as encoder:
-        spec = encoder.spec.to_dict()
+        assert encoder is not None
+        spec = (encoder if queries is None else PairedEncoder(encoder, queries)).spec.to_dict()
     if as_json:
         click.echo(orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode())
         return
     from scholarbase.cli.display import show_facts
 
-    show_facts(spec)
+    query = spec.pop("query", {})
+    show_facts(spec | {f"query {key}": value for key, value in query.items()})
+
+
+@contextmanager
+def open_encoders(
+    settings: Settings, device: str | None, name: str | None, query_name: str | None
+) -> Iterator[tuple[Encoder | None, Encoder | None]]:
+    """Open the encoder and the query encoder of the options, each None without a name, and close them at the end.
+
+    ``device`` is that of the first: the second may be a service or a static encoder, which have none.
+    """
+    from scholarbase.encoders import open_encoder
+
+    key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
+    with ExitStack() as stack:
+        encoder = queries = None
+        if name is not None:
+            encoder = open_encoder(name, device=device or settings.device, api_key=key)
+            stack.callback(encoder.close)
+        if query_name is not None:
+            queries = open_encoder(query_name, api_key=key, queries_only=True)
+            stack.callback(queries.close)
+        yield encoder, queries

@@ -31,7 +31,8 @@ class Encodings:
     """Vectors of n texts.
 
     ``dense`` is float32 of shape (n, dimensions), each row of unit length, or all zero for a text that a static
-    encoder has no tokens of; ``sparse`` has n items, or is None where the model has no learned sparse weights.
+    encoder has no tokens of; of shape (n, 0) where the model has learned sparse weights only. ``sparse`` has n items,
+    or is None where the model has no learned sparse weights.
     """
 
     dense: npt.NDArray[np.float32]

@@ -286,12 +286,13 @@ class HttpEncoder:
         items = sorted(items, key=lambda item: int(item["index"]))
         rows = [_read_vector(item.get("embedding"), self._service) for item in items]
         lengths = {len(row) for row in rows}
-        if len(lengths) != 1 or 0 in lengths:
+        may_be_zero = _may_be_zero(content)
+        if len(lengths) != 1 or (0 in lengths and not may_be_zero):
             raise EncoderError(
                 f"{self._service} returned vectors of {sorted(lengths)} dimensions in one response, but all must have "
                 "the same: check which model it serves."
             )
-        dense = unit_rows(np.stack(rows), self._service, allow_zero=_serves_static(content))
+        dense = unit_rows(np.stack(rows), self._service, allow_zero=may_be_zero)
         with_sparse = sum("sparse_embedding" in item for item in items)
         if with_sparse == 0:
             return dense, None
@@ -324,11 +325,16 @@ def _open_client(endpoint: Endpoint, api_key: str | None, timeout: float) -> htt
     return httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
 
 
-def _serves_static(content: dict[str, Any]) -> bool:
-    """Whether the response is of a static encoder, which has no direction for texts without known tokens."""
+def _may_be_zero(content: dict[str, Any]) -> bool:
+    """Whether the response is of a static encoder, which has no direction for texts without known tokens, or of one
+    without dense vectors."""
     served = content.get("scholarbase")
     spec = served.get("encoder") if isinstance(served, dict) else None
-    return isinstance(spec, dict) and spec.get("kind") == STATIC
+    if not isinstance(spec, dict):
+        return False
+    query = spec.get("query")
+    kinds = (spec.get("kind"), query.get("kind") if isinstance(query, dict) else None)
+    return STATIC in kinds or spec.get("dimensions") == 0
 
 
 def _read_vector(value: object, service: str) -> npt.NDArray[np.float64]:

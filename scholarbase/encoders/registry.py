@@ -15,7 +15,9 @@ API_KEY_VARIABLE: Final = "SCHOLARBASE_ENCODER_API_KEY"
 PACKAGED_FOLDER: Final = Path(__file__).parent / "packaged" / PACKAGED
 
 
-def open_encoder(name: str, *, device: str | None = None, api_key: str | None = None) -> Encoder:
+def open_encoder(
+    name: str, *, device: str | None = None, api_key: str | None = None, queries_only: bool = False
+) -> Encoder:
     """Open the encoder ``name``, and import only the libraries that it needs.
 
     - ``https://host/v1#model`` or ``unix:/path/to.sock``: an embeddings service (:mod:`.http`), with
@@ -25,7 +27,8 @@ def open_encoder(name: str, *, device: str | None = None, api_key: str | None = 
     - ``BAAI/bge-m3``, or a folder with a BGE-M3 model: BGE-M3 (:mod:`.bge_m3`);
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
 
-    ``device`` is a torch device; None is a GPU if available, else the CPU.
+    ``device`` is a torch device; None is a GPU if available, else the CPU. With ``queries_only``, a model with separate
+    routes for documents and queries loads only that of queries, and its spec is that of the query model.
 
     Raises:
         EncoderError: the name is not an encoder's, or the encoder cannot be opened.
@@ -57,4 +60,4 @@ def open_encoder(name: str, *, device: str | None = None, api_key: str | None = 
         return StaticEncoder(folder, device)
     if is_bge_m3(folder):
         return BgeM3Encoder(name, device)
-    return SentenceTransformersEncoder(name, device)
+    return SentenceTransformersEncoder(name, device, queries_only=queries_only)

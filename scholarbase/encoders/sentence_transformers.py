@@ -3,49 +3,62 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from scholarbase.encoders.base import Encodings, unit_rows
-from scholarbase.encoders.checkpoint import (
-    deciding_files,
-    find_checkpoint,
-    fingerprint,
-    model_name,
-    no_progress_bars,
-    read_json,
-)
+from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
+from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, no_progress_bars
 from scholarbase.encoders.device import choose_device
+from scholarbase.encoders.modules import Modules
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
-from scholarbase.models.encoders import EncoderSpec
+from scholarbase.models.encoders import STATIC, EncoderSpec, QuerySpec
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SparseEncoder
+    from torch import Tensor
 
 DEFAULT_BATCH_SIZE: Final = 64
+_NO_LIMIT: Final = 2**31
+"""Tokenizers without a limit have a huge one."""
+_KIND: Final = "sentence-transformers"
+
+_Task = Literal["document", "query"]
 
 
 class SentenceTransformersEncoder:
     """A model that sentence-transformers can load, on one device.
 
-    Queries and documents get the prompts in the model's configuration. Texts are truncated to ``spec.max_tokens``
-    tokens.
+    Queries and documents get the prompts in the model's configuration, and take their own routes in a model with a
+    Router. Texts are truncated to ``spec.max_tokens`` tokens, queries to ``spec.query.max_tokens`` where they have a
+    route. A SparseEncoder gives learned sparse weights and no dense vectors.
+
+    With ``queries_only``, a model with two routes loads only that of queries, ``spec`` describes this route, and
+    documents cannot be encoded. It has no effect on other models.
 
     Raises:
-        EncoderError: the extra is not installed, or the model cannot be found or loaded.
+        EncoderError: the extra is not installed, the model cannot be found or loaded, it has no route for queries or
+            documents, or their vectors have other dimensions.
     """
 
     def __init__(
-        self, path_or_name: str | Path, device: str | None = None, batch_size: int = DEFAULT_BATCH_SIZE
+        self,
+        path_or_name: str | Path,
+        device: str | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        *,
+        queries_only: bool = False,
     ) -> None:
         if batch_size < 1:
             raise EncoderError(f"batch_size is {batch_size}: it must be 1 or more texts.")
         folder = find_checkpoint(str(path_or_name), extra_files=["modules.json"])
-        module_folders = _module_folders(folder)
+        modules = Modules.read(folder)
+        routed = modules.asymmetric
         try:
             import sentence_transformers
         except ImportError as error:
@@ -55,27 +68,60 @@ class SentenceTransformersEncoder:
         self._lock = threading.Lock()
         # Errors may be sent to clients, so they have the name and not the path.
         self._name = model_name(folder)
+        self._sparse = modules.sparse
+        self._static_queries = routed and modules.static_queries
+        self._queries_only = routed and queries_only
         device = choose_device(device)
+        tasks: tuple[_Task, ...] = ("document", "query") if routed and not queries_only else ("query",)
         try:
-            with no_progress_bars():
-                self._model: SentenceTransformer | None = sentence_transformers.SentenceTransformer(
-                    str(folder), device=device, local_files_only=True
+            open_model: Any = (
+                sentence_transformers.SparseEncoder
+                if modules.sparse
+                else sentence_transformers.SentenceTransformer
+            )
+            with (
+                no_progress_bars(),
+                modules.for_queries() if self._queries_only else nullcontext(folder) as source,
+            ):
+                self._model: SentenceTransformer | SparseEncoder | None = open_model(
+                    str(source), device=device, local_files_only=True
                 )
-            sample = self._model.encode(["sample"], show_progress_bar=False)
+            widths = {task: int(self._run(["sample"], task).shape[1]) for task in tasks}
+            limits = {task: _max_tokens(self._model, modules, task) for task in tasks}
+            similarity = self._model.similarity_fn_name
         except Exception as error:
             raise EncoderError(
                 f"The model {path_or_name} could not be loaded on {device} "
                 f"({type(error).__name__}: {error}): copy the model again, or try another device."
             ) from error
-        self._spec = EncoderSpec(
-            kind="sentence-transformers",
+        if modules.sparse and similarity != "dot":
+            raise EncoderError(
+                f"The model {self._name} compares term weights by {similarity}, and a library does by dot product: "
+                "give a model whose similarity_fn_name is dot."
+            )
+        if len(set(widths.values())) > 1:
+            raise EncoderError(
+                f"The model {self._name} returns {widths['document']} dimensions for documents and {widths['query']} "
+                "for queries: both must have the same, so give a model whose routes were trained together."
+            )
+        self.vocabulary_size = widths["query"] if modules.sparse else None
+        self._spec = self._describe(modules, widths["query"], limits)
+
+    def _describe(self, modules: Modules, width: int, limits: Mapping[_Task, int | None]) -> EncoderSpec:
+        folder, query = modules.folder, None
+        if modules.asymmetric:
+            kind = STATIC if self._static_queries else _KIND
+            query = QuerySpec(kind, self._name, limits["query"], fingerprint(folder, modules.query_files()))
+        spec = EncoderSpec(
+            kind=_KIND,
             name=self._name,
-            dimensions=int(sample.shape[1]),
-            max_tokens=self._model.max_seq_length,
-            fingerprint=fingerprint(
-                folder, [file for part in module_folders for file in deciding_files(part)]
-            ),
+            dimensions=0 if modules.sparse else width,
+            learned_sparse=modules.sparse,
+            max_tokens=limits.get("document", limits["query"]),
+            fingerprint=None if self._queries_only else fingerprint(folder, modules.files()),
+            query=query,
         )
+        return spec.for_queries if self._queries_only else spec
 
     @property
     def spec(self) -> EncoderSpec:
@@ -83,56 +129,71 @@ class SentenceTransformersEncoder:
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents with the model's document prompt, if it has one."""
-        return self._encode(texts, lambda model: model.encode_document)
+        if self._queries_only:
+            raise EncoderError(
+                f"The encoder {self._name} was opened for queries only: open it for documents too."
+            )
+        return self._encode(texts, "document")
 
     def encode_queries(self, texts: Sequence[str]) -> Encodings:
         """Encode queries with the model's query prompt, if it has one."""
-        return self._encode(texts, lambda model: model.encode_query)
+        return self._encode(texts, "query")
 
     def close(self) -> None:
         """Release the model. Encoding after this raises EncoderError."""
         with self._lock:
             self._model = None
 
-    def _encode(
-        self, texts: Sequence[str], method: Callable[[SentenceTransformer], Callable[..., Any]]
-    ) -> Encodings:
+    def _encode(self, texts: Sequence[str], task: _Task) -> Encodings:
         # Tokenizers are not thread-safe: truncation and padding are part of their state.
         with self._lock:
             if self._model is None:
                 raise EncoderError(f"The encoder {self._name} is closed: open it again.")
             if not texts:
-                return Encodings(np.empty((0, self._spec.dimensions), dtype=np.float32))
-            try:
-                vectors = method(self._model)(
-                    list(texts),
-                    batch_size=self._batch_size,
-                    normalize_embeddings=True,
-                    convert_to_numpy=True,
-                    show_progress_bar=False,
+                return Encodings(
+                    np.empty((0, self._spec.dimensions), np.float32), [] if self._sparse else None
                 )
+            try:
+                vectors = self._run(texts, task)
+                if self._sparse:
+                    return Encodings(np.empty((len(texts), 0), np.float32), _term_weights(vectors))
             except Exception as error:
                 raise EncoderError(
                     f"The model {self._name} failed to encode {len(texts)} texts "
                     f"({type(error).__name__}: {error}): if memory ran out, use a smaller batch or the CPU."
                 ) from error
-        return Encodings(unit_rows(vectors, f"The model {self._name}"))
+        allow_zero = self._static_queries and task == "query"
+        return Encodings(unit_rows(vectors, f"The model {self._name}", allow_zero=allow_zero))
 
-
-def _module_folders(folder: Path) -> list[Path]:
-    """The model's folder and those of the modules in its ``modules.json``.
-
-    Raises:
-        EncoderError: ``modules.json`` is missing. sentence-transformers would then guess the pooling, and a wrong
-            guess gives vectors that look valid and rank badly.
-    """
-    if not (folder / "modules.json").exists():
-        raise EncoderError(
-            f"{folder} has no modules.json, so the pooling of its vectors is unknown: give the folder of a "
-            "sentence-transformers model, as SentenceTransformer.save writes it."
+    def _run(self, texts: Sequence[str], task: _Task) -> Any:
+        """The vectors of shape (n, dimensions), or (n, tokens) as a sparse tensor."""
+        model: Any = self._model
+        encode = model.encode_query if task == "query" else model.encode_document
+        options = (
+            {"save_to_cpu": True}
+            if self._sparse
+            else {"normalize_embeddings": True, "convert_to_numpy": True}
         )
-    modules = read_json(folder / "modules.json")
-    if not isinstance(modules, list) or not all(isinstance(m, dict) and "path" in m for m in modules):
-        raise EncoderError(f"{folder / 'modules.json'} is not a list of modules: copy the model again.")
-    paths = {str(module["path"]) for module in modules}
-    return [folder, *(folder / path for path in sorted(paths - {""}))]
+        return encode(list(texts), batch_size=self._batch_size, show_progress_bar=False, **options)
+
+
+def _max_tokens(model: Any, modules: Modules, task: _Task) -> int | None:
+    """The number of tokens to which texts for ``task`` are truncated."""
+    if modules.router is None:
+        limit = model.max_seq_length
+    else:
+        [router] = [module for module in model.children() if hasattr(module, "sub_modules")]
+        limit = getattr(router.sub_modules[modules.router.route(task)][0], "max_seq_length", None)
+    return None if limit is None or limit >= _NO_LIMIT else int(limit)
+
+
+def _term_weights(rows: Tensor) -> list[LearnedSparse]:
+    """The weights above zero of each row of a sparse tensor of shape (n, tokens)."""
+    rows = rows.coalesce()
+    (row, token), values = rows.indices().numpy(), rows.values().float().numpy()
+    if not np.isfinite(values).all():
+        raise ValueError("a term weight is not finite")
+    keep = values > 0
+    token, values = token[keep].astype(np.uint32), values[keep]
+    ends = np.searchsorted(row[keep], np.arange(rows.shape[0] + 1))
+    return [LearnedSparse(token[start:end], values[start:end]) for start, end in pairwise(ends)]

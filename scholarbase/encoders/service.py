@@ -46,11 +46,12 @@ class EmbeddingsRequest(BaseModel):
     dimensions: int | None = None
     user: str | None = None
     input_type: Literal["query", "document"] | None = None
-    """What the texts are; documents by default."""
+    """What the texts are; documents by default, or queries if the encoder was opened for queries only."""
 
 
-def create_service(encoder: Encoder) -> FastAPI:
+def create_service(encoder: Encoder, *, queries_only: bool = False) -> FastAPI:
     """The ASGI application that serves ``encoder``. The caller closes ``encoder``."""
+    default = "query" if queries_only else "document"
     app = FastAPI(title="ScholarBase encoder", docs_url=None, redoc_url=None)
     spec = encoder.spec
 
@@ -78,7 +79,8 @@ def create_service(encoder: Encoder) -> FastAPI:
                 f"dimensions is {request.dimensions}: the vectors of {spec.name} have {spec.dimensions}."
             )
         texts = [request.input] if isinstance(request.input, str) else request.input
-        encode = encoder.encode_queries if request.input_type == "query" else encoder.encode_documents
+        queries = (request.input_type or default) == "query"
+        encode = encoder.encode_queries if queries else encoder.encode_documents
         encodings = encode(texts)
         return _json(
             200,
@@ -101,11 +103,13 @@ def serve_encoder(
     port: int = DEFAULT_PORT,
     device: str | None = None,
     api_key: str | None = None,
+    queries_only: bool = False,
 ) -> None:
     """Serve the encoder ``name`` until SIGTERM or SIGINT.
 
     ``uds`` is a Unix socket that only this user may connect to; without it the service listens on ``host`` and
-    ``port``. The service does not check keys: use a loopback ``host`` or a private network.
+    ``port``. The service does not check keys: use a loopback ``host`` or a private network. ``queries_only`` is that of
+    :func:`scholarbase.encoders.open_encoder`.
 
     Raises:
         AddressError: the socket or port is in use, or cannot be used.
@@ -119,9 +123,10 @@ def serve_encoder(
         # uvicorn re-raises the signal that stopped it; the default handler would skip the cleanup below.
         signal.signal(signal.SIGTERM, _exit)
     try:
-        encoder = open_encoder(name, device=device, api_key=api_key)
+        encoder = open_encoder(name, device=device, api_key=api_key, queries_only=queries_only)
         try:
-            config = uvicorn.Config(create_service(encoder), uds=uds, access_log=False, log_config=None)
+            app = create_service(encoder, queries_only=queries_only)
+            config = uvicorn.Config(app, uds=uds, access_log=False, log_config=None)
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listener] if listener is not None else None)
         finally:

@@ -261,7 +261,7 @@ def _baseline(
     file.check_keys(weights, LEGS, "[baseline.weights]")
     legs = {leg: file.axis(leg, weights[leg], "baseline.weights.") for leg in LEGS if leg in weights}
     label = values.get("library", first)
-    mode: Mode = "sparse" if manifests[label].encoder is None else "hybrid"
+    mode: Mode = "sparse" if manifests[label].vectors["dimensions"] is None else "hybrid"
     default = Point(
         library=label,
         mode=mode,
@@ -291,7 +291,7 @@ def _weights(legs: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
 
 
 def _check_supported(file: _File, point: Point, manifest: Manifest) -> None:
-    if point.mode != "sparse" and manifest.encoder is None:
+    if point.mode != "sparse" and manifest.vectors["dimensions"] is None:
         raise file.error(
             f"mode {point.mode!r} needs dense vectors, and the library {point.library} was built without them: "
             "remove the mode, or use another library."

@@ -132,8 +132,9 @@ class DenseLookup:
         """The papers with vectors, ascending."""
         return self._ids
 
-    def get(self, paper_id: int) -> tuple[npt.NDArray[np.float32], SparseVector | None] | None:
-        """The paper's dense and learned sparse vector; None for a paper without vectors."""
+    def get(self, paper_id: int) -> tuple[npt.NDArray[np.float32] | None, SparseVector | None] | None:
+        """The paper's dense and learned sparse vector, each None if the encoder has none; None for a paper without
+        vectors."""
         place = int(np.searchsorted(self._ids, paper_id))
         if place == len(self._ids) or self._ids[place] != paper_id:
             return None
@@ -144,4 +145,4 @@ class DenseLookup:
             span = slice(pointers[row], pointers[row + 1])
             sparse = SparseVector(indices[span].tolist(), values[span].tolist())
         # A copy, because a view would keep the part open.
-        return np.array(part.dense[row]), sparse
+        return np.array(part.dense[row]) if part.dense.shape[1] else None, sparse

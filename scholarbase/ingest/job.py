@@ -32,6 +32,7 @@ import orjson
 
 from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.encoders import Encoder
+from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, SourceError, TooManyRejects
 from scholarbase.indexes import fulltext
@@ -92,6 +93,8 @@ def ingest(
     *,
     encoder: Encoder | None = None,
     encoder_location: str | None = None,
+    query_encoder: Encoder | None = None,
+    query_encoder_location: str | None = None,
     vectors: str | Path | None = None,
     rules: IngestRules = IngestRules(),
     restart: bool = False,
@@ -102,6 +105,8 @@ def ingest(
     Args:
         encoder: computes the papers' dense vectors; None builds a library without them.
         encoder_location: a name, path or URL that opens the encoder again, stored in the library's folder.
+        query_encoder: encodes queries, of the same dimensions, where ``encoder`` encodes documents only.
+        query_encoder_location: opens the query encoder again. Serving opens no other.
         vectors: a NumPy or Parquet file of vectors that the encoder computed elsewhere; papers that are not
             in it have no dense vector.
         restart: replace a finished library, or an unfinished one with other sources or rules.
@@ -112,8 +117,16 @@ def ingest(
         LibraryError: the folder is in use (LibraryExists, LibraryBusy), or the vectors are from another
             encoder (EncoderMismatch).
         StorageError: the disk is full, or the folder is not writable.
-        EncoderError: the encoder fails.
+        EncoderError: the encoder fails, or the query encoder has other dimensions.
     """
+    locations = {"location": encoder_location}
+    if query_encoder is not None:
+        if encoder is None:
+            raise InvalidRequest(
+                "A query encoder needs the encoder of the documents: give --encoder too, or leave out --query-encoder."
+            )
+        encoder = PairedEncoder(encoder, query_encoder)
+        locations["query_location"] = query_encoder_location
     if vectors is not None and encoder is None:
         raise InvalidRequest(
             "Vectors computed elsewhere need the encoder that computed them: give --encoder too."
@@ -122,7 +135,7 @@ def ingest(
     with build_errors(library):
         folder = BuildFolder(library)
         try:
-            job = _Job(folder, encoder, encoder_location, vectors, rules, reporter or SilentReporter())
+            job = _Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
             return job.run(sources, restart=restart)
         finally:
             folder.close()
@@ -133,14 +146,14 @@ class _Job:
         self,
         folder: BuildFolder,
         encoder: Encoder | None,
-        encoder_location: str | None,
+        encoder_locations: Mapping[str, str | None],
         vectors: str | Path | None,
         rules: IngestRules,
         reporter: Reporter,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
-        self._encoder_location = encoder_location
+        self._encoder_locations = encoder_locations
         self._vectors = Path(vectors) if vectors is not None else None
         self._rules = rules
         self._reporter = reporter
@@ -362,7 +375,7 @@ class _Job:
         spec = self._encoder.spec if self._encoder else None
         # Vectors computed elsewhere come without learned weights.
         learned = spec is not None and spec.learned_sparse and self._vectors is None
-        config = VectorConfig(dimensions=spec.dimensions if spec else None, learned=learned)
+        config = VectorConfig(dimensions=(spec.dimensions or None) if spec else None, learned=learned)
         return config.with_small_graph() if spec is not None and spec.kind == STATIC else config
 
     def _encode(self) -> DenseLookup:
@@ -402,7 +415,7 @@ class _Job:
             content = {**tables, **self._hash_vectors(index, counts["points"])}
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
-            about = {"location": self._encoder_location, "probe": probe(self._encoder)}
+            about = {**self._encoder_locations, "query_probe": probe(self._encoder)}
             self._folder.write(ENCODER, orjson.dumps(about, option=orjson.OPT_INDENT_2))
         manifest = Manifest(
             sources=tuple(facts),

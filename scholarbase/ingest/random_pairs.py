@@ -26,7 +26,7 @@ QUANTILES: Final = {"p75": 0.75, "p999": 0.999}
 def random_similarity(
     db: sqlite3.Connection, lookup: DenseLookup, encoder: Encoder
 ) -> dict[str, float] | None:
-    """Quantiles of the cosine between titles, as queries, and other papers; None with fewer than two papers.
+    """Quantiles of the cosine between titles, as queries, and other papers; None with fewer than two vectors.
 
     They are rounded down to hundredths, so that builds on different machines agree.
 
@@ -34,14 +34,14 @@ def random_similarity(
         EncoderError: the encoder fails.
     """
     ids = lookup.ids
-    if len(ids) < 2:
+    if len(ids) < 2 or encoder.spec.dimensions == 0:
         return None
     # Two sizes without a common step: a title is rarely compared with its own paper, and then left out.
     asked = ids[np.linspace(0, len(ids) - 1, min(QUERIES, len(ids))).astype(np.int64)]
     others = ids[np.linspace(0, len(ids) - 1, min(PAPERS, len(ids))).astype(np.int64)]
     titles = [db.execute("SELECT title FROM papers WHERE id = ?", (int(i),)).fetchone()[0] for i in asked]
-    vectors = [found[0] for i in others if (found := lookup.get(int(i))) is not None]
-    cosines = encoder.encode_queries(titles).dense @ np.stack(vectors).T
+    papers = [found[0] for i in others if (found := lookup.get(int(i))) and found[0] is not None]
+    cosines = encoder.encode_queries(titles).dense @ np.asarray(papers, dtype=np.float32).T
     values = np.quantile(cosines[asked[:, None] != others[None, :]], list(QUANTILES.values()))
     return {
         name: math.floor(value * 100) / 100 for name, value in zip(QUANTILES, values.tolist(), strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 PACKAGED: Final = "arxiv-static-v1"
@@ -13,11 +13,23 @@ STATIC: Final = "static"
 
 
 @dataclass(frozen=True, slots=True)
+class QuerySpec:
+    """The identity of the model that encodes queries, where it is another than that of documents."""
+
+    kind: str
+    name: str
+    max_tokens: int | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderSpec:
     """An encoder's identity, stored in the manifest: encoders with equal specs have comparable vectors.
 
-    ``name`` is the model's name without a path. ``fingerprint`` is a hash of the files that decide its output, None
-    where they are unknown, as for a URL.
+    ``name`` is the model's name without a path. ``dimensions`` are those of the dense vectors; 0 is an encoder without
+    dense vectors, which has learned sparse weights only. ``fingerprint`` is a hash of the files that decide its output,
+    None where they are unknown, as for a URL. ``query`` is None if one model encodes documents and queries; else the
+    other fields describe the documents' model.
     """
 
     kind: str
@@ -26,10 +38,21 @@ class EncoderSpec:
     learned_sparse: bool = False
     max_tokens: int | None = None
     fingerprint: str | None = None
+    query: QuerySpec | None = None
+
+    @property
+    def for_queries(self) -> EncoderSpec:
+        """The spec of the model that encodes queries."""
+        return self if self.query is None else replace(self, **asdict(self.query), query=None)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """The spec as JSON, without ``query`` where it is None."""
+        return {key: value for key, value in asdict(self).items() if key != "query" or value is not None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EncoderSpec:
-        return cls(**data)
+        """Raises TypeError: a key is missing or unknown."""
+        content = {**data}
+        if content.get("query") is not None:
+            content["query"] = QuerySpec(**content["query"])
+        return cls(**content)

@@ -65,7 +65,8 @@ def _search_threads(workers: int) -> int | None:
 def open_query_encoder(
     path: Path, manifest: Manifest, encoder: str | Encoder | None, settings: Settings
 ) -> Encoder | None:
-    """The query encoder, checked to be the one that the library was built with."""
+    """The query encoder, checked to be the one that the library was built with. The documents' model is not opened
+    where it is another."""
     if manifest.encoder is None:
         return None
     stored = _stored_encoder(path)
@@ -74,11 +75,11 @@ def open_query_encoder(
         return None
     if isinstance(wanted, str):
         key = settings.encoder_api_key.get_secret_value() if settings.encoder_api_key else None
-        wanted = open_encoder(wanted, device=settings.device, api_key=key)
+        wanted = open_encoder(wanted, device=settings.device, api_key=key, queries_only=True)
     try:
         check_spec(manifest.encoder, wanted.spec)
-        if "probe" in stored:
-            check_probe(wanted, stored["probe"])
+        if probe := stored.get("query_probe") or stored.get("probe"):
+            check_probe(wanted, probe)
     except BaseException:
         wanted.close()
         raise
@@ -102,7 +103,7 @@ def open_rerankers(rerankers: Mapping[str, str | Reranker] | None, settings: Set
 
 
 def _stored_encoder(path: Path) -> dict[str, Any]:
-    """The location of the encoder when the library was built, and its vector of a known text."""
+    """The locations of the encoder's models when the library was built, and its vectors of a known text."""
     about = path / "encoder.json"
     stored: dict[str, Any] = orjson.loads(about.read_bytes()) if about.is_file() else {}
     return stored
@@ -112,4 +113,6 @@ def encoder_location(path: Path, manifest: Manifest, settings: Settings) -> str 
     """The name, path or URL of the library's query encoder; None if it needs none."""
     if manifest.encoder is None or settings.encoder == "none":
         return None
-    return settings.encoder or _stored_encoder(path).get("location") or manifest.encoder.name
+    stored = _stored_encoder(path)
+    location = stored.get("query_location", stored.get("location"))
+    return settings.encoder or location or manifest.encoder.for_queries.name

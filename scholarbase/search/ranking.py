@@ -155,7 +155,7 @@ class Ranker:
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
         self._known_words: Cache[bool] = Cache(CACHED_QUERIES)
-        has_dense = manifest.encoder is not None and encoder is not None
+        has_dense = manifest.vectors["dimensions"] is not None and encoder is not None
         self.best_mode: Final[Mode] = "hybrid" if has_dense else "sparse"
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sparse-leg")
 
@@ -236,10 +236,15 @@ class Ranker:
                     f"mode {mode!r} requires dense vectors, and this library was built without them: "
                     "use mode 'sparse', or ingest again with an --encoder other than none."
                 )
+            if self._manifest.vectors["dimensions"] is None:
+                raise UnsupportedMode(
+                    f"mode {mode!r} requires dense vectors, and {self._manifest.encoder.name}, the encoder of this "
+                    "library, has learned term weights only: use mode 'sparse', with engine 'learned'."
+                )
             if self._encoder is None:
                 raise UnsupportedMode(
-                    f"mode {mode!r} requires the query encoder {self._manifest.encoder.name}, and this process was "
-                    "started without it: use mode 'sparse', or start it with --encoder."
+                    f"mode {mode!r} requires the query encoder {self._manifest.encoder.for_queries.name}, and this "
+                    "process was started without it: use mode 'sparse', or start it with --encoder."
                 )
         if engine == "learned":
             if not self._manifest.vectors["learned"]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
-from scholarbase.encoders.probe import check_probe, check_spec, probe
+from scholarbase.encoders.probe import PROBE_TEXT, check_probe, check_spec, probe
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.errors import EncoderMismatch
 from scholarbase.models.encoders import EncoderSpec
@@ -16,23 +16,29 @@ SPEC = EncoderSpec("sentence-transformers", "all-MiniLM-L6-v2", 384, max_tokens=
 
 def test_the_same_encoder_passes(minilm: SentenceTransformersEncoder) -> None:
     stored = probe(minilm)
-    assert len(stored) == 384
-    assert np.linalg.norm(stored) == pytest.approx(1, abs=1e-6)
+    assert (len(stored["dense"]), stored["sparse"]) == (384, None)
+    assert np.linalg.norm(stored["dense"]) == pytest.approx(1, abs=1e-6)
     check_probe(minilm, stored)
 
 
+def test_the_vector_of_a_document_passes(minilm: SentenceTransformersEncoder) -> None:
+    """Libraries built before the probe was a query have a list."""
+    check_probe(minilm, minilm.encode_documents([PROBE_TEXT]).dense[0].tolist())
+
+
 def test_half_precision_passes(minilm: SentenceTransformersEncoder) -> None:
-    check_probe(minilm, [float(x) for x in np.array(probe(minilm), dtype=np.float16)])
+    half = np.array(probe(minilm)["dense"], dtype=np.float16)
+    check_probe(minilm, {"dense": half.tolist(), "sparse": None})
 
 
 def test_another_vector_does_not_pass(minilm: SentenceTransformersEncoder) -> None:
-    stored = np.array(probe(minilm))
+    stored = np.array(probe(minilm)["dense"])
     # At right angles to it, and so that the cosine is 1 / sqrt(1 + 0.05^2) = 0.99875.
     aside = np.roll(stored, 1) - stored * (stored @ np.roll(stored, 1))
     stored += 0.05 * aside / np.linalg.norm(aside)
     with pytest.raises(EncoderMismatch, match=r"cosine 0\.9988, expected 0\.999 or more"):
-        check_probe(minilm, stored.tolist())
-    check_probe(minilm, stored.tolist(), tolerance=0.01)
+        check_probe(minilm, {"dense": stored.tolist(), "sparse": None})
+    check_probe(minilm, {"dense": stored.tolist(), "sparse": None}, tolerance=0.01)
 
 
 def test_other_dimensions_do_not_pass(minilm: SentenceTransformersEncoder, tiny_bge_m3: BgeM3Encoder) -> None:
@@ -45,7 +51,7 @@ def test_other_dimensions_do_not_pass(minilm: SentenceTransformersEncoder, tiny_
 @pytest.mark.parametrize("number", [0.0, float("nan")])
 def test_an_invalid_stored_vector_does_not_pass(minilm: SentenceTransformersEncoder, number: float) -> None:
     with pytest.raises(EncoderMismatch):
-        check_probe(minilm, [number] * 384)
+        check_probe(minilm, {"dense": [number] * 384, "sparse": None})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,412 @@
+"""Encoders with different models, or routes of one model, for documents and queries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scholarbase.encoders import Encodings, LearnedSparse, open_encoder
+from scholarbase.encoders.checkpoint import fingerprint
+from scholarbase.encoders.http import HttpEncoder
+from scholarbase.encoders.modules import Modules
+from scholarbase.encoders.paired import PairedEncoder
+from scholarbase.encoders.probe import check_probe, check_spec, probe
+from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
+from scholarbase.encoders.service import create_service
+from scholarbase.encoders.static import StaticEncoder
+from scholarbase.errors import EncoderError, EncoderMismatch
+from scholarbase.models.encoders import EncoderSpec, QuerySpec
+from tests.conftest import run_cli
+from tests.encoders.servers import running
+from tests.encoders.static_models import VECTORS, make_model
+from tests.encoders.tiny_pairs import (
+    DOCUMENT_TOKENS,
+    WORDS,
+    make_bert,
+    make_dense_router,
+    make_sparse_router,
+    make_splade,
+)
+
+TEXTS = ["dark matter in galaxies", "Graphs of neural networks", "the " * 40]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the models, whose names are those of their folders."""
+    folder = tmp_path_factory.mktemp("pairs")
+    make_dense_router(folder / "dense-router")
+    make_sparse_router(folder / "sparse-router")
+    make_bert(folder / "documents", seed=5)
+    make_model(folder / "queries")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dense_router(models: Path) -> SentenceTransformersEncoder:
+    return SentenceTransformersEncoder(models / "dense-router", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def sparse_router(models: Path) -> SentenceTransformersEncoder:
+    return SentenceTransformersEncoder(models / "sparse-router", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def pair(models: Path) -> PairedEncoder:
+    documents = SentenceTransformersEncoder(models / "documents", device="cpu")
+    return PairedEncoder(documents, StaticEncoder(models / "queries"))
+
+
+def _table(weights: list[LearnedSparse] | None) -> np.ndarray[Any, Any]:
+    rows = np.zeros((len(weights or []), len(WORDS)), dtype=np.float32)
+    for row, one in zip(rows, weights or [], strict=True):
+        row[one.indices] = one.values
+    return rows
+
+
+# -- routes of one model --------------------------------------------------------------------------------
+
+
+def test_each_side_takes_its_route(dense_router: SentenceTransformersEncoder, models: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    theirs = SentenceTransformer(str(models / "dense-router"), device="cpu")
+    documents = theirs.encode_document(TEXTS, normalize_embeddings=True)
+    queries = theirs.encode_query(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(dense_router.encode_documents(TEXTS).dense, documents, atol=1e-6)
+    np.testing.assert_allclose(dense_router.encode_queries(TEXTS).dense, queries, atol=1e-6)
+    assert not np.allclose(documents, queries, atol=0.1)
+
+
+def test_the_spec_has_both_routes(dense_router: SentenceTransformersEncoder) -> None:
+    spec = dense_router.spec
+    assert (spec.kind, spec.name, spec.dimensions) == ("sentence-transformers", "dense-router", 8)
+    assert spec.max_tokens == DOCUMENT_TOKENS
+    assert spec.query is not None
+    assert (spec.query.kind, spec.query.name) == ("static", "dense-router")
+    assert spec.query.max_tokens is None  # a table of vectors does not truncate
+    assert EncoderSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+def test_a_query_without_tokens_has_the_vector_zero(dense_router: SentenceTransformersEncoder) -> None:
+    vectors = dense_router.encode_queries(["\u200b", "dark"]).dense
+    assert np.linalg.norm(vectors, axis=1).tolist() == pytest.approx([0, 1])
+
+
+def test_term_weights_are_those_of_sentence_transformers(
+    sparse_router: SentenceTransformersEncoder, models: Path
+) -> None:
+    from sentence_transformers import SparseEncoder
+
+    theirs = SparseEncoder(str(models / "sparse-router"), device="cpu")
+    documents = theirs.encode_document(TEXTS, convert_to_sparse_tensor=False).numpy()
+    queries = theirs.encode_query(TEXTS, convert_to_sparse_tensor=False).numpy()
+    ours = sparse_router.encode_documents(TEXTS)
+    assert ours.dense.shape == (3, 0)
+    np.testing.assert_allclose(_table(ours.sparse), documents, atol=1e-6)
+    np.testing.assert_allclose(_table(sparse_router.encode_queries(TEXTS).sparse), queries, atol=1e-6)
+    spec = sparse_router.spec
+    assert (spec.dimensions, spec.learned_sparse, spec.max_tokens) == (0, True, DOCUMENT_TOKENS)
+    assert spec.query is not None
+    assert (spec.query.kind, spec.query.max_tokens) == ("sentence-transformers", 16)
+
+
+def test_term_weights_of_a_query_are_those_of_the_table(sparse_router: SentenceTransformersEncoder) -> None:
+    """The table has 0.5 to 2 in equal steps: 1.0 for the sixth of sixteen words, "dark"."""
+    [weights, nothing] = sparse_router.encode_queries(["dark dark", "zebra"]).sparse or []
+    assert weights.indices.tolist() == [WORDS.index("dark")]
+    assert weights.values.tolist() == pytest.approx([1.0])
+    assert nothing.indices.tolist() == []
+    assert sparse_router.encode_queries([]).sparse == []
+
+
+@pytest.mark.parametrize("name", ["dense-router", "sparse-router"])
+def test_the_fingerprint_covers_both_routes(models: Path, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(models / name, tmp_path / "copy")
+
+    def fingerprints() -> tuple[str, str]:
+        modules = Modules.read(folder)
+        return fingerprint(folder, modules.files()), fingerprint(folder, modules.query_files())
+
+    def change(route: str) -> None:
+        [weights] = folder.glob(f"{route}_0_*/*.safetensors")
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(content)
+
+    both, queries = fingerprints()
+    change("document")
+    assert fingerprints()[0] != both
+    assert fingerprints()[1] == queries
+    both, queries = fingerprints()
+    change("query")
+    assert fingerprints()[0] != both
+    assert fingerprints()[1] != queries
+
+
+@pytest.mark.parametrize("name", ["dense-router", "sparse-router"])
+def test_serving_needs_only_the_route_of_queries(
+    models: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest
+) -> None:
+    full = request.getfixturevalue(name.replace("-", "_"))
+    folder = shutil.copytree(models / name, tmp_path / name)
+    for part in folder.glob("document_*"):
+        shutil.rmtree(part)
+    encoder = open_encoder(str(folder), device="cpu", queries_only=True)
+    assert encoder.spec == full.spec.for_queries
+    ours, theirs = encoder.encode_queries(TEXTS), full.encode_queries(TEXTS)
+    np.testing.assert_array_equal(ours.dense, theirs.dense)
+    np.testing.assert_array_equal(_table(ours.sparse), _table(theirs.sparse))
+    check_spec(full.spec, encoder.spec)
+    check_probe(encoder, probe(full))
+    with pytest.raises(EncoderError, match=f"The encoder {name} was opened for queries only: open it for"):
+        encoder.encode_documents(TEXTS)
+
+
+def test_a_router_without_a_query_route_is_refused(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "dense-router", tmp_path / "one-route")
+    config = json.loads((folder / "router_config.json").read_text())
+    config["structure"]["passage"] = config["structure"].pop("query")
+    (folder / "router_config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        EncoderError, match=r"no route for the task 'query', only for document, passage: give a"
+    ):
+        open_encoder(str(folder), device="cpu")
+
+
+def test_route_mappings_are_followed(models: Path, tmp_path: Path) -> None:
+    """A Router may name its routes otherwise and map tasks to them."""
+    folder = shutil.copytree(models / "dense-router", tmp_path / "mapped")
+    config = json.loads((folder / "router_config.json").read_text())
+    structure = config["structure"]
+    config["structure"] = {"small": structure["query"], "large": structure["document"]}
+    mappings = {"('query', 'text')": "small", "(None, None)": "large"}
+    config["parameters"] = {"default_route": "large", "allow_empty_key": True, "route_mappings": mappings}
+    (folder / "router_config.json").write_text(json.dumps(config))
+    from sentence_transformers import SentenceTransformer
+
+    theirs = SentenceTransformer(str(folder), device="cpu")
+    for queries_only in (False, True):
+        ours = open_encoder(str(folder), device="cpu", queries_only=queries_only).encode_queries(TEXTS)
+        expected = theirs.encode_query(TEXTS, normalize_embeddings=True)
+        np.testing.assert_allclose(ours.dense, expected, atol=1e-6)
+    documents = theirs.encode_document(TEXTS, normalize_embeddings=True)
+    full = open_encoder(str(folder), device="cpu")
+    np.testing.assert_allclose(full.encode_documents(TEXTS).dense, documents, atol=1e-6)
+
+
+def test_routes_of_other_dimensions_are_refused(tmp_path: Path) -> None:
+    folder = make_dense_router(tmp_path / "uneven", width=8, query_width=6)
+    with pytest.raises(EncoderError, match="returns 8 dimensions for documents and 6 for queries"):
+        open_encoder(str(folder), device="cpu")
+
+
+def test_a_broken_router_is_refused(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "dense-router", tmp_path / "broken")
+    (folder / "router_config.json").write_text('{"types": {}, "structure": {"query": ["a"]}}')
+    with pytest.raises(EncoderError, match=r"router_config\.json is not the configuration of a Router"):
+        open_encoder(str(folder), device="cpu")
+
+
+def test_several_routers_are_refused(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "dense-router", tmp_path / "two")
+    modules = json.loads((folder / "modules.json").read_text())
+    shutil.copytree(models / "dense-router", folder / "1_Router")
+    modules.append(modules[0] | {"idx": 1, "name": "1", "path": "1_Router"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(EncoderError, match="has several Routers: give a model with one"):
+        open_encoder(str(folder), device="cpu")
+
+
+def test_term_weights_for_another_similarity_are_refused(tmp_path: Path) -> None:
+    folder = make_sparse_router(tmp_path / "cosine", similarity="cosine")
+    with pytest.raises(EncoderError, match="compares term weights by cosine, and a library does by dot"):
+        open_encoder(str(folder), device="cpu")
+
+
+# -- two models -----------------------------------------------------------------------------------------
+
+
+def test_documents_and_queries_have_their_own_models(pair: PairedEncoder, models: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    theirs = SentenceTransformer(str(models / "documents"), device="cpu")
+    expected = theirs.encode_document(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(pair.encode_documents(TEXTS).dense, expected, atol=1e-6)
+    dark_matter = VECTORS[2] + VECTORS[3]  # the words dark and matter of the static model
+    [query] = pair.encode_queries(["dark matter"]).dense
+    np.testing.assert_allclose(query, dark_matter / np.linalg.norm(dark_matter), atol=1e-6)
+
+
+def test_the_spec_of_a_pair_has_both_models(pair: PairedEncoder, models: Path) -> None:
+    documents = SentenceTransformersEncoder(models / "documents", device="cpu").spec
+    queries = StaticEncoder(models / "queries").spec
+    query = QuerySpec("static", "queries", queries.max_tokens, queries.fingerprint)
+    assert pair.spec == replace(documents, query=query)
+    assert pair.spec.for_queries == queries
+
+
+def test_models_of_other_dimensions_are_refused(models: Path, tmp_path: Path) -> None:
+    small = StaticEncoder(make_model(tmp_path / "small", {"embeddings": VECTORS[:, :4].copy()}))
+    message = (
+        "The encoder small has 4 dimensions, and the query encoder queries has 8: both must have the same"
+    )
+    with pytest.raises(EncoderError, match=message):
+        PairedEncoder(small, StaticEncoder(models / "queries"))
+
+
+class _Letters:
+    """An encoder with dense vectors of 8 dimensions and term weights, if ``learned``."""
+
+    def __init__(self, learned: bool, vocabulary_size: int = 3) -> None:
+        self.spec = EncoderSpec("letters", "letters", 8, learned_sparse=learned)
+        self.vocabulary_size = vocabulary_size
+
+    def encode_documents(self, texts: list[str]) -> Encodings:
+        weights = LearnedSparse(np.array([1], np.uint32), np.array([1.0], np.float32))
+        dense = np.tile(np.eye(8, dtype=np.float32)[0], (len(texts), 1))
+        return Encodings(dense, [weights] * len(texts) if self.spec.learned_sparse else None)
+
+    encode_queries = encode_documents
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("first", "second"), [(True, True), (True, False), (False, True)])
+def test_a_pair_has_term_weights_if_both_models_have(first: bool, second: bool) -> None:
+    encoder = PairedEncoder(_Letters(first), _Letters(second))
+    assert encoder.spec.learned_sparse == (first and second)
+    for encodings in (encoder.encode_documents(["x"]), encoder.encode_queries(["x"])):
+        assert (encodings.sparse is not None) == (first and second)
+    check_spec(encoder.spec, _Letters(second).spec)
+
+
+def test_models_of_other_vocabularies_are_refused() -> None:
+    with pytest.raises(
+        EncoderError, match="has term weights for 3 tokens, and the query encoder letters for 4"
+    ):
+        PairedEncoder(_Letters(True), _Letters(True, vocabulary_size=4))
+
+
+def test_two_models_of_term_weights(tmp_path: Path) -> None:
+    one, other = (
+        SentenceTransformersEncoder(make_splade(tmp_path / f"splade-{seed}", seed), device="cpu")
+        for seed in (6, 7)
+    )
+    encoder = PairedEncoder(one, other)
+    assert (encoder.spec.dimensions, encoder.spec.learned_sparse) == (0, True)
+    np.testing.assert_array_equal(
+        _table(encoder.encode_queries(TEXTS).sparse), _table(other.encode_queries(TEXTS).sparse)
+    )
+
+
+# -- checks ---------------------------------------------------------------------------------------------
+
+
+def test_a_pair_is_opened_with_its_query_model(pair: PairedEncoder, models: Path) -> None:
+    queries = StaticEncoder(models / "queries")
+    check_spec(pair.spec, pair.spec)
+    check_spec(pair.spec, queries.spec)
+    check_probe(queries, probe(pair))
+
+
+def test_another_query_model_does_not_pass(pair: PairedEncoder, models: Path, tmp_path: Path) -> None:
+    other = StaticEncoder(make_model(tmp_path / "others", {"embeddings": VECTORS[::-1].copy()}))
+    message = r"built with the query encoder queries \(static\), and the specified query encoder is others \(static\)"
+    with pytest.raises(EncoderMismatch, match=message):
+        check_spec(pair.spec, other.spec)
+    documents = SentenceTransformersEncoder(models / "documents", device="cpu")
+    with pytest.raises(EncoderMismatch, match="query name 'queries' in the library and 'others' in the enc"):
+        check_spec(pair.spec, PairedEncoder(documents, other).spec)
+    with pytest.raises(EncoderMismatch, match=r"query encoder queries .* query encoder is documents"):
+        check_spec(pair.spec, documents.spec)
+    with pytest.raises(EncoderMismatch, match="query None in the library and 'queries' in the encoder"):
+        check_spec(documents.spec, pair.spec)
+    # Its files may be unknown, as those of a service.
+    with pytest.raises(EncoderMismatch, match="The encoder others returns another vector for the probe text"):
+        check_probe(other, probe(pair))
+
+
+def test_the_probe_is_a_query(models: Path, tmp_path: Path) -> None:
+    """Of two models that differ only in the prompt of queries, one does not pass for the other."""
+    encoders = []
+    for prompt in ("dark matter in galaxies ", "graph neural network "):
+        folder = shutil.copytree(models / "documents", tmp_path / prompt[:5].strip())
+        config = json.loads((folder / "config_sentence_transformers.json").read_text())
+        config["prompts"] = {"query": prompt, "document": ""}
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+        encoders.append(SentenceTransformersEncoder(folder, device="cpu"))
+    dark, graph = encoders
+    check_probe(dark, probe(dark))
+    with pytest.raises(EncoderMismatch, match="returns another vector for the probe text"):
+        check_probe(graph, probe(dark))
+
+
+def test_other_term_weights_do_not_pass(sparse_router: SentenceTransformersEncoder) -> None:
+    stored = probe(sparse_router)
+    check_probe(sparse_router, stored)
+    stored["sparse"]["indices"][0] -= 1
+    with pytest.raises(EncoderMismatch, match="returns another vector for the probe text"):
+        check_probe(sparse_router, stored)
+
+
+def test_a_manifest_without_a_query_model_reads() -> None:
+    stored = {"kind": "http", "name": "m", "dimensions": 3, "learned_sparse": False}
+    stored |= {"max_tokens": None, "fingerprint": None}
+    spec = EncoderSpec.from_dict(stored)
+    assert spec.query is None
+    assert spec.to_dict() == stored
+
+
+# -- services -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("queries_only", [False, True])
+def test_a_service_of_term_weights(
+    models: Path, sparse_router: SentenceTransformersEncoder, queries_only: bool
+) -> None:
+    served = open_encoder(str(models / "sparse-router"), device="cpu", queries_only=queries_only)
+    with running(create_service(served, queries_only=queries_only)) as url:
+        encoder = HttpEncoder(url)
+        assert encoder.spec == served.spec
+        ours = encoder.encode_queries(TEXTS)
+        assert ours.dense.shape == (3, 0)
+        np.testing.assert_array_equal(_table(ours.sparse), _table(sparse_router.encode_queries(TEXTS).sparse))
+        if queries_only:
+            with pytest.raises(EncoderError, match="was opened for queries only"):
+                encoder.encode_documents(TEXTS)
+        else:
+            documents = _table(encoder.encode_documents(TEXTS).sparse)
+            np.testing.assert_array_equal(documents, _table(sparse_router.encode_documents(TEXTS).sparse))
+        encoder.close()
+
+
+def test_a_service_of_a_pair(pair: PairedEncoder) -> None:
+    with running(create_service(pair)) as url:
+        encoder = HttpEncoder(url)
+        assert encoder.spec == pair.spec
+        texts = ["dark matter", "zebra"]  # the static query model knows no token of zebra
+        np.testing.assert_array_equal(encoder.encode_queries(texts).dense, pair.encode_queries(texts).dense)
+        encoder.close()
+
+
+# -- the command line -----------------------------------------------------------------------------------
+
+
+def test_info_shows_both_models(models: Path, pair: PairedEncoder) -> None:
+    done = run_cli("encoder", "info", models / "documents", "--query-encoder", models / "queries", "--json")
+    assert json.loads(done.stdout) == pair.spec.to_dict()
+    lines = [
+        line.split() for line in run_cli("encoder", "info", models / "sparse-router").stdout.splitlines()
+    ]
+    assert ["name", "sparse-router"] in lines
+    assert ["query", "name", "sparse-router"] in lines
+    assert ["query", "max", "tokens", "16"] in lines
