@@ -19,6 +19,8 @@ QUERIES: Final = 200
 """Titles that are encoded as queries, at even distances over the library."""
 PAPERS: Final = 1_000
 """Papers that each is compared with."""
+LEAST: Final = 500
+"""Pairs among fewer papers say little: many of them may be about one topic."""
 QUANTILES: Final = {"p75": 0.75, "p999": 0.999}
 """The stored quantiles: 75% and 99.9% of the pairs have a lower cosine."""
 
@@ -26,7 +28,7 @@ QUANTILES: Final = {"p75": 0.75, "p999": 0.999}
 def random_similarity(
     db: sqlite3.Connection, lookup: DenseLookup, encoder: Encoder
 ) -> dict[str, float] | None:
-    """Quantiles of the cosine between titles, as queries, and other papers; None with fewer than two vectors.
+    """Quantiles of the cosine between titles, as queries, and other papers; None with fewer than :data:`LEAST` vectors.
 
     They are rounded down to hundredths, so that builds on different machines agree.
 
@@ -34,7 +36,7 @@ def random_similarity(
         EncoderError: the encoder fails.
     """
     ids = lookup.ids
-    if len(ids) < 2 or encoder.spec.dimensions == 0:
+    if len(ids) < LEAST or encoder.spec.dimensions == 0:
         return None
     # Two sizes without a common step: a title is rarely compared with its own paper, and then left out.
     asked = ids[np.linspace(0, len(ids) - 1, min(QUERIES, len(ids))).astype(np.int64)]
