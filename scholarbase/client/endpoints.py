@@ -358,11 +358,14 @@ def delete_session(session: str) -> Request[None]:
 
 def snapshot() -> Request[dict[str, Any]]:
     """``GET /v1/snapshot``."""
-    names = ("snapshot", "ranking", "rerankers", "manifest")
-    # An older server has no rerankers.
-    return Request(
-        "GET", "/v1/snapshot", lambda data: {name: ({"rerankers": {}} | data)[name] for name in names}
-    )
+
+    def read(data: Any) -> dict[str, Any]:
+        names = ["snapshot", "ranking", "manifest"]
+        if "rerankers" in data:  # not of an older server
+            names.insert(2, "rerankers")
+        return {name: data[name] for name in names}
+
+    return Request("GET", "/v1/snapshot", read)
 
 
 def _session_path(session: str) -> str:

@@ -121,7 +121,7 @@ def search_manifest(
     [mode] = check_modes(source, [settings.mode], settings.engine)
     about = source.snapshot()
     if settings.rerank is not None:
-        check_reranker(settings.rerank, about["rerankers"])
+        check_reranker(settings.rerank, about.get("rerankers", {}))
     syntax = (
         [] if mode == "dense" or settings.engine not in (None, "fts5") else _syntax_queries(judged, settings)
     )

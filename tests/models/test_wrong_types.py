@@ -377,6 +377,7 @@ def test_evaluation_rejects_wrong_types(sample: Library, tmp_path: Path) -> None
         (SearchSettings, "to"): OPTIONAL,
         (SearchSettings, "exact"): TRUTH,
         (SearchSettings, "pool"): TRUTH,
+        (SearchSettings, "rerank"): TEXT | OPTIONAL,
         (run_searches, "command"): TEXT,
         (run_searches, "name"): TEXT,
         (run_searches, "folder"): {"digits", "a path"},
