@@ -202,6 +202,30 @@ def test_route_mappings_are_followed(models: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(full.encode_documents(TEXTS).dense, documents, atol=1e-6)
 
 
+def test_a_module_in_the_folder_of_the_router(
+    models: Path, tmp_path: Path, sparse_router: SentenceTransformersEncoder
+) -> None:
+    """Models on the hub have the documents' transformer beside the Router's configuration, under an empty name."""
+    folder = shutil.copytree(models / "sparse-router", tmp_path / "hub")
+    for file in (folder / "document_0_Transformer").iterdir():
+        file.rename(folder / file.name)
+    (folder / "document_0_Transformer").rmdir()
+    config = (folder / "router_config.json").read_text().replace('"document_0_Transformer"', '""')
+    (folder / "router_config.json").write_text(config)
+    full = SentenceTransformersEncoder(folder, device="cpu")
+    np.testing.assert_array_equal(
+        _table(full.encode_documents(TEXTS).sparse), _table(sparse_router.encode_documents(TEXTS).sparse)
+    )
+    queries = Modules.read(folder).query_files()
+    assert folder / "model.safetensors" not in queries
+    assert set(queries) < set(Modules.read(folder).files())
+    (folder / "model.safetensors").unlink()
+    encoder = open_encoder(str(folder), device="cpu", queries_only=True)
+    np.testing.assert_array_equal(
+        _table(encoder.encode_queries(TEXTS).sparse), _table(sparse_router.encode_queries(TEXTS).sparse)
+    )
+
+
 def test_routes_of_other_dimensions_are_refused(tmp_path: Path) -> None:
     folder = make_dense_router(tmp_path / "uneven", width=8, query_width=6)
     with pytest.raises(EncoderError, match="returns 8 dimensions for documents and 6 for queries"):
