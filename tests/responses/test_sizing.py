@@ -329,12 +329,15 @@ def some_response(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> dict[str, 
         "expand": st.lists(reached, max_size=12),
         "search": st.lists(scored, max_size=15),
         "explained": st.lists(scored, max_size=15),
+        "similar": st.lists(scored, max_size=15),
     }
     response: dict[str, Any] = {"snapshot": "5" * 32}
     if kind == "paper":
         return {**response, **draw(papers)}
     if kind in ("search", "explained"):
         response |= {"mode": "hybrid", "engine": "bm25", "total_relation": "gte"}
+    if kind == "similar":
+        response |= {"total_relation": "eq"}
     if kind not in ("papers", "searches", "titles", "title"):
         response |= {
             "total": draw(st.integers(0, 10**6)),
