@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.search.fusion import FusionTable, K
 
-CONSIDERED: Final = 100
+CONSIDERED: Final = 50
 """Results of each leg among which the first papers of both are found."""
 PAPERS: Final = 5
 """First papers whose vectors are added."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from time import perf_counter
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, Final, Self, TypeVar
 
 import orjson
@@ -88,10 +88,11 @@ from scholarbase.models.responses import (
 from scholarbase.models.source import Source
 from scholarbase.rerankers import Reranker
 from scholarbase.search.cache import Cache
+from scholarbase.search.legs import MAX_CACHED_IDS, Query
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
 from scholarbase.search.profiles import with_profile
-from scholarbase.search.ranking import MAX_CACHED_IDS, Query, Ranker
+from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
@@ -146,7 +147,7 @@ class Library(Source):
         encoder: Encoder | None,
         settings: Settings,
         files: OpenedFiles,
-        rerankers: Mapping[str, Reranker],
+        rerankers: Mapping[str, Reranker] = MappingProxyType({}),
     ) -> None:
         """Use :meth:`open`."""
         self.path = path

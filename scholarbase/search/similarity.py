@@ -17,7 +17,7 @@ from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
 from scholarbase.models.responses import LegExplanation
 from scholarbase.search.fusion import FusionTable
-from scholarbase.search.ranking import Ranking, without_long_list
+from scholarbase.search.legs import Ranking, without_long_list
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 

@@ -87,6 +87,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
         ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
     ),
     "min_citations": NUMBERS | OPTIONAL,
+    "min_similarity": OPTIONAL | {"a fraction"},
     "timeout": NUMBERS | OPTIONAL | {"a fraction"},
     **dict.fromkeys(("exact", "explain", "partial", "strict"), TRUTH),
 }

@@ -166,6 +166,9 @@ def test_learned_weights_take_part_in_a_hybrid_search(learned_library: Path) -> 
         legs = {leg.leg for hit in answer.results for leg in hit.explain or ()}
         assert legs == {"learned", "dense"}
         for hit in answer.results:
+            assert hit.score == pytest.approx(sum(leg.share for leg in hit.explain or ()))
+    with Library.open(learned_library, settings=Settings(fusion="rrf")) as library:
+        for hit in library.search("heavy quark decay", mode="hybrid", engine="learned", explain=True).results:
             assert hit.score == pytest.approx(sum(1 / (60 + leg.rank) for leg in hit.explain or ()))
 
 

@@ -1,0 +1,75 @@
+"""Fusion of scores, compared with values computed by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.search.score_fusion import combine, leg_weights, scaled, stands_out
+
+SPARSE = [ScoredId(7, 12.0), ScoredId(3, 9.0), ScoredId(9, 6.0)]
+DENSE = [ScoredId(3, 0.9), ScoredId(4, 0.5), ScoredId(7, 0.1)]
+WEIGHTS = {"bm25": 0.4, "dense": 0.6}
+
+
+def test_a_score_is_the_weighted_sum_of_scaled_scores() -> None:
+    """Complete legs: BM25 from 0 to 12, cosines from the floor 0.1 to 0.9."""
+    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"dense": 0.1}, depth=10, limit=10)
+    expected = {3: 0.4 * 9 / 12 + 0.6, 7: 0.4 + 0.6 * 0, 4: 0.6 * 0.5, 9: 0.4 * 6 / 12}
+    assert [hit.id for hit in fused.hits] == [3, 7, 4, 9]
+    assert [hit.score for hit in fused.hits] == pytest.approx(list(expected.values()))
+    assert fused.found == 4
+
+
+def test_the_last_score_of_a_leg_that_was_cut_is_zero() -> None:
+    """Papers behind the cut may score anything up to it, and they add nothing."""
+    assert scaled(SPARSE, 3, 0.0).tolist() == [1.0, 0.5, 0.0]
+    assert scaled(SPARSE, 4, 0.0).tolist() == [1.0, 0.75, 0.5]
+
+
+def test_equal_scores_and_single_results_count_whole() -> None:
+    assert scaled([ScoredId(1, 5.0)], 1, 0.0).tolist() == [1.0]
+    assert scaled([ScoredId(1, 5.0), ScoredId(2, 5.0)], 2, 0.0).tolist() == [1.0, 1.0]
+    assert scaled([], 10, 0.0).tolist() == []
+
+
+def test_scores_below_the_floor_stay_between_0_and_1() -> None:
+    """A request can lower the floor below 0."""
+    assert scaled([ScoredId(1, 0.5), ScoredId(2, -0.5)], 10, 0.0).tolist() == [1.0, 0.0]
+
+
+def test_ties_break_by_id() -> None:
+    fused = combine(
+        {"bm25": [ScoredId(8, 1.0)], "dense": [ScoredId(2, 1.0)]},
+        {"bm25": 0.5, "dense": 0.5},
+        {},
+        depth=10,
+        limit=10,
+    )
+    assert [hit.id for hit in fused.hits] == [2, 8]
+
+
+def test_an_empty_leg_changes_no_order() -> None:
+    fused = combine({"bm25": SPARSE, "dense": []}, WEIGHTS, {}, depth=10, limit=2)
+    assert [hit.id for hit in fused.hits] == [7, 3]
+    assert combine({}, {}, {}, depth=10, limit=2).hits == []
+
+
+def test_shares_are_in_the_order_of_each_leg() -> None:
+    fused = combine({"bm25": SPARSE, "dense": DENSE}, WEIGHTS, {"dense": 0.1}, depth=10, limit=1)
+    assert fused.shares["bm25"].tolist() == pytest.approx([0.4, 0.3, 0.2])
+    assert fused.shares["dense"].tolist() == pytest.approx([0.6, 0.3, 0.0])
+
+
+def test_dense_counts_less_where_the_first_result_stands_out() -> None:
+    flat = [ScoredId(i, 20.0 - i) for i in range(1, 21)]  # 19 and 10: a factor of 1.9
+    level = [ScoredId(i, 100.0 - i) for i in range(1, 21)]
+    assert stands_out(flat)
+    assert not stands_out(level)
+    assert not stands_out(flat[:9])  # too few to compare
+    assert leg_weights({"bm25": flat, "dense": DENSE}) == {"bm25": 0.75, "dense": 0.25}
+    assert leg_weights({"bm25": level, "dense": DENSE}) == pytest.approx({"bm25": 0.45, "dense": 0.55})
+
+
+def test_configured_weights_take_precedence() -> None:
+    assert leg_weights({"bm25": SPARSE, "dense": DENSE}, {"dense": 2.0}) == {"bm25": 1.0, "dense": 2.0}
