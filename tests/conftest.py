@@ -23,8 +23,10 @@ from click.testing import CliRunner
 
 from scholarbase.api.app import create_app
 from scholarbase.cli import main
+from scholarbase.encoders import open_encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
 from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.encoders.servers import running
@@ -292,3 +294,13 @@ def sample_edges() -> set[tuple[int, int]]:
     known = {row["corpusid"] for row in sample_rows("papers")}
     pairs = ((row["citingcorpusid"], row["citedcorpusid"]) for row in sample_rows("citations"))
     return {(int(a), int(b)) for a, b in pairs if a and b and int(a) in known and int(b) in known and a != b}
+
+
+@pytest.fixture(scope="session")
+def default_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole sample with the encoder in the package, as ``scholarbase ingest`` builds it without options."""
+    path = tmp_path_factory.mktemp("libraries") / "default"
+    encoder = open_encoder(PACKAGED)
+    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path, encoder=encoder, encoder_location=PACKAGED)
+    encoder.close()
+    return path

@@ -1,0 +1,187 @@
+"""Searches of a library built without options: with the encoder in the package, hybrid, with a floor of similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from scholarbase.encoders import open_encoder
+from scholarbase.errors import InvalidRequest, LibraryExists
+from scholarbase.indexes.titles import normalize_title
+from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.papers import Paper
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings, load_settings
+from tests.conftest import run_cli
+
+WAYS: Final[list[dict[str, Any]]] = [
+    *({"mode": "sparse", "engine": engine} for engine in ("bm25", "feedback", "fts5")),
+    {"mode": "dense"},
+    {"mode": "dense", "exact": True},
+    *({"mode": "hybrid", "engine": engine} for engine in (None, "bm25", "fts5")),
+]
+NONSENSE: Final = (
+    *("asdkjhaskdjh zzzqqq", "qwertyuiop asdfghjkl", "xkcdqv brrzt plimf", "zzzzzz", "blorptang wuzzlefrip"),
+    *("glorb snarfle quux", "fghj ytrewq vbnm", "jfkdls ajfkdl sajfkd", "qqqq xxzz eeeeq rrrr", "1q2w3e4r"),
+    *("mnbvcxz lkjhgfdsa", "wertzu iopü", "vxcvxcv bnmbnm", "skdjfh skjdfh ksjdhf", "pqowieur"),
+    *("frobnicate the gazorpazorp", "ёйцукен фывапр", "tttttttt", "ghghghgh tytytyty", "hjkl;asdf"),
+)
+
+
+@pytest.fixture(scope="module")
+def library(default_library: Path) -> Iterator[Library]:
+    with Library.open(default_library) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def papers(library: Library) -> list[Paper]:
+    """Every eighth paper."""
+    with library._catalog._reading() as connection:
+        numbers = [row[0] for row in connection.execute("SELECT id FROM papers ORDER BY id")]
+    return library._catalog.papers(numbers[::8], ["id", "title", "abstract", "url"])
+
+
+@pytest.fixture(scope="module")
+def cosines(library: Library) -> Any:
+    """The cosines of a query and all papers, from the vectors as stored and numpy."""
+    points = [point for batch in library._vectors.points() for point in batch]
+    vectors = np.array([point.dense for point in points])
+    encoder = open_encoder(PACKAGED)
+
+    def of(q: str) -> npt.NDArray[np.float32]:
+        found: npt.NDArray[np.float32] = vectors @ encoder.encode_queries([q]).dense[0]
+        return found
+
+    yield of
+    encoder.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nonsense_finds_nothing(library: Library, way: dict[str, Any]) -> None:
+    """Dense search returned the whole library."""
+    for q in NONSENSE:
+        found = library.search(q, **way)
+        assert (q, found.total, found.total_relation, found.results) == (q, 0, "eq", ())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_titles_ids_and_links_come_first(library: Library, papers: list[Paper], way: dict[str, Any]) -> None:
+    titles = [paper.title or "" for paper in papers[:300]]
+    first = [library.search(title, limit=1, **way).results[0].paper.title or "" for title in titles]
+    pairs = zip(titles, first, strict=True)
+    missed = [title for title, found in pairs if normalize_title(title) != normalize_title(found)]
+    assert len(titles) == 300
+    # A phrase of its field is not read as a title.
+    assert set(missed) <= {"Solar Neutrinos"}
+    for paper in papers[:100]:
+        for q in (paper.id, f"https://arxiv.org/abs/{paper.id.removeprefix('arXiv:')}"):
+            assert library.search(q, limit=1, **way).results[0].paper.id == paper.id
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_abstract_finds_its_paper_first(
+    library: Library, papers: list[Paper], way: dict[str, Any]
+) -> None:
+    """As an agent pastes it, with quotation marks, brackets and AND."""
+    for paper in [paper for paper in papers if paper.abstract][:50]:
+        assert library.search(paper.abstract or "", limit=1, **way).results[0].paper.id == paper.id
+
+
+def test_the_floor_is_a_quantile_of_random_pairs(library: Library, papers: list[Paper], cosines: Any) -> None:
+    random = library.manifest.vectors["random_similarity"]
+    pairs = np.concatenate([cosines(paper.title) for paper in papers[:200]])
+    assert random["p75"] == pytest.approx(np.quantile(pairs, 0.75), abs=0.03)
+    assert random["p999"] == pytest.approx(np.quantile(pairs, 0.999), abs=0.06)
+
+
+def test_dense_results_are_above_the_floor(library: Library, cosines: Any) -> None:
+    floor = library.manifest.vectors["random_similarity"]["p75"]
+    expected = int((cosines("string theory and black holes") >= floor).sum())
+    assert 10 < expected < 1000
+    found = library.search("string theory and black holes", mode="dense", exact=True, limit=1000)
+    assert min(hit.score for hit in found.results) >= floor
+    assert abs(found.total - expected) <= 1  # a cosine may be at the floor
+    assert (found.total, found.total_relation) == (len(found.results), "eq")
+
+
+def test_a_request_sets_its_own_floor(library: Library, cosines: Any) -> None:
+    q = "string theory and black holes"
+    whole = library.search(q, mode="dense", exact=True, min_similarity=-1)
+    assert (whole.total, whole.total_relation) == (2440, "eq")
+    high = library.search(q, mode="dense", exact=True, min_similarity=0.5)
+    assert abs(high.total - int((cosines(q) >= 0.5).sum())) <= 1
+    none = library.search(q, mode="dense", min_similarity=1)
+    assert (none.total, none.total_relation, none.results) == (0, "eq", ())
+
+
+def test_without_the_setting_there_is_no_floor(default_library: Path) -> None:
+    with Library.open(default_library, settings=load_settings(similarity_floor=False)) as library:
+        assert library.search("string theory", mode="dense").total == 2440
+
+
+@pytest.mark.parametrize("value", [1.01, -2, float("nan"), True, "high"])
+def test_a_floor_is_a_cosine(library: Library, value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="min_similarity"):
+        library.search("string theory", min_similarity=value)
+
+
+def test_a_floor_needs_vectors(library: Library, sample: Library) -> None:
+    with pytest.raises(InvalidRequest, match=r"min_similarity 0\.2 applies to dense vectors"):
+        library.search("string theory", mode="sparse", min_similarity=0.2)
+    with pytest.raises(InvalidRequest, match="min_similarity"):
+        sample.search("string theory", min_similarity=0.2)
+
+
+# -- profiles ---------------------------------------------------------------------------------------------
+
+
+def test_the_profile_of_the_benchmark_is_its_baseline(default_library: Path) -> None:
+    """FTS5 with equal weights, exact dense search, and ranks fused with k = 60."""
+    with Library.open(default_library, settings=load_settings(profile="scholarquest")) as library:
+        found = library.search("string theory and black holes", explain=True, limit=20)
+        assert (found.mode, found.engine) == ("hybrid", "fts5")
+        for hit in found.results:
+            assert {leg.leg for leg in hit.explain or ()} <= {"fts5", "dense"}
+            assert hit.score == pytest.approx(sum(1 / (60 + leg.rank) for leg in hit.explain or ()))
+        assert library.snapshot()["ranking"] == {
+            "profile": "scholarquest",
+            "engine": "fts5",
+            "exact": True,
+            "similarity_floor": False,
+            "fusion": "rrf",
+            "rrf_k": 60,
+            "fusion_depth": 1000,
+            "fusion_weights": {},
+            "fts5_title_weight": 1.0,
+            "known_items": False,
+        }
+
+
+def test_settings_take_precedence_over_the_profile(default_library: Path) -> None:
+    settings = load_settings(profile="scholarquest", rrf_k=10, engine="bm25")
+    with Library.open(default_library, settings=settings) as library:
+        ranking = library.snapshot()["ranking"]
+        assert (ranking["rrf_k"], ranking["engine"], ranking["fusion"]) == (10, "bm25", "rrf")
+
+
+def test_a_library_has_the_profile_that_it_was_built_for(small_snapshot: Path, tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    ingest([small_snapshot], path, rules=IngestRules(profile="scholarquest"))
+    with Library.open(path) as library:
+        assert library.manifest.rules["profile"] == "scholarquest"
+        assert library.search("string theory").engine == "fts5"
+    with Library.open(path, settings=Settings(profile="default")) as library:
+        assert library.search("string theory").engine == "bm25"
+    with pytest.raises(LibraryExists, match="from other profile"):
+        ingest([small_snapshot], path)
+    done = run_cli(
+        "ingest", small_snapshot, "--library", path, "--encoder", "none", "--profile", "scholarquest"
+    )
+    assert done.returncode == 0, done.stderr
