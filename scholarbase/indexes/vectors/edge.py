@@ -32,7 +32,7 @@ from scholarbase.indexes.vectors.base import (
     VectorPoint,
 )
 from scholarbase.indexes.vectors.checks import check_points
-from scholarbase.indexes.vectors.index import FULL_SCAN_KB, HNSW_EF, OVERSAMPLING, VectorIndex
+from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.shard_view import ShardView
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 
@@ -286,7 +286,7 @@ def edge_config(config: VectorConfig, *, threads: int | None = None) -> qdrant.E
                 distance=qdrant.Distance.Cosine,
                 datatype=qdrant.VectorStorageDatatype.Float16,
                 hnsw_config=qdrant.HnswIndexConfig(
-                    m=config.m, ef_construct=config.ef_construct, full_scan_threshold=FULL_SCAN_KB
+                    m=config.m, ef_construct=config.ef_construct, full_scan_threshold=config.full_scan_kb
                 ),
                 quantization_config=qdrant.TurboQuantQuantizationConfig(bits=qdrant.TurboQuantBitSize.Bits2)
                 if config.quantization
@@ -336,6 +336,7 @@ def read_config(path: Path) -> VectorConfig:
             m=dense["hnsw_config"]["m"],
             ef_construct=dense["hnsw_config"]["ef_construct"],
             quantization=_quantization(path, dense.get("quantization_config")),
+            full_scan_kb=dense["hnsw_config"]["full_scan_threshold"],
         )
     except FileNotFoundError as error:
         raise VectorIndexError(

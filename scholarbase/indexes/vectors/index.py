@@ -29,10 +29,6 @@ top 100 of real questions, 384 found 0.982, and 448 found 0.986."""
 OVERSAMPLING: Final = 2.0
 """Candidates per requested hit, selected by their codes and rescored with the stored vectors. Twice as many found 0.995
 of the true top 1,000 among 48,384 MiniLM vectors, one and a half times as many 0.974."""
-FULL_SCAN_KB: Final = 100_000
-"""Qdrant's ``full_scan_threshold``: fewer kilobytes of vectors (in float32) are scanned instead of searching the graph,
-which has no extra links for filters that leave fewer. Their codes, 6 MB, are scanned in about two milliseconds. With a
-tenth of it, the graph of 334,917 vectors of 256 dimensions took three times as long to build."""
 EXACT_WITHIN: Final = 10_000
 """Up to this many ids in ``within`` are compared exactly: the graph may have no links between them, so that a search
 of it may miss some."""

@@ -30,7 +30,7 @@ from scholarbase.indexes.vectors.base import (
     VectorPoint,
 )
 from scholarbase.indexes.vectors.checks import check_points
-from scholarbase.indexes.vectors.index import FULL_SCAN_KB, HNSW_EF, OVERSAMPLING, VectorIndex
+from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
 
 _BUILD_TIMEOUT_SECONDS: Final = 6 * 3600
 
@@ -236,7 +236,7 @@ class ServerWriter:
                 hnsw_config=models.HnswConfigDiff(
                     m=self.config.m,
                     ef_construct=self.config.ef_construct,
-                    full_scan_threshold=FULL_SCAN_KB,
+                    full_scan_threshold=self.config.full_scan_kb,
                 ),
                 quantization_config=models.TurboQuantization(turbo=two_bits)
                 if self.config.quantization

@@ -1,0 +1,188 @@
+"""Recall and time of the ways to search, over three families of questions, with paired tests.
+
+- AutoScholarQuery over the library of arxiv/: questions with even line numbers, on which settings were chosen, and with
+  odd ones, for reporting;
+- SciFact;
+- citations: 500 papers of s2ag-citations/, each a question by its title as of its date; its references are the answers.
+
+    scholarbase ingest ../shared/data/arxiv --library arxiv-library
+    scholarbase ingest ../shared/data/scifact --library scifact-library --keep title
+    scholarbase ingest ../shared/data/s2ag-citations --library citations-library
+    python benchmarks/ranking.py --data ../shared/data --arxiv arxiv-library --scifact scifact-library \\
+        --citations citations-library
+
+A star is a significant difference from the first row (paired randomisation test, p < 0.05).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+# The folder above this script's is not on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from scholarbase.databases import open_immutable
+from scholarbase.evaluation.formats import read_queries
+from scholarbase.evaluation.statistics import paired_test
+from scholarbase.identifiers import parse
+from scholarbase.indexes.catalog import FILE_NAME, find
+from scholarbase.models.requests import SearchRequest
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+
+WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "sparse, feedback": ({}, {"mode": "sparse", "engine": "feedback"}),
+    "sparse, bm25": ({}, {"mode": "sparse", "engine": "bm25"}),
+    "sparse, fts5": ({}, {"mode": "sparse", "engine": "fts5"}),
+    "dense": ({}, {"mode": "dense"}),
+    "dense, exact": ({}, {"mode": "dense", "exact": True}),
+    "hybrid, rrf, bm25": ({"fusion": "rrf"}, {"mode": "hybrid", "engine": "bm25"}),
+    "hybrid, rrf, feedback": ({"fusion": "rrf"}, {"mode": "hybrid", "engine": "feedback"}),
+    "hybrid, scores, bm25": ({}, {"mode": "hybrid", "engine": "bm25"}),
+    "hybrid, scores, fixed weights": (
+        {"fusion_weights": {"dense": 0.55, "feedback": 0.45}},
+        {"mode": "hybrid", "engine": "feedback"},
+    ),
+    "hybrid, scores, no floor": ({"similarity_floor": False}, {}),
+    "hybrid (default)": ({}, {}),
+    "scholarquest": ({"profile": "scholarquest"}, {}),
+}
+"""By name: settings, and arguments of the search."""
+MEASURES: Final = ("nDCG@10", "R@20", "R@100", "R@1000")
+CITATION_QUESTIONS: Final = 500
+REFERENCES: Final = 5
+"""The least number of references of a question, in the library and not later than it."""
+
+
+class Question(NamedTuple):
+    text: str
+    answers: frozenset[int]
+    """Catalogue ids; negative ones are answers that the library lacks."""
+    arguments: dict[str, Any]
+
+
+def judged(library: Path, queries: Path) -> list[Question]:
+    read = read_queries(queries).queries
+    ids = {answer.id: parse(answer.id) for query in read for answer in query.answers if answer.id}
+    with open_immutable(library / FILE_NAME) as db:
+        known = find(db, ids.values())
+    absent = {name: -number for number, name in enumerate(ids, 1)}
+    return [
+        Question(
+            query.text,
+            frozenset(
+                known.get(ids[answer.id], absent[answer.id])
+                for answer in query.answers
+                if answer.id and answer.grade > 0
+            ),
+            {},
+        )
+        for query in read
+    ]
+
+
+def citing(library: Path) -> list[Question]:
+    """Titles of papers with references, drawn at random, without the paper itself among the results."""
+    with open_immutable(library / FILE_NAME) as db:
+        papers = db.execute(
+            "SELECT p.id, p.title, p.last_day, p.arxiv_id FROM edges JOIN papers AS p ON p.id = edges.citing "
+            "WHERE p.last_day IS NOT NULL GROUP BY p.id HAVING count(*) >= ? ORDER BY p.id",
+            (2 * REFERENCES,),
+        ).fetchall()
+        random.Random(0).shuffle(papers)
+        questions: list[Question] = []
+        for number, title, day, arxiv_id in papers:
+            cited = db.execute(
+                "SELECT p.id FROM edges JOIN papers AS p ON p.id = edges.cited "
+                "WHERE edges.citing = ? AND p.last_day <= ?",
+                (number, day),
+            ).fetchall()
+            if len(cited) >= REFERENCES:
+                as_of = f"{str(day)[:4]}-{str(day)[4:6]}-{str(day)[6:]}"
+                arguments = {"as_of": as_of, "exclude_ids": (f"arXiv:{arxiv_id}",)}
+                questions.append(Question(title, frozenset(row[0] for row in cited), arguments))
+            if len(questions) == CITATION_QUESTIONS:
+                break
+    return questions
+
+
+def measure(ranked: Sequence[int], answers: frozenset[int]) -> list[float]:
+    """The values of :data:`MEASURES`."""
+    gains = (1 / math.log2(rank + 1) for rank, paper in enumerate(ranked[:10], 1) if paper in answers)
+    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(10, len(answers)) + 1))
+    recalls = [len(answers.intersection(ranked[:depth])) / len(answers) for depth in (20, 100, 1000)]
+    return [sum(gains) / ideal, *recalls]
+
+
+def run(
+    path: Path, questions: Sequence[Question], settings: dict[str, Any], way: dict[str, Any]
+) -> tuple[npt.NDArray[np.float64], float]:
+    """The measures of each question, and the median milliseconds of a search, without reading its papers."""
+    values, times = [], []
+    with Library.open(path, settings=load_settings(timeout=60, known_items=False, **settings)) as library:
+        for question in questions:
+            request = SearchRequest(
+                q=question.text, syntax="plain", limit=1000, timeout=60, **question.arguments, **way
+            )
+            start = perf_counter()
+            ranking = library._ranker.rank(library._resolve(request)[0])
+            times.append(perf_counter() - start)
+            values.append(measure([hit.id for hit in ranking.hits], question.answers))
+    return np.array(values), 1000 * float(np.median(times))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the ways to search.")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="a folder with autoscholar/ and scifact/ in it"
+    )
+    for name in ("arxiv", "scifact", "citations"):
+        parser.add_argument(f"--{name}", type=Path, help=f"the library of {name}; left out if missing")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="only these rows")
+    options = parser.parse_args()
+    families = {
+        "arxiv": lambda: judged(options.arxiv, options.data / "autoscholar" / "queries.jsonl"),
+        "scifact": lambda: judged(options.scifact, options.data / "scifact"),
+        "citations": lambda: citing(options.citations),
+    }
+    for family, read in families.items():
+        path: Path | None = getattr(options, family)
+        if path is None:
+            continue
+        questions = read()
+        # Lines are numbered from 1, so the first question has an odd number.
+        parts = (
+            {"odd": slice(0, None, 2), "even": slice(1, None, 2)}
+            if family == "arxiv"
+            else {"all": slice(None)}
+        )
+        names = [f"{part} {name}" for part in parts for name in MEASURES]
+        table = Table(f"{family}: {len(questions)} questions", *names, "ms")
+        first: npt.NDArray[np.float64] | None = None
+        for name in options.ways:
+            values, milliseconds = run(path, questions, *WAYS[name])
+            first = values if first is None else first
+            cells = []
+            for part in parts.values():
+                for column in range(len(MEASURES)):
+                    ours, theirs = values[part, column].tolist(), first[part, column].tolist()
+                    star = "*" if ours != theirs and paired_test(ours, theirs).p < 0.05 else ""
+                    cells.append(f"{np.mean(ours):.4f}{star}")
+            table.add_row(name, *cells, f"{milliseconds:.1f}")
+        Console(width=200).print(table)
+
+
+if __name__ == "__main__":
+    main()
