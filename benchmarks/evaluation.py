@@ -54,7 +54,7 @@ REPORTED: Final[tuple[tuple[Mode, Engine | None], ...]] = (
     ("sparse", None),
     ("sparse", "feedback"),
     ("dense", None),
-    ("hybrid", None),
+    ("hybrid", "bm25"),
     ("hybrid", "feedback"),
 )
 """Mode and engine of the report's runs."""

@@ -3,8 +3,8 @@
 Searches the arXiv library for the AutoScholarQuery questions, and SciFact for its claims. Questions with even line
 numbers are for choosing between encoders, those with odd ones for reporting.
 
-    scholarbase ingest ../shared/data/arxiv --library arxiv-library
-    scholarbase ingest ../shared/data/scifact --library scifact-library --keep title
+    scholarbase ingest ../shared/data/arxiv --library arxiv-library --encoder none
+    scholarbase ingest ../shared/data/scifact --library scifact-library --keep title --encoder none
     python benchmarks/static_encoder.py --data ../shared/data --arxiv arxiv-library --scifact scifact-library ENCODER...
 """
 

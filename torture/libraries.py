@@ -31,11 +31,11 @@ def command(*arguments: str | Path) -> list[str]:
 
 def sample(setting: Setting) -> Path:
     """The sample's library, sparse only."""
-    return _built(setting.work / "sample", SAMPLE)
+    return _built(setting.work / "sample", SAMPLE, "--encoder", "none")
 
 
 def large(setting: Setting) -> Path:
-    """A library of 100,000 arXiv records; the sample's in a slice or without the data folder."""
+    """A library of 100,000 arXiv records, sparse only; the sample's in a slice or without the data folder."""
     if setting.is_slice or setting.data is None:
         return sample(setting)
     wanted = rows.Setting(setting.data, PAPERS, setting.work)
@@ -44,7 +44,7 @@ def large(setting: Setting) -> Path:
     except FileNotFoundError as error:
         say(f"{error} The sample is used.")
         return sample(setting)
-    return _built(setting.work / f"library-{PAPERS}", [wanted.corpus])
+    return _built(setting.work / f"library-{PAPERS}", [wanted.corpus], "--encoder", "none")
 
 
 def dense(setting: Setting) -> Path | None:

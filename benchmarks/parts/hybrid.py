@@ -1,4 +1,4 @@
-"""Hybrid search over HTTP compared with the sum of its query encoder and its two legs."""
+"""Hybrid search over HTTP, with reciprocal rank fusion, compared with the sum of its query encoder and its two legs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
     http: list[float] = []
     alone: list[dict[str, float]] = []
     with (
-        serving(library, workers=workers) as server,
+        serving(library, workers=workers, SCHOLARBASE_FUSION="rrf") as server,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
 
@@ -81,7 +81,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
     here, floor = statistics.median(http), statistics.median(sum(each.values()) for each in alone)
     return Row(
         PART,
-        "hybrid search over HTTP, one client: 10 results with all fields, questions never asked before",
+        "hybrid search over HTTP by reciprocal ranks, one client: 10 results with all fields, questions never asked",
         "the query encoder alone plus the two legs alone",
         here,
         floor,

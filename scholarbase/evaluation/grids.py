@@ -15,6 +15,7 @@ from scholarbase.errors import EvaluationError, InvalidRequest
 from scholarbase.evaluation.measures import Measure, parse_measure
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.limits import Engine, Mode
+from scholarbase.search.profiles import with_profile
 from scholarbase.settings import LEGS, PREFIX, Settings, load_settings
 
 MAX_POINTS: Final = 10_000
@@ -63,9 +64,11 @@ class Point:
         return len(axes) + len([leg for leg in LEGS if mine.get(leg, 1.0) != theirs.get(leg, 1.0)])
 
     def variables(self) -> dict[str, str]:
-        """The settings of this point as environment variables; library, mode and engine are not settings."""
+        """The settings of this point as environment variables; library and mode are not settings."""
         weights = ",".join(f"{leg}={shortest(weight)}" for leg, weight in self.weights)
         return {
+            f"{PREFIX}FUSION": "rrf",
+            f"{PREFIX}ENGINE": self.engine,
             f"{PREFIX}RRF_K": str(self.rrf_k),
             f"{PREFIX}FUSION_DEPTH": str(self.fusion_depth),
             f"{PREFIX}FTS5_TITLE_WEIGHT": shortest(self.fts5_title_weight),
@@ -262,10 +265,11 @@ def _baseline(
     legs = {leg: file.axis(leg, weights[leg], "baseline.weights.") for leg in LEGS if leg in weights}
     label = values.get("library", first)
     mode: Mode = "sparse" if manifests[label].vectors["dimensions"] is None else "hybrid"
+    settings = with_profile(settings, manifests[label].profile)
     default = Point(
         library=label,
         mode=mode,
-        engine="bm25",
+        engine=settings.engine or "bm25",
         rrf_k=settings.rrf_k,
         fusion_depth=settings.fusion_depth,
         fts5_title_weight=settings.fts5_title_weight,

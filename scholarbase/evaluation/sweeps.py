@@ -4,10 +4,10 @@ Each leg is searched once, to the greatest depth that a point of the grid needs,
 of the sweep, so that an interrupted sweep can continue. All points are then fused from these rankings. The best point
 is chosen on the tune half and measured on the test half.
 
-Queries are read as words. At the searched depth, a point ranks exactly as the library does with its settings, except
-that a paper whose title or id is the query does not come first. A smaller depth is cut from the same
-dense ranking, which is slightly closer to exact than a search of that depth: among 50,000 papers, the first 100 results
-of a fusion at depth 100 then share 99.8 with the library's.
+The fusion is reciprocal rank fusion, and queries are read as words. At the searched depth, a point ranks exactly as the
+library does with its settings, except that a paper whose title or id is the query does not come first. A smaller depth
+is cut from the same dense ranking, which is slightly closer to exact than a search of that depth: among 50,000 papers,
+the first 100 results of a fusion at depth 100 then share 99.8 with the library's.
 
     sweep.json      the best point, its settings as environment variables, its figures and the baseline's
     grid.csv        every point's value on the tune half
@@ -53,8 +53,15 @@ from scholarbase.settings import LEGS, Settings, load_settings
 RESULT: Final = "sweep.json"
 GRID: Final = "grid.csv"
 LEG_RUNS: Final = "legs"
-_FIXED: Final = {"rrf_k": 60, "fusion_depth": 1000, "fusion_weights": None, "known_items": False}
-"""Fixed settings, which no leg's ranking depends on: those of the environment are ignored."""
+_FIXED: Final = {
+    "engine": None,
+    "fusion": "rrf",
+    "rrf_k": 60,
+    "fusion_depth": 1000,
+    "fusion_weights": None,
+    "known_items": False,
+}
+"""Fixed settings, which no leg's ranking depends on: those of the environment and of a profile are ignored."""
 
 Ranking = Sequence[int] | NDArray[np.int64]
 """Catalogue ids, best first."""
@@ -267,7 +274,7 @@ class _LegSearch:
         )
 
     def _open_for(self, leg: _Leg) -> Library:
-        if leg.name in ("bm25", "fts5"):
+        if leg.name in ("bm25", "feedback", "fts5"):
             changes = {} if leg.title_weight is None else {"fts5_title_weight": leg.title_weight}
             return self._open("none", **changes)
         return self._open(None)

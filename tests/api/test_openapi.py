@@ -141,7 +141,7 @@ def test_the_examples_work(document: dict[str, Any], server: str) -> None:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
             if "$ref" in schema:
                 schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-                required = schema.get("required", ["session"])
+                required = schema.get("required", [key for key in schema["properties"] if key == "session"])
                 body = {key: schema["properties"][key]["examples"][0] for key in required}
             else:
                 body = schema["examples"][0]

@@ -14,7 +14,12 @@ from scholarbase import errors
 from scholarbase.client import AsyncClient, Client
 
 both = pytest.mark.parametrize("kind", ["sync", "async"])
-SNAPSHOT = {"snapshot": "s1", "ranking": {"rrf_k": 60}, "manifest": {"counts": {"papers": 1}}}
+SNAPSHOT = {
+    "snapshot": "s1",
+    "ranking": {"rrf_k": 60},
+    "rerankers": {},
+    "manifest": {"counts": {"papers": 1}},
+}
 EMPTY = {"snapshot": "s1", "mode": "sparse", "engine": "bm25", "total": 0, "total_relation": "eq",
          "next_offset": None, "results": []}  # fmt: skip
 DROP = "drop"

@@ -66,6 +66,14 @@ def test_a_temporary_failure_is_retried(
 
 
 @both
+def test_a_snapshot_of_an_older_server_has_no_rerankers(
+    kind: str, script: Callable[..., ScriptedServer]
+) -> None:
+    older = {name: value for name, value in SNAPSHOT.items() if name != "rerankers"}
+    assert call_over(kind, script(response(content=older)).url, "snapshot") == SNAPSHOT
+
+
+@both
 def test_a_retry_sends_the_whole_body_again(kind: str, script: Callable[..., ScriptedServer]) -> None:
     server = script(DROP, response(content={"snapshot": "s1", "results": [EMPTY]}))
     (found,) = call_over(kind, server.url, "search_batch", [{"q": "gravity"}])

@@ -338,7 +338,9 @@ def test_the_demo_builds_the_library_once_and_serves_it(demo: dict[str, Any], tm
         "SCHOLARBASE_LIBRARY": str(tmp_path / "library"),
         "SCHOLARBASE_PORT": "0",
         "SCHOLARBASE_SESSIONS": "none",
-        "SCHOLARBASE_ENCODER": "none",
+        "SCHOLARBASE_ENCODER": re.sub(
+            r"\$\{ENCODER:-(.*)\}", r"\1", demo["environment"]["SCHOLARBASE_ENCODER"]
+        ),
     }
     for first in (True, False):
         with subprocess.Popen(
@@ -352,5 +354,5 @@ def test_the_demo_builds_the_library_once_and_serves_it(demo: dict[str, Any], tm
                     break
             process.terminate()
             process.stderr.read()
-        assert "2,440 papers" in lines[-1]
+        assert "2,440 papers, hybrid" in lines[-1]
         assert any("index full text" in line for line in lines) == first

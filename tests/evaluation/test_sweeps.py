@@ -92,6 +92,8 @@ def swept(
 
 def settings_of(point: Point) -> Settings:
     return Settings(
+        fusion="rrf",
+        engine=point.engine,
         rrf_k=point.rrf_k,
         fusion_depth=point.fusion_depth,
         fusion_weights=dict(point.weights) or None,
@@ -100,8 +102,7 @@ def settings_of(point: Point) -> Settings:
 
 
 def library_results(library: Library, point: Point, text: str, limit: int) -> list[str]:
-    engine = None if point.mode == "dense" else point.engine
-    response = library.search(text, syntax="plain", mode=point.mode, engine=engine, limit=limit)
+    response = library.search(text, syntax="plain", mode=point.mode, limit=limit)
     return [hit.paper.id for hit in response.results]
 
 
@@ -143,23 +144,35 @@ def test_a_point_is_measured_as_the_library_with_its_settings(
 
 
 def test_fusion_with_the_librarys_settings_gives_its_hybrid_rankings(
-    tmp_path: Path, questions: Path, dense_library: Path, dense: Library
+    tmp_path: Path,
+    questions: Path,
+    dense_library: Path,
+    minilm: SentenceTransformersEncoder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A sweep does not depend on how hybrid searches fuse otherwise.
+    monkeypatch.setenv("SCHOLARBASE_FUSION", "scores")
+    monkeypatch.setenv("SCHOLARBASE_ENGINE", "feedback")
     path = sweep_file(
         tmp_path,
-        f'queries = "{questions}"\nlimit = 150\n[grid]\nlibrary = ["{dense_library}"]\nengine = ["bm25", "fts5"]\n',
+        f'queries = "{questions}"\nlimit = 150\n[grid]\nlibrary = ["{dense_library}"]\n'
+        'engine = ["bm25", "feedback", "fts5"]\n',
     )
     sweep = read_sweep(path)
+    assert sweep.baseline.engine == "feedback"
     queries = read_queries(questions)
     search = _LegSearch(sweep, queries, "library", dense_library, tmp_path / "out", Settings())
     part = search.run(sweep.points, SilentReporter(), None)
     query_ids = [query.id for query in queries.queries]
     for point in sweep.points:
         fused = _Rankings(part, query_ids, sweep.limit).of(point)
+        library = Library.open(dense_library, encoder=minilm, settings=settings_of(point))
         for query in queries.queries:
-            names = library_results(dense, point, query.text, 150)
-            expected = dense._catalog.resolve([parse(name) for name in names])
+            names = library_results(library, point, query.text, 150)
+            expected = library._catalog.resolve([parse(name) for name in names])
             assert list(fused[query.id]) == expected, (point.engine, query.id)
+        library._vectors.close()  # not close(), which would close the model too
+        library._catalog.close()
 
 
 def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[SweepResult, Path]) -> None:
@@ -180,10 +193,8 @@ def test_the_best_is_chosen_on_one_half_and_measured_on_the_other(swept: tuple[S
     assert written["test"]["change"]["difference"] == pytest.approx(
         written["test"]["best"]["mean"] - written["test"]["baseline"]["mean"]
     )
-    names = {
-        f"SCHOLARBASE_{name}" for name in ("RRF_K", "FUSION_DEPTH", "FUSION_WEIGHTS", "FTS5_TITLE_WEIGHT")
-    }
-    assert set(written["settings"]) == names
+    names = ("FUSION", "ENGINE", "RRF_K", "FUSION_DEPTH", "FUSION_WEIGHTS", "FTS5_TITLE_WEIGHT")
+    assert set(written["settings"]) == {f"SCHOLARBASE_{name}" for name in names}
 
 
 def test_the_best_settings_can_be_set_in_the_environment(
@@ -293,6 +304,11 @@ def test_a_sweep_file_has_defaults(
     assert [point.engine for point in sweep.points] == ["bm25", "fts5"]
     with pytest.raises(EvaluationError, match="no library is named"):
         read_sweep(path)
+    # The baseline has the settings of the profile, except those that are set.
+    monkeypatch.setenv("SCHOLARBASE_PROFILE", "scholarquest")
+    plain = sweep_file(tmp_path, 'queries = "q.jsonl"\n[grid]\nrrf_k = [20]\n')
+    baseline = read_sweep(plain, library=sample_library).baseline
+    assert baseline == Point(str(sample_library), "sparse", "fts5", 30, 1000, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -360,6 +376,8 @@ def test_the_printed_settings_have_all_digits() -> None:
     """A weight of 0.12345678 was printed as 0.123457, which are other settings than the best ones."""
     point = Point("lib", "hybrid", "fts5", 60, 1000, 1.23456789, (("dense", 0.12345678), ("fts5", 2.0)))
     assert point.variables() == {
+        "SCHOLARBASE_FUSION": "rrf",
+        "SCHOLARBASE_ENGINE": "fts5",
         "SCHOLARBASE_RRF_K": "60",
         "SCHOLARBASE_FUSION_DEPTH": "1000",
         "SCHOLARBASE_FTS5_TITLE_WEIGHT": "1.23456789",

@@ -120,6 +120,7 @@ _Job._hash = swapped
 """
     (tmp_path / "right").write_bytes(release("Ada"))
     command = [sys.executable, "-c", swap + KILLED, "ingest", str(source), "--library", str(library)]
+    command += ["--encoder", "none"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -9
     source.write_bytes(release("Ada"))
     monkeypatch.setattr(job, "LINES_PER_COMMIT", 10)
@@ -132,6 +133,7 @@ def test_a_source_half_read_then_changed_is_not_resumed(tmp_path: Path) -> None:
     source, library = tmp_path / "arxiv.jsonl", tmp_path / "library"
     source.write_bytes(release("Ada"))
     command = [sys.executable, "-c", KILLED, "ingest", str(source), "--library", str(library)]
+    command += ["--encoder", "none"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -9
     source.write_bytes(release("Bob"))
     with pytest.raises(SourceChanged, match="other sources"):
