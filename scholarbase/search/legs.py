@@ -319,7 +319,7 @@ class Legs:
     def floor(self, query: Query) -> float | None:
         """The least cosine of a result; None without such a limit."""
         if query.request.min_similarity is not None:
-            return query.request.min_similarity
+            return query.request.min_similarity if query.request.min_similarity > -1 else None
         random = self._manifest.vectors["random_similarity"]
         if not self._settings.similarity_floor or random is None:
             return None

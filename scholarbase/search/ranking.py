@@ -22,7 +22,7 @@ from scholarbase.errors import (
 )
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.base import BM25, DENSE, ScoredId
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -207,11 +207,12 @@ class Ranker:
             most = 2 * query.depth if query.known else max(end, query.reranked)
             hits, found, explanations = self._fuse(query, legs, most)
             stages().append(("fusion", start, perf_counter()))
-            total, relation = self._hybrid_total(legs, found)
+            total, relation = self._hybrid_total(query, legs, found)
         else:
             [leg] = legs.values()
             hits, total, relation = leg.hits, leg.total, leg.relation
-            found = total if relation == "eq" else MAX_DEPTH
+            complete = relation == "eq" or len(hits) < query.depth
+            found = max(total, len(hits)) if complete else MAX_DEPTH
         own = hits
         if query.known:
             hits = put_first(query.known, own)
@@ -334,7 +335,9 @@ class Ranker:
         again, _ = self._legs.run(replace(query, filters=among))
         return len(absent - {hit.id for leg in again.values() for hit in leg.hits})
 
-    def _hybrid_total(self, legs: Mapping[str, Ranking], found: int) -> tuple[int, TotalRelation]:
+    def _hybrid_total(
+        self, query: Query, legs: Mapping[str, Ranking], found: int
+    ) -> tuple[int, TotalRelation]:
         """The matches of a hybrid search: the papers of either leg. Without a floor of similarity, all papers with
         dense vectors that pass the filters are matches."""
         dense = legs.get(DENSE)
@@ -342,10 +345,8 @@ class Ranker:
         if sparse is not None and (dense is None or dense.total == 0):
             return sparse.total, sparse.relation
         assert dense is not None
-        if (
-            dense.relation == "eq"
-            and dense.total >= self._legs.count_dense(NO_FILTERS) == self._manifest.counts["papers"]
-        ):
+        counts = self._manifest.counts
+        if self._legs.floor(query) is None and counts["dense_vectors"] == counts["papers"]:
             return dense.total, "eq"
         exhausted = all(leg.relation == "eq" and len(leg.hits) == leg.total for leg in legs.values())
         return (found, "eq") if exhausted else (max(found, *(leg.total for leg in legs.values())), "gte")

@@ -16,6 +16,7 @@ from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Paper
+from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
 from tests.conftest import run_cli
@@ -109,6 +110,23 @@ def test_dense_results_are_above_the_floor(library: Library, cosines: Any) -> No
     assert min(hit.score for hit in found.results) >= floor
     assert abs(found.total - expected) <= 1  # a cosine may be at the floor
     assert (found.total, found.total_relation) == (len(found.results), "eq")
+
+
+def test_pages_end_at_the_floor(library: Library) -> None:
+    """The total is a lower bound, since a search of a graph may miss papers, but the last page has no next one."""
+    q = "string theory and black holes"
+    whole = library.search(q, mode="dense", limit=1000)
+    assert whole.next_offset is None
+    pages = list(library.iter_search(q, mode="dense"))
+    assert [hit.paper.id for hit in pages] == [hit.paper.id for hit in whole.results]
+    last = library.search(q, mode="dense", limit=10, offset=len(pages) - 5)
+    assert (len(last.results), last.next_offset) == (5, None)
+
+
+def test_without_a_floor_a_hybrid_total_counts_all_papers_that_pass(library: Library) -> None:
+    recent = library.search("string theory", min_similarity=-1, from_="1994", limit=1)
+    counted = library._vectors.count(library._lookup.filters(SearchRequest(q="x", from_="1994"))[0])
+    assert (recent.total, recent.total_relation) == (counted, "eq")
 
 
 def test_a_request_sets_its_own_floor(library: Library, cosines: Any) -> None:
