@@ -35,6 +35,7 @@
     │   └── TooManyRejects    more invalid records than the settings allow
     ├── MissingExtra          a package of an extra is not installed
     ├── StorageError          the disk is full or cannot be written
+    ├── OutOfMemory           there is too little memory or address space
     ├── TimeLimit             the request took longer than its time limit
     ├── Cancelled             the client disconnected before the response
     ├── Busy                  too many requests are waiting
@@ -84,6 +85,7 @@ __all__ = [
     "MisdirectedRequest",
     "MissingExtra",
     "NothingLeft",
+    "OutOfMemory",
     "PaperNotFound",
     "QueryFileError",
     "QuotaExceeded",
@@ -393,6 +395,15 @@ class StorageError(ScholarBaseError):
     exit_code = 6
     slug = "storage"
     title = "Storage failed"
+
+
+class OutOfMemory(ScholarBaseError):
+    """There is too little memory, or address space where it is limited."""
+
+    status = 503
+    exit_code = 21
+    slug = "out-of-memory"
+    title = "Out of memory"
 
 
 class TimeLimit(ScholarBaseError):

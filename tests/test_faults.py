@@ -118,7 +118,9 @@ def _page(library: Library, q: str, offset: int, asked: dict[str, Any]) -> Any:
     return library.search(q, offset=offset, **asked).results
 
 
-def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(dense: Library) -> None:
+def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(
+    dense: Library, dense_library: Path, minilm: SentenceTransformersEncoder
+) -> None:
     allowed = {
         f"arXiv:{row['externalids']['ArXiv']}"
         for row in small_rows()
@@ -139,10 +141,16 @@ def test_2_a_narrow_filter_loses_no_dense_or_hybrid_results(dense: Library) -> N
     for legs in ranked.values():
         for rank, paper_id in enumerate(legs, 1):
             fused[paper_id] += 1 / (60 + rank)  # type: ignore[assignment]
-    answer = dense.search(q, mode="hybrid", limit=1000, **filters)
+    by_ranks = Library.open(dense_library, encoder=minilm, settings=Settings(fusion="rrf"))
+    answer = by_ranks.search(q, mode="hybrid", limit=1000, **filters)
+    by_ranks._vectors.close()  # not close(), which would close the model too
+    by_ranks._catalog.close()
     assert {hit.paper.id: pytest.approx(hit.score) for hit in answer.results} == dict(fused)
     assert [hit.score for hit in answer.results] == sorted((h.score for h in answer.results), reverse=True)
     assert (answer.total, answer.total_relation, answer.next_offset) == (len(allowed), "eq", None)
+    by_scores = dense.search(q, mode="hybrid", limit=1000, **filters)
+    assert set(ids(by_scores)) == allowed
+    assert (by_scores.total, by_scores.total_relation, by_scores.next_offset) == (len(allowed), "eq", None)
 
 
 # -- 3: totals of citations were global counts ------------------------------------------------------------
@@ -238,7 +246,7 @@ def test_5_an_encoder_that_dies_is_an_error_or_named_in_a_partial_answer(
         partial = httpx.get(f"{url}/search", params=asked | {"mode": "hybrid", "partial": "true"}).json()
         assert [leg["leg"] for leg in partial["failed_legs"]] == ["dense"]
         assert "encoder service" in partial["failed_legs"][0]["detail"]
-        sparse = httpx.get(f"{url}/search", params=asked | {"mode": "sparse"}).json()
+        sparse = httpx.get(f"{url}/search", params=asked | {"mode": "sparse", "engine": "feedback"}).json()
         assert sparse["results"]
         assert [r["paper"] for r in partial["results"]] == [r["paper"] for r in sparse["results"]]
         # With no leg left there is nothing to answer from, partial or not.

@@ -43,6 +43,7 @@ NAMES = [
     "MisdirectedRequest",
     "MissingExtra",
     "NothingLeft",
+    "OutOfMemory",
     "Paper",
     "PaperNotFound",
     "QueryFileError",

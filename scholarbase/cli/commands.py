@@ -31,6 +31,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.errors import InvalidRequest, ScholarBaseError
+from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import (
     CITATION_SORTS,
@@ -52,7 +53,10 @@ class _Commands(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         extra["standalone_mode"] = False
         try:
-            super().main(*args, **extra)
+            with memory_errors(
+                "stop other programs, or raise the limit (ulimit -v), and run the same command again"
+            ):
+                super().main(*args, **extra)
         except ScholarBaseError as error:
             click.echo(f"scholarbase: {error}", err=True)
             sys.exit(error.exit_code)
@@ -138,6 +142,8 @@ def ingest(
 
     Run the same command again to resume after an interruption.
     """
+    # Before the imports, which need much of it.
+    check_address_space(with_cores(INGEST_BYTES), "An ingest")
     from scholarbase.ingest.job import IngestRules
     from scholarbase.ingest.job import ingest as run
     from scholarbase.progress import reporter
@@ -210,6 +216,7 @@ def serve(
     public: bool,
 ) -> None:
     """Serve a library over HTTP."""
+    check_address_space(with_cores(SERVER_BYTES), "A server")
     from scholarbase.extras import check_installed
 
     check_installed("server", "The server")

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -138,6 +139,9 @@ def _send(catalog: str, after: int, parameters: Bm25Parameters, pipe: BinaryIO) 
             pipe.flush()
         except BrokenPipeError:  # the reader has closed the pipe
             os._exit(0)
+        except BaseException:  # without this thread, the other one waits forever for a place in the queue
+            traceback.print_exc()
+            os._exit(1)
 
     writer = threading.Thread(target=write)
     writer.start()

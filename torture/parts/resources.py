@@ -27,6 +27,8 @@ from torture.requests import request
 from torture.rows import Row, Setting, say, shown
 
 MB: Final = 2**20
+LIMITED_SECONDS: Final = 180.0
+"""Without a limit, an ingest of the sample takes a few seconds."""
 TERM_SECONDS: Final = 10.0
 BOMB_MB, BOMB_MB_IN_SLICE = 10_000, 100
 MEMBER_MB: Final = 100
@@ -61,14 +63,18 @@ def _row(promise: str, tested: str, wrong: list[str], figure: str) -> Row:
 
 
 def _ingest(
-    sources: tuple[Path, ...] | list[Path], library: Path, *, prefix: tuple[str, ...] = ()
+    sources: tuple[Path, ...] | list[Path],
+    library: Path,
+    *,
+    prefix: tuple[str, ...] = (),
+    seconds: float = 600,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*prefix, *command("ingest", *sources, "--library", library)],
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=seconds,
         check=False,
     )
 
@@ -168,13 +174,11 @@ def _full_sessions(setting: Setting) -> list[Row]:
 
 
 def _little_memory(setting: Setting) -> list[Row]:
-    ingests, servers = (300, 500, 700, 1000, 1500, 2500), (500, 800, 1200, 2000, 3000)
+    ingests, servers = (64, 300, 500, 700, 1000, 1500, 1700, 2500, 4000), (500, 800, 1200, 2000, 3000)
     wrong, ended = [], 0
     for size in ingests:
-        with TemporaryDirectory(dir=setting.work) as folder:
-            done = _ingest(SAMPLE, Path(folder) / "library", prefix=("prlimit", f"--as={size * MB}", "--"))
-        fault = _fault(done)
-        ended += done.returncode == 0
+        is_complete, fault = _limited_ingest(setting, ("prlimit", f"--as={size * MB}", "--"))
+        ended += is_complete
         if fault:
             wrong.append(f"ingest with {size} MB: {fault}")
     rows = [
@@ -201,8 +205,7 @@ def _few_descriptors(setting: Setting) -> list[Row]:
     sizes = (16, 24, 32, 48, 64, 128)
     for size in sizes:
         prefix = ("prlimit", f"--nofile={size}", "--")
-        with TemporaryDirectory(dir=setting.work) as folder:
-            fault = _fault(_ingest(SAMPLE, Path(folder) / "library", prefix=prefix))
+        _, fault = _limited_ingest(setting, prefix)
         if fault:
             wrong.append(f"ingest with {size} files: {fault}")
         outcome = _limited_server(setting, prefix)
@@ -210,6 +213,16 @@ def _few_descriptors(setting: Setting) -> list[Row]:
             wrong.append(f"server with {size} files: {outcome}")
     tested = f"{', '.join(map(str, sizes))} open files; ingest, and a server with 40 searches at once"
     return [_row("With few open files there is a reason, or a response", tested, wrong, "no other outcome")]
+
+
+def _limited_ingest(setting: Setting, prefix: tuple[str, ...]) -> tuple[bool, str | None]:
+    """Whether an ingest under a limit completed, and what it did wrong."""
+    with TemporaryDirectory(dir=setting.work) as folder:
+        try:
+            done = _ingest(SAMPLE, Path(folder) / "library", prefix=prefix, seconds=LIMITED_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False, f"hangs: no end within {LIMITED_SECONDS:.0f} s"
+    return done.returncode == 0, _fault(done)
 
 
 def _limited_server(setting: Setting, prefix: tuple[str, ...]) -> str | None:

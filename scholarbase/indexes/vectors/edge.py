@@ -34,7 +34,7 @@ from scholarbase.indexes.vectors.base import (
 from scholarbase.indexes.vectors.checks import check_points
 from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.shard_view import ShardView
-from scholarbase.indexes.vectors.space import check_space, required_bytes
+from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
 
 SPARSE_FULL_SCAN: Final = 20_000
 """Up to this many points of a segment that pass a filter are scored one by one, instead of reading the posting lists.
@@ -77,9 +77,11 @@ class EdgeIndex(VectorIndex):
         Raises:
             VectorIndexError: the shard is missing or cannot be read.
             StorageError: no space for the view.
+            OutOfMemory: there is not enough address space.
         """
         path = Path(path)
         config = read_config(path)
+        check_engine_memory(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
         private = ShardView.open(path, temporary) if view else None
         try:
             with engine_errors(path, "open"):

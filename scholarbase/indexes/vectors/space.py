@@ -12,9 +12,13 @@ from typing import Final
 
 from scholarbase.errors import StorageError
 from scholarbase.indexes.vectors.base import VectorConfig
+from scholarbase.memory import check_address_space
 
 RESERVE_BYTES: Final = 64 << 20
 """Allocated besides the points: files grow in steps of up to 32 MiB."""
+
+ENGINE_BYTES: Final = 512 << 20
+"""Address space of a shard besides its files: the heaps and stacks of its threads."""
 
 POINT_BYTES: Final = 3500
 """Peak size of a paper's payload, BM25 vector and ids during a build, when the old and the new segment are on disk.
@@ -46,6 +50,11 @@ def check_space(path: Path, needed: int) -> None:
             f"The vector index at {path} needs about {_megabytes(needed)} MB, but the disk has {_megabytes(free)} MB "
             f"free: free some space, or build the library on another disk."
         )
+
+
+def check_engine_memory(size: int) -> None:
+    """Raises OutOfMemory: the address space is limited, and too small for a shard with files of ``size`` bytes."""
+    check_address_space(ENGINE_BYTES + size, "The vector index")
 
 
 def _megabytes(size: int) -> str:
