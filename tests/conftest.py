@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import hypothesis
 import pytest
 from click.testing import CliRunner
 
@@ -30,6 +31,10 @@ from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.encoders.servers import running
+
+# Tests must pass on a busy machine, where generating examples may take long.
+hypothesis.settings.register_profile("busy", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample"

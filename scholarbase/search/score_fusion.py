@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from scholarbase.indexes.vectors.base import DENSE, ScoredId
 
-DENSE_WEIGHT: Final = 0.55
-"""The weight of the dense leg. The sparse leg has the rest."""
-STANDOUT_DENSE_WEIGHT: Final = 0.25
-"""The weight of the dense leg where the first sparse result stands out."""
+WEIGHTS: Final = (0.45, 0.55)
+"""The weights of the sparse and the dense leg."""
+STANDOUT_WEIGHTS: Final = (0.75, 0.25)
+"""Those where the first sparse result stands out."""
 STANDOUT: Final = 1.4
 """The first sparse result stands out if its score is this many times that of the tenth: the words of the query are
 those of few papers, which BM25 finds better."""
@@ -47,8 +47,8 @@ def leg_weights(
     if configured:
         return {name: configured.get(name, 1.0) for name in legs}
     sparse = next((hits for name, hits in legs.items() if name != DENSE), ())
-    dense = STANDOUT_DENSE_WEIGHT if stands_out(sparse) else DENSE_WEIGHT
-    return {name: dense if name == DENSE else 1 - dense for name in legs}
+    by_words, dense = STANDOUT_WEIGHTS if stands_out(sparse) else WEIGHTS
+    return {name: dense if name == DENSE else by_words for name in legs}
 
 
 def scaled(hits: Sequence[ScoredId], depth: int, least: float) -> npt.NDArray[np.float64]:

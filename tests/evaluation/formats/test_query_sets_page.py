@@ -57,7 +57,11 @@ FORMS = (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 @pytest.mark.slow
 def test_values_of_any_type_are_read_or_an_error(tmp_path: Path, data: st.DataObject) -> None:
@@ -69,7 +73,11 @@ def test_values_of_any_type_are_read_or_an_error(tmp_path: Path, data: st.DataOb
         assert read_queries(path, skip_broken=True).queries
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     start=st.sampled_from([b"", b"{", b"[", b"<top>", b"\x1f\x8b", b"PAR1", b"query,answers\n", b"1\tx\n"]),
     rest=st.binary(max_size=60),
