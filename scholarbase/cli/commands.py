@@ -288,7 +288,7 @@ def _run(
 @click.pass_obj
 def search(settings: Settings, /, q: str, **options: Any) -> None:
     """Search for papers that match Q."""
-    needs_encoder = options["mode"] != "sparse" or options["engine"] == "learned"
+    needs_encoder = options["mode"] != "sparse" or (options["engine"] or settings.engine) == "learned"
     default = None if needs_encoder else "none"
     _run("search", q, "show_search", settings, default_encoder=default, **_lists(options))
 

@@ -19,6 +19,8 @@ from tokenizers import Tokenizer
 
 MOST_WORDS: Final = 200_000
 """Words that are kept, of which each takes about 200 bytes. 334,917 papers of arXiv have about 300,000."""
+LONGEST: Final = 64
+"""Characters of a word that is kept. Longer ones are tokenized each time."""
 _PLAIN: Final = re.compile(r"[\t\n\r -~]*")
 """Texts in which the tokenizer changes nothing but case. It removes other control characters."""
 _WORD: Final = re.compile(r"[A-Za-z0-9]+|[^\sA-Za-z0-9]")
@@ -66,7 +68,7 @@ class WordTokens:
         words = set().union(*texts)
         new = [word for word in words if word not in self._words]
         tokens = dict(zip(new, self._tokenize(new), strict=True))
-        if len(self._words) + len(tokens) <= MOST_WORDS:
+        if len(self._words) + len(tokens) <= MOST_WORDS and all(len(word) <= LONGEST for word in new):
             self._words.update(tokens)
             return self._words
         return {word: tokens[word] if word in tokens else self._words[word] for word in words}

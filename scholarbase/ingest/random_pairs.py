@@ -30,7 +30,7 @@ def random_similarity(
 ) -> dict[str, float] | None:
     """Quantiles of the cosine between titles, as queries, and other papers; None with fewer than :data:`LEAST` vectors.
 
-    They are rounded down to hundredths, so that builds on different machines agree.
+    They are rounded down to hundredths, so that builds on different machines mostly agree.
 
     Raises:
         EncoderError: the encoder fails.

@@ -302,7 +302,7 @@ class SearchRequest(Filters, _Query, Timed):
     contains some, unless the syntax is invalid or prose that fewer than ten papers match.
     ``engine`` names the sparse leg: ``bm25`` (vectors in Qdrant), ``feedback`` (BM25, repeated with words of its first
     results), ``fts5`` (SQLite, with query syntax) or ``learned`` (BGE-M3's term weights). None uses FTS5 for query
-    syntax and BM25 for free text.
+    syntax, and for free text ``feedback`` in a hybrid search and ``bm25`` in a sparse one.
     ``exact`` searches dense vectors without approximation and counts every match. ``min_similarity`` is the least
     cosine of a dense result; None is the library's own limit.
     ``rerank`` names a reranker, which sorts the first ``rerank_depth`` papers.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,8 +59,6 @@ MOST_FETCHED: Final = 20_000
 MOST_COUNTED: Final = 200_000
 """Matches of BM25 that an exact search counts. Each takes a hundred bytes of memory."""
 MAX_CACHED_IDS: Final = 100
-THREADS: Final = 40
-"""Threads for sparse legs that run while queries are encoded: as many as a worker has for requests."""
 
 T = TypeVar("T")
 
@@ -129,7 +127,7 @@ class Legs:
         self._counts: Cache[int] = Cache(CACHED_COUNTS)
         self._encodings: Cache[Encodings] = Cache(CACHED_QUERIES)
         self._known_words: Cache[bool] = Cache(CACHED_QUERIES)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sparse-leg")
+        self._threads = ThreadPoolExecutor(settings.readers, thread_name_prefix="sparse-leg")
 
     def close(self) -> None:
         """Shut down the thread pool. Running searches finish."""
@@ -142,12 +140,29 @@ class Legs:
 
     def run(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
-        plans: dict[str, Callable[[], Ranking]] = {}
-        sparse = None if query.engine is None else self._sparse_leg(query, query.engine)
-        if query.mode != "sparse":
-            plans[DENSE] = partial(self._dense, query, sparse)
-        if sparse is not None and query.engine is not None:
-            plans[query.engine] = sparse
+        if query.engine is None:
+            return self._run({DENSE: partial(self._dense, query, None)}, query)
+        sparse = self._sparse_leg(query, query.engine)
+        if query.mode == "sparse":
+            return self._run({query.engine: once(sparse)}, query)
+        if query.engine == "learned" or self._encodes_at_once(query):
+            run = once(sparse)
+            return self._run({DENSE: partial(self._dense, query, run), query.engine: run}, query)
+        # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant Edge
+        # holds Python's lock while it searches, so the thread could not send the query to the model. The learned leg
+        # needs the model itself.
+        started = self._threads.submit(copy_context().run, sparse)
+        try:
+            dense = partial(self._dense, query, started.result)
+            return self._run({DENSE: dense, query.engine: started.result}, query)
+        finally:
+            # A request that failed must not leave its search behind: only so many may run at once.
+            if not started.cancel():
+                wait([started])
+
+    def _run(
+        self, plans: Mapping[str, Callable[[], Ranking]], query: Query
+    ) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         legs: dict[str, Ranking] = {}
         failed: list[FailedLeg] = []
         last: Exception | None = None
@@ -166,7 +181,7 @@ class Legs:
         return dict(reversed(legs.items())), failed[::-1]
 
     def _sparse_leg(self, query: Query, engine: Engine) -> Callable[[], Ranking]:
-        """The sparse leg, which runs once: the dense leg may need its results first."""
+        """The function that runs the sparse leg."""
         legs_of = {
             "fts5": self._fts5,
             "bm25": self._bm25_leg,
@@ -176,12 +191,7 @@ class Legs:
         run: Callable[[], Ranking] = partial(legs_of[engine], query)
         if engine != "learned":  # which times its search without the encoder
             run = partial(_timed, engine, run)
-        if query.mode != "sparse" and engine != "learned" and not self._encodes_at_once(query):
-            # Run it in a thread while the model encodes the query. Not the encoder in a thread: Qdrant Edge holds
-            # Python's lock while it searches, so the thread could not send the query to the model. The learned leg
-            # needs the model itself.
-            return self._threads.submit(copy_context().run, run).result
-        return once(run)
+        return run
 
     def _encodes_at_once(self, query: Query) -> bool:
         """Whether the query's vector is cached, or made in less time than it takes to start a thread."""
@@ -253,7 +263,7 @@ class Legs:
         """Search by meaning. A hybrid search that fuses scores adds the vectors of the first papers to the query's."""
         vector = self._encode(query).dense[0]
         if not vector.any() or self._is_nonsense(query):
-            # A static encoder knows no token of the query, so no paper is nearer than another.
+            # No paper is nearer than another: a static encoder knows no token of the query, or no paper its words.
             return Ranking([], 0, "eq")
         near = self._first_sparse(query, sparse)
 
@@ -275,18 +285,20 @@ class Legs:
     def _nearest(self, vector: npt.NDArray[np.float32], query: Query) -> Ranking:
         """The papers nearest to a vector, above the floor of similarity."""
         floor = self.floor(query)
-        hits = self._search_dense(vector, query.depth, query)
-        above = hits if floor is None else _above(hits, floor)
+        # One more, to see whether more are above the floor.
+        hits = self._search_dense(vector, query.depth + 1, query)
+        if floor is None:
+            return Ranking(hits[: query.depth], self.count_dense(query.filters), "eq")
+        above = _above(hits, floor)
         if not above and hits and not self._is_exact(query):
             # So that no results means that there are none.
-            above = _above(self._search_dense(vector, 1, query, exact=True), floor or -1.0)
-        if floor is None:
-            return Ranking(above, self.count_dense(query.filters), "eq")
-        if len(above) < query.depth:
-            complete = self._is_exact(query) or not above or len(above) == len(hits)
+            above = _above(self._search_dense(vector, 1, query, exact=True), floor)
+        if len(above) <= query.depth:
+            complete = self._is_exact(query) or not above
             return Ranking(above, len(above), "eq" if complete else "gte")
+        above = above[: query.depth]
         if not query.request.exact:
-            return Ranking(above, len(above), "gte")
+            return Ranking(above, query.depth + 1, "gte")
         most = min(self._manifest.counts["dense_vectors"], MOST_COUNTED)
         total = self._counted(
             (DENSE, vector.tobytes(), floor, query.filters),
@@ -328,10 +340,12 @@ class Legs:
 
     def _is_nonsense(self, query: Query) -> bool:
         """Whether a static encoder has only words that no paper has, whose pieces are near to other strange words."""
+        is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
+        has_own_floor = query.request.min_similarity is not None
         return (
-            self._settings.similarity_floor
-            and self._encoder is not None
-            and self._encoder.spec.kind == STATIC
+            is_static
+            and not has_own_floor
+            and self.floor(query) is not None
             and not self._has_known_words(query)
         )
 
@@ -340,9 +354,14 @@ class Legs:
         return self._known_words.get((query.words, query.day), lambda: self._find_known_words(query))
 
     def _find_known_words(self, query: Query) -> bool:
-        terms = self._bm25.query(query.words).indices
-        found = self._catalog.document_frequencies(terms, query.day) if terms else {}
-        return not terms or any(term in found for term in terms)
+        vector = self._bm25.query(query.words)
+        if not vector.indices:
+            return True
+        found = self._catalog.document_frequencies(vector.indices, query.day)
+        if query.day is None or any(term in found for term in vector.indices):
+            return any(term in found for term in vector.indices)
+        # The frequencies are those of the last full month.
+        return bool(self._vectors.search_sparse(BM25, vector, 1, ResolvedFilters(last_day=query.day)))
 
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters

@@ -213,8 +213,9 @@ class Library(Source):
         manifest, snapshot = read_manifest(path)
         settings = with_profile(settings or load_settings(), manifest.profile)
         files = check_files(path, snapshot, settings, full=full)
-        # Two more than threads, for the event loop and the readiness check.
-        papers = Catalog(path / catalog.FILE_NAME, readers=settings.readers + 2)
+        # Two for each thread, since a sparse leg may have a thread of its own, and two for the event loop and the
+        # readiness check.
+        papers = Catalog(path / catalog.FILE_NAME, readers=2 * settings.readers + 2)
         opened: list[Any] = [papers]
         try:
             built_as = papers.snapshot
@@ -504,7 +505,7 @@ class Library(Source):
         return (
             self.settings.qdrant_url is None
             and (request.mode or self.best_mode) == "sparse"
-            and request.engine in (None, "bm25")
+            and (request.engine or self.settings.engine or "bm25") == "bm25"
             and request.syntax != "query"
             and not request.exact
             and request.rerank is None

@@ -1,6 +1,6 @@
 """Ranking: running the legs of a search and fusing their results.
 
-A search is sparse (by words), dense (by meaning) or hybrid (both, by reciprocal rank fusion). The sparse leg has four
+A search is sparse (by words), dense (by meaning) or hybrid (both, fused by scores or by rank). The sparse leg has four
 engines. Every leg applies the filters before it takes its first results; ties break by id.
 """
 
@@ -96,13 +96,13 @@ class Ranker:
             UnsupportedMode: the library has no index for the mode or engine.
         """
         mode = request.mode or self.best_mode
-        self._check_mode(mode, request.engine)
+        engine = None if mode == "dense" else request.engine or self._default_engine(mode)
+        self._check_mode(mode, engine)
         if request.rerank is not None:
             check_reranker(request.rerank, self._rerankers)
         q = request.q
         depth = self._depth(request, mode)
         words = query_syntax.without_shortened(q) if query_syntax.SHORTENED.search(q) else q
-        engine = None if mode == "dense" else request.engine or self._default_engine(mode)
         if request.min_similarity is not None and mode == "sparse":
             raise InvalidRequest(
                 f"min_similarity {request.min_similarity:g} applies to dense vectors, which mode 'sparse' does not "

@@ -43,6 +43,7 @@ class Similarity:
         self._vectors = vectors
         self._k = settings.rrf_k
         self._depth = settings.fusion_depth
+        self._exact = settings.exact
         self._has_vectors = manifest.counts["dense_vectors"] > 0
         self._has_edges = manifest.counts["edges"] > 0
 
@@ -101,7 +102,7 @@ class Similarity:
             others = replace(filters, exclude=filters.exclude | {paper_id})
             hits = without_long_list(
                 lambda limit, passing: self._vectors.search_dense(
-                    vector, limit, passing, exact=request.exact
+                    vector, limit, passing, exact=request.exact or self._exact
                 ),
                 self._depth + 1,
                 others,

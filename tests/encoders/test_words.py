@@ -84,3 +84,11 @@ def test_the_number_of_words_that_are_kept_is_bounded(monkeypatch: pytest.Monkey
     texts = ["deep neural", "graph networks of words", "neural words"]
     assert [row.tolist() for text in texts for row in tokens.ids([text])] == plain(PACKAGED, texts)
     assert sorted(tokens._words) == ["deep", "neural", "words"]
+
+
+def test_long_words_are_not_kept() -> None:
+    """Queries of strange long words filled the memory."""
+    tokens = WordTokens(PACKAGED, None)
+    texts = ["graph " + "x" * 3000, "graph"]
+    assert [row.tolist() for text in texts for row in tokens.ids([text])] == plain(PACKAGED, texts)
+    assert sorted(tokens._words) == ["graph"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from scholarbase.encoders import open_encoder
-from scholarbase.errors import InvalidRequest, LibraryExists
+from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.models.encoders import PACKAGED
@@ -19,7 +19,7 @@ from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings, load_settings
-from tests.conftest import run_cli
+from tests.conftest import run_cli, snapshot_of
 
 WAYS: Final[list[dict[str, Any]]] = [
     *({"mode": "sparse", "engine": engine} for engine in ("bm25", "feedback", "fts5")),
@@ -139,6 +139,48 @@ def test_a_request_sets_its_own_floor(library: Library, cosines: Any) -> None:
     assert (none.total, none.total_relation, none.results) == (0, "eq", ())
 
 
+def test_a_floor_of_zero_is_a_floor(library: Library, cosines: Any) -> None:
+    """It was read as none, where no paper is above it."""
+    q = "quantum"
+    values = cosines(q)
+    numbers = [point.id for batch in library._vectors.points() for point in batch]
+    below = [number for number, value in zip(numbers, values, strict=True) if value < -0.01][:1]
+    [paper] = library._catalog.papers(below, ["id"])
+    found = library.search(q, mode="dense", min_similarity=0, within=[paper.id])
+    assert (found.total, found.results) == (0, ())
+
+
+@pytest.mark.parametrize("depth", [100, 1000])
+def test_as_many_papers_above_the_floor_as_a_search_fetches_have_no_next_page(
+    library: Library, cosines: Any, depth: int
+) -> None:
+    q = "string theory and black holes"
+    ordered = np.sort(cosines(q))[::-1]
+    floor = float((ordered[depth - 1] + ordered[depth]) / 2)
+    last = library.search(q, mode="dense", min_similarity=floor, exact=True, limit=10, offset=depth - 10)
+    assert (last.total, len(last.results), last.next_offset) == (depth, 10, None)
+
+
+def test_words_of_the_month_of_as_of_are_known(tmp_path: Path) -> None:
+    """Frequencies are those of full months, so that in its first month a library seemed to have no words."""
+    rows = [
+        {"corpusid": n, "title": f"Gravity {n}", "abstract": "Of waves.", "publicationdate": "2020-01-03", "year": 2020,
+         "externalids": {"ArXiv": f"2001.{n:05}"}}
+        for n in range(1, 601)
+    ]  # fmt: skip
+    encoder = open_encoder(PACKAGED)
+    path = tmp_path / "library"
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], path, encoder=encoder, encoder_location=PACKAGED)
+    encoder.close()
+    with Library.open(path) as library:
+        assert library.search("gravity", mode="dense", as_of="2020-01-20").total > 0
+        assert library.search("zzqqy", mode="dense", as_of="2020-01-20").total == 0
+
+
+def test_strange_words_are_searched_by_their_pieces_where_a_request_sets_the_floor(library: Library) -> None:
+    assert library.search("asdkjhaskdjh zzzqqq", mode="dense", min_similarity=-1).total == 2440
+
+
 def test_without_the_setting_there_is_no_floor(default_library: Path) -> None:
     with Library.open(default_library, settings=load_settings(similarity_floor=False)) as library:
         assert library.search("string theory", mode="dense").total == 2440
@@ -180,6 +222,22 @@ def test_the_profile_of_the_benchmark_is_its_baseline(default_library: Path) -> 
             "fts5_title_weight": 1.0,
             "known_items": False,
         }
+
+
+def test_the_engine_of_the_settings_is_checked_as_that_of_a_request(default_library: Path) -> None:
+    with (
+        Library.open(default_library, settings=load_settings(engine="learned")) as library,
+        pytest.raises(UnsupportedMode, match="engine 'learned' requires term weights"),
+    ):
+        library.search("string theory", mode="sparse")
+
+
+def test_a_search_with_fts5_by_settings_is_not_a_short_one(default_library: Path) -> None:
+    """Short ones run on the server's event loop."""
+    request = SearchRequest(q="string theory", mode="sparse")
+    for engine, is_short in ((None, True), ("bm25", True), ("fts5", False), ("feedback", False)):
+        with Library.open(default_library, settings=load_settings(engine=engine)) as library:
+            assert library.is_short_search(request) is is_short
 
 
 def test_settings_take_precedence_over_the_profile(default_library: Path) -> None:
