@@ -1,4 +1,4 @@
-"""Retries, ``Retry-After`` and addresses, the same for every HTTP client and server of the package.
+"""Retries, ``Retry-After``, services and addresses, the same for every HTTP client and server of the package.
 
 httpx and tenacity are imported on first use: the server only needs :func:`is_loopback` and :func:`listen`.
 """
@@ -11,12 +11,13 @@ import logging
 import random
 import socket
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from email.utils import parsedate_to_datetime
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final
 
 from scholarbase.deadlines import DEADLINE
-from scholarbase.errors import AddressError, TimeLimit
+from scholarbase.errors import AddressError, ScholarBaseError, TimeLimit
 
 if TYPE_CHECKING:
     import httpx
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
 """Retryable status codes."""
+SERVICE_STATUSES: Final = frozenset({429, *range(500, 600)})
+"""Retryable status codes of services that run a model."""
 MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A response with a longer ``Retry-After`` is not retried."""
 MAX_BACKOFF: Final = 10.0
@@ -98,13 +101,104 @@ def retry_options(
     }
 
 
+class ModelService:
+    """A service that runs a model: requests with retries, whose failures are errors of one class.
+
+    Args:
+        name: what messages call it, such as ``The encoder service at http://localhost:8790/v1/embeddings``.
+        address: its address in log lines.
+        error: the class of its errors.
+        activity: activity and advice for the error at the time limit.
+        advice: what to do, by status.
+        api_key: left out of messages.
+        retries, backoff: as for :func:`retry_options`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        *,
+        error: type[ScholarBaseError],
+        activity: tuple[str, str],
+        advice: Mapping[int, str],
+        api_key: str | None,
+        retries: int,
+        backoff: float,
+        log: logging.Logger,
+    ) -> None:
+        self._name = name
+        self._address = address
+        self._error = error
+        self._activity = activity
+        self._advice = advice
+        self._api_key = api_key
+        self._retries = retries
+        self._backoff = backoff
+        self._log = log
+
+    def __str__(self) -> str:
+        return self._name
+
+    def send(self, post: Callable[[], httpx.Response], passed: Container[int] = ()) -> httpx.Response:
+        """Send a request with ``post``, and again while that helps.
+
+        Returns its response, if it is a success or has a status in ``passed``.
+
+        Raises:
+            The service's error: it does not respond, or has another status.
+            TimeLimit: the time limit of the context is over.
+        """
+        import httpx
+        from tenacity import Retrying
+
+        options = retry_options(self._address, self._retries, self._backoff, self._log, SERVICE_STATUSES)
+        retrying = Retrying(**options)
+        try:
+            response = retrying(post)
+        except httpx.TransportError as error:
+            deadline = DEADLINE.get()
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.error(*self._activity) from error
+            attempts = attempts_text(retrying.statistics["attempt_number"])
+            # A frame of tenacity refers to the error, and this cycle would keep the socket open.
+            clear_frames(error.__traceback__)
+            raise self._error(
+                f"{self} does not respond ({type(error).__name__}: {error}), in {attempts}: "
+                "check that it runs and that the address is right."
+            ) from error
+        if response.is_success or response.status_code in passed:
+            return response
+        problem = f"{self} returned {response.status_code}{self._excerpt(response)}"
+        if response.status_code in SERVICE_STATUSES:
+            if (wait := retry_after(response) or 0) > MAX_RETRY_AFTER:
+                raise self._error(
+                    f"{problem} with a Retry-After of {wait:.0f} s, longer than the limit of {MAX_RETRY_AFTER:.0f} s: "
+                    "try again later."
+                )
+            problem += f", in {attempts_text(retrying.statistics['attempt_number'])}"
+        raise self._error(f"{problem}: {self._advice.get(response.status_code, 'check its log.')}")
+
+    def _excerpt(self, response: httpx.Response) -> str:
+        text = " ".join(response.text.split())[:300]
+        if self._api_key:
+            text = text.replace(self._api_key, "***")
+        return f" ({text})" if text else ""
+
+
+def request_timeout(timeout: float) -> float:
+    """Seconds for one attempt: ``timeout``, or what remains of the time limit of the context if that is less."""
+    deadline = DEADLINE.get()
+    return timeout if deadline is None else max(min(timeout, deadline.remaining), 0.001)
+
+
 def _outcome(state: RetryCallState) -> object:
     assert state.outcome is not None
     return state.outcome.exception() or state.outcome.result()
 
 
 def is_time_limit(response: httpx.Response) -> bool:
-    """Whether a response is ScholarBase's own 504, not that of a proxy."""
+    """Whether ScholarBase itself, and not a proxy, sent this 504."""
     is_problem = response.headers.get("Content-Type", "").startswith("application/problem+json")
     return response.status_code == TimeLimit.status and is_problem
 

@@ -136,7 +136,7 @@ def open_source(
     ``rerank`` is the only reranker that a library is opened with.
 
     Raises:
-        InvalidRequest: options contradict each other, or there is no such reranker.
+        InvalidRequest: options contradict each other, or no reranker has this name.
     """
     if url is not None and library is not None:
         raise InvalidRequest("Give --library for a local library or --url for a server, not both.")

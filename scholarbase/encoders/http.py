@@ -13,7 +13,6 @@ import binascii
 import logging
 import os
 from collections.abc import Sequence
-from traceback import clear_frames
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -21,12 +20,10 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 import orjson
-from tenacity import Retrying
 
-from scholarbase.deadlines import DEADLINE
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
-from scholarbase.http import MAX_RETRY_AFTER, attempts_text, is_loopback, retry_after, retry_options
+from scholarbase.http import ModelService, is_loopback, request_timeout
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
 log = logging.getLogger("scholarbase.encoders")
@@ -37,7 +34,6 @@ DEFAULT_RETRIES: Final = 4
 DEFAULT_BATCH_SIZE: Final = 32
 """Texts in one request: within the lowest limits of public services."""
 
-_RETRYABLE_STATUSES: Final = frozenset({429, *range(500, 600)})
 _SAMPLE: Final = "scholarly search"
 _ROUTE: Final = "/embeddings"
 
@@ -120,11 +116,19 @@ class HttpEncoder:
                 f"Two models are specified, {model!r} and {self._endpoint.model!r}: specify one."
             )
         self._model = model or self._endpoint.model
-        self._api_key = api_key
-        self._retries = retries
         self._batch_size = batch_size
-        self._backoff = backoff
-        self._service = f"The encoder service at {self._endpoint.display_name}"
+        address = self._endpoint.display_name
+        self._service = ModelService(
+            f"The encoder service at {address}",
+            address,
+            error=EncoderError,
+            activity=("Encoding the query", "retry, or use mode 'sparse'"),
+            advice=_ADVICE,
+            api_key=api_key,
+            retries=retries,
+            backoff=backoff,
+            log=log,
+        )
         self._timeout = timeout
         self._http = _open_client(self._endpoint, api_key, timeout)
         self._served: dict[str, Any] | None = None
@@ -214,46 +218,13 @@ class HttpEncoder:
         if self._served is not None:  # other services may reject these fields
             body["input_type"] = input_type
             body["encoding_format"] = "base64"
-        name = self._endpoint.display_name
-        retrying = Retrying(**retry_options(name, self._retries, self._backoff, log, _RETRYABLE_STATUSES))
-        deadline = DEADLINE.get()
         content = orjson.dumps(body)
-
-        def post() -> httpx.Response:
-            seconds = (
-                self._timeout if deadline is None else max(min(self._timeout, deadline.remaining), 0.001)
+        response = self._service.send(
+            lambda: self._http.post(
+                self._endpoint.url, content=content, timeout=request_timeout(self._timeout)
             )
-            return self._http.post(self._endpoint.url, content=content, timeout=seconds)
-
-        try:
-            response = retrying(post)
-        except httpx.TransportError as error:
-            if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error("Encoding the query", "retry, or use mode 'sparse'") from error
-            attempts = attempts_text(retrying.statistics["attempt_number"])
-            # A frame of tenacity refers to the error, and this cycle would keep the socket open.
-            clear_frames(error.__traceback__)
-            raise EncoderError(
-                f"{self._service} does not respond ({type(error).__name__}: {error}), in {attempts}: "
-                "check that it runs and that the address is right."
-            ) from error
-        if response.is_success:
-            return self._parse(response)
-        problem = f"{self._service} returned {response.status_code}{self._excerpt(response)}"
-        if response.status_code in _RETRYABLE_STATUSES:
-            if (wait := retry_after(response) or 0) > MAX_RETRY_AFTER:
-                raise EncoderError(
-                    f"{problem} with a Retry-After of {wait:.0f} s, longer than the limit of {MAX_RETRY_AFTER:.0f} s: "
-                    "try again later."
-                )
-            problem += f", in {attempts_text(retrying.statistics['attempt_number'])}"
-        raise EncoderError(f"{problem}: {_ADVICE.get(response.status_code, 'check its log.')}")
-
-    def _excerpt(self, response: httpx.Response) -> str:
-        text = " ".join(response.text.split())[:300]
-        if self._api_key:
-            text = text.replace(self._api_key, "***")
-        return f" ({text})" if text else ""
+        )
+        return self._parse(response)
 
     def _parse(self, response: httpx.Response) -> dict[str, Any]:
         try:
@@ -284,7 +255,7 @@ class HttpEncoder:
                 f"{count - 1} once each: use another service."
             )
         items = sorted(items, key=lambda item: int(item["index"]))
-        rows = [_read_vector(item.get("embedding"), self._service) for item in items]
+        rows = [_read_vector(item.get("embedding"), str(self._service)) for item in items]
         lengths = {len(row) for row in rows}
         may_be_zero = _may_be_zero(content)
         if len(lengths) != 1 or (0 in lengths and not may_be_zero):
@@ -292,7 +263,7 @@ class HttpEncoder:
                 f"{self._service} returned vectors of {sorted(lengths)} dimensions in one response, but all must have "
                 "the same: check which model it serves."
             )
-        dense = unit_rows(np.stack(rows), self._service, allow_zero=may_be_zero)
+        dense = unit_rows(np.stack(rows), str(self._service), allow_zero=may_be_zero)
         with_sparse = sum("sparse_embedding" in item for item in items)
         if with_sparse == 0:
             return dense, None
@@ -301,7 +272,7 @@ class HttpEncoder:
                 f"{self._service} returned learned sparse weights for {with_sparse} of {count} texts: "
                 "check which model it serves."
             )
-        return dense, [_read_sparse(item["sparse_embedding"], self._service) for item in items]
+        return dense, [_read_sparse(item["sparse_embedding"], str(self._service)) for item in items]
 
 
 _ADVICE: Final = {

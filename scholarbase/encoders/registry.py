@@ -28,7 +28,7 @@ def open_encoder(
     - any other folder or hub name: a sentence-transformers model (:mod:`.sentence_transformers`).
 
     ``device`` is a torch device; None is a GPU if available, else the CPU. With ``queries_only``, a model with separate
-    routes for documents and queries loads only that of queries, and its spec is that of the query model.
+    routes for documents and queries loads only the route for queries, which its spec describes.
 
     Raises:
         EncoderError: the name is not an encoder's, or the encoder cannot be opened.

@@ -375,7 +375,7 @@ def _second_hop(place: Ids, far: Ids, middles: Ids, onward: Ids, starts: Ids) ->
     """Return the pairs (:func:`_distinct_pairs`) over the second hop.
 
     Each edge (place, far) of the first hop is joined with all edges (middle, onward) where far = middle, in parts, so
-    that the memory is that of the different pairs.
+    that memory grows with the number of different pairs only.
     """
     order = np.argsort(middles, kind="stable")
     middles, onward = middles[order], onward[order]

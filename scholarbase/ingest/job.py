@@ -304,7 +304,7 @@ class _Job:
         self, file: SourceFile, fact: SourceFact, writer: CatalogWriter, tracker: Tracker, before: int
     ) -> None:
         """Read a file from its first uncommitted line on. The bytes before it are read too, since the hash of all bytes
-        must be that of the manifest, and a killed job must have read the same bytes."""
+        must equal the hash in the manifest, and a killed job must have read the same bytes."""
         key = f"line:{file.name}"
         skip, *earlier = self._checkpoint.get(key, [0])
         read = StoredBytes((earlier[0], earlier[1]) if earlier else None)

@@ -12,19 +12,17 @@ import re
 from collections.abc import Sequence
 from threading import BoundedSemaphore
 from time import monotonic
-from traceback import clear_frames
 from typing import Any, Final
 from urllib.parse import urldefrag
 
 import httpx
 import numpy as np
 import orjson
-from tenacity import Retrying
 
-from scholarbase.deadlines import DEADLINE, check
+from scholarbase.deadlines import check
 from scholarbase.encoders.http import Endpoint
 from scholarbase.errors import RerankerError
-from scholarbase.http import MAX_RETRY_AFTER, attempts_text, is_loopback, retry_after, retry_options
+from scholarbase.http import ModelService, is_loopback, request_timeout
 from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed, turn
 
@@ -40,7 +38,6 @@ CONCURRENCY: Final = 8
 MAX_RESPONSE: Final = 2**20
 """Bytes of a response. That to 32 texts has some 2,000."""
 
-_RETRYABLE_STATUSES: Final = frozenset({429, *range(500, 600)})
 _TOO_LARGE: Final = frozenset({413, 422})
 """Responses to more texts than a service accepts in one request."""
 _SAMPLE: Final = "scholarly search"
@@ -97,12 +94,20 @@ class HttpReranker:
         backoff: float = 0.5,
     ) -> None:
         self._endpoint = parse_url(url)
-        self._api_key = api_key
         self._timeout = timeout
-        self._retries = retries
         self._batch_size = batch_size
-        self._backoff = backoff
-        self._service = f"The reranking service at {self._endpoint.display_name}"
+        address = self._endpoint.display_name
+        self._service = ModelService(
+            f"The reranking service at {address}",
+            address,
+            error=RerankerError,
+            activity=RERANKING,
+            advice=_ADVICE,
+            api_key=api_key,
+            retries=retries,
+            backoff=backoff,
+            log=log,
+        )
         # A compressed response could be larger than MAX_RESPONSE.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if api_key:
@@ -153,42 +158,13 @@ class HttpReranker:
         body: dict[str, Any] = {"query": query, "texts": texts, "truncate": True}
         if self._endpoint.model is not None:
             body["model"] = self._endpoint.model
-        retrying = Retrying(
-            **retry_options(
-                self._endpoint.display_name, self._retries, self._backoff, log, _RETRYABLE_STATUSES
-            )
-        )
-        try:
-            response = retrying(self._post, orjson.dumps(body))
-        except httpx.TransportError as error:
-            deadline = DEADLINE.get()
-            if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error(*RERANKING) from error
-            attempts = attempts_text(retrying.statistics["attempt_number"])
-            # A frame of tenacity refers to the error, and this cycle would keep the socket open.
-            clear_frames(error.__traceback__)
-            raise RerankerError(
-                f"{self._service} does not respond ({type(error).__name__}: {error}), in {attempts}: "
-                "check that it runs and that the address is right."
-            ) from error
-        if response.is_success:
-            return self._read(response.content, len(texts))
-        if response.status_code in _TOO_LARGE and len(texts) > 1:
-            return None
-        problem = f"{self._service} returned {response.status_code}{self._excerpt(response)}"
-        if response.status_code in _RETRYABLE_STATUSES:
-            if (wait := retry_after(response) or 0) > MAX_RETRY_AFTER:
-                raise RerankerError(
-                    f"{problem} with a Retry-After of {wait:.0f} s, longer than the limit of {MAX_RETRY_AFTER:.0f} s: "
-                    "try again later."
-                )
-            problem += f", in {attempts_text(retrying.statistics['attempt_number'])}"
-        raise RerankerError(f"{problem}: {_ADVICE.get(response.status_code, 'check its log.')}")
+        content = orjson.dumps(body)
+        response = self._service.send(lambda: self._post(content), _TOO_LARGE if len(texts) > 1 else ())
+        return self._read(response.content, len(texts)) if response.is_success else None
 
     def _post(self, content: bytes) -> httpx.Response:
         """Send one request and read its response, of limited size, within the timeout."""
-        deadline = DEADLINE.get()
-        seconds = self._timeout if deadline is None else max(min(self._timeout, deadline.remaining), 0.001)
+        seconds = request_timeout(self._timeout)
         end = monotonic() + seconds
         body = bytearray()
         with self._http.stream("POST", self._endpoint.url, content=content, timeout=seconds) as response:
@@ -204,12 +180,6 @@ class HttpReranker:
         names = ("Retry-After", "Content-Type")
         headers = {name: response.headers[name] for name in names if name in response.headers}
         return httpx.Response(response.status_code, headers=headers, content=bytes(body))
-
-    def _excerpt(self, response: httpx.Response) -> str:
-        text = " ".join(response.text.split())[:300]
-        if self._api_key:
-            text = text.replace(self._api_key, "***")
-        return f" ({text})" if text else ""
 
     def _read(self, content: bytes, count: int) -> Scores:
         """The scores of a response, in the order of the ``count`` texts.
@@ -250,7 +220,7 @@ class HttpReranker:
                 )
             scores[index] = score
         with np.errstate(over="ignore"):  # which the check finds
-            return check_scores(np.array(scores, dtype=np.float64).astype(np.float32), self._service)
+            return check_scores(np.array(scores, dtype=np.float64).astype(np.float32), str(self._service))
 
 
 _ADVICE: Final = {

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.models.responses import LegExplanation
 
 K: Final = 60
 """The constant of the paper, which found similar results with other values near it."""
@@ -67,6 +68,33 @@ def fuse(
         for paper_id, of_paper in shares.items()
     ]
     return sorted(fused, key=lambda paper: (-paper.score, paper.id))
+
+
+def fuse_first(
+    legs: Mapping[str, Sequence[ScoredId]],
+    limit: int,
+    *,
+    k: float = K,
+    weights: Mapping[str, float],
+    explain: bool,
+) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
+    """The ``limit`` best papers of :func:`fuse`, the number of papers in all legs, and with ``explain`` the shares of
+    these papers."""
+    if len(legs) == 2 and not explain:
+        # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
+        (first, one), (second, other) = legs.items()
+        depth = max(len(one), len(other))
+        table = FusionTable([hit.id for hit in one], [hit.id for hit in other], depth)
+        both = weights.get(first, 1.0), weights.get(second, 1.0)
+        return table.best_scored(limit, k=k, weights=both), len(table.ids), {}
+    fused = fuse(legs, k=k, weights=weights)
+    explanations = {
+        paper.id: tuple(
+            LegExplanation(name, share.rank, share.score, share.share) for name, share in paper.shares.items()
+        )
+        for paper in fused[:limit]
+    }
+    return [ScoredId(paper.id, paper.score) for paper in fused[:limit]], len(fused), explanations
 
 
 class FusionTable:

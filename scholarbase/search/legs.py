@@ -120,6 +120,7 @@ class Legs:
         self._catalog = papers
         self._vectors = vectors
         self._encoder = encoder
+        self._is_static = encoder is not None and encoder.spec.kind == STATIC
         self._settings = settings
         self._bm25 = bm25
         self._bm25_queries = Bm25Queries(bm25, papers.document_frequencies)
@@ -144,9 +145,9 @@ class Legs:
             return self._run({DENSE: partial(self._dense, query, None)}, query)
         sparse = self._sparse_leg(query, query.engine)
         if query.mode == "sparse":
-            return self._run({query.engine: once(sparse)}, query)
+            return self._run({query.engine: sparse}, query)
         if query.engine == "learned" or self._encodes_at_once(query):
-            run = once(sparse)
+            run = _once(sparse)
             return self._run({DENSE: partial(self._dense, query, run), query.engine: run}, query)
         # Run the sparse leg in a thread while the model encodes the query. Not the encoder in a thread: Qdrant Edge
         # holds Python's lock while it searches, so the thread could not send the query to the model. The learned leg
@@ -195,8 +196,7 @@ class Legs:
 
     def _encodes_at_once(self, query: Query) -> bool:
         """Whether the query's vector is cached, or made in less time than it takes to start a thread."""
-        is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
-        return is_static or _encoded_text(query) in self._encodings
+        return self._is_static or _encoded_text(query) in self._encodings
 
     def _fts5(self, query: Query) -> Ranking:
         if query.expression is None:
@@ -340,10 +340,9 @@ class Legs:
 
     def _is_nonsense(self, query: Query) -> bool:
         """Whether a static encoder has only words that no paper has, whose pieces are near to other strange words."""
-        is_static = self._encoder is not None and self._encoder.spec.kind == STATIC
         has_own_floor = query.request.min_similarity is not None
         return (
-            is_static
+            self._is_static
             and not has_own_floor
             and self.floor(query) is not None
             and not self._has_known_words(query)
@@ -358,10 +357,11 @@ class Legs:
         if not vector.indices:
             return True
         found = self._catalog.document_frequencies(vector.indices, query.day)
-        if query.day is None or any(term in found for term in vector.indices):
-            return any(term in found for term in vector.indices)
-        # The frequencies are those of the last full month.
-        return bool(self._vectors.search_sparse(BM25, vector, 1, ResolvedFilters(last_day=query.day)))
+        if any(term in found for term in vector.indices):
+            return True
+        # The frequencies end with the last full month.
+        this_month = ResolvedFilters(last_day=query.day)
+        return query.day is not None and bool(self._vectors.search_sparse(BM25, vector, 1, this_month))
 
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
@@ -399,7 +399,7 @@ def _above(hits: Sequence[ScoredId], floor: float) -> list[ScoredId]:
     return list(takewhile(lambda hit: hit.score >= floor, hits))
 
 
-def once(run: Callable[[], T]) -> Callable[[], T]:
+def _once(run: Callable[[], T]) -> Callable[[], T]:
     """A function that runs another one at the first call, and later returns or raises the same."""
     result: Future[T] = Future()
 

@@ -31,7 +31,7 @@ from scholarbase.models.limits import MAX_DEPTH, Engine, Mode, TotalRelation
 from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import FailedLeg, LegExplanation
 from scholarbase.rerankers import Reranker
-from scholarbase.search.fusion import FusionTable, fuse
+from scholarbase.search.fusion import fuse_first
 from scholarbase.search.known_items import (
     MAY_BE_ID,
     MOST_SHARING,
@@ -263,28 +263,7 @@ class Ranker:
             fused = combine(lists, leg_weights(lists, weights), least, depth=query.depth, limit=end)
             explained = _shares(lists, fused) if query.request.explain else {}
             return fused.hits, fused.found, explained
-        return self._fuse_ranks(lists, weights, end, explain=query.request.explain)
-
-    def _fuse_ranks(
-        self, lists: Mapping[str, list[ScoredId]], weights: Mapping[str, float], end: int, *, explain: bool
-    ) -> tuple[list[ScoredId], int, dict[int, tuple[LegExplanation, ...]]]:
-        k = self._settings.rrf_k
-        if len(lists) == 2 and not explain:
-            # Only explanations need the shares; computing those of two thousand papers takes longer than both legs.
-            (first, one), (second, other) = lists.items()
-            depth = max(len(one), len(other))
-            table = FusionTable([hit.id for hit in one], [hit.id for hit in other], depth)
-            both = weights.get(first, 1.0), weights.get(second, 1.0)
-            return table.best_scored(end, k=k, weights=both), len(table.ids), {}
-        fused = fuse(lists, k=k, weights=weights)
-        explanations = {
-            paper.id: tuple(
-                LegExplanation(name, share.rank, share.score, share.share)
-                for name, share in paper.shares.items()
-            )
-            for paper in fused[:end]
-        }
-        return [ScoredId(paper.id, paper.score) for paper in fused[:end]], len(fused), explanations
+        return fuse_first(lists, end, k=self._settings.rrf_k, weights=weights, explain=query.request.explain)
 
     def _with_terms(
         self, query: Query, explanations: Mapping[int, tuple[LegExplanation, ...]], page: Sequence[int]

@@ -15,8 +15,7 @@ from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import SimilarBody
-from scholarbase.models.responses import LegExplanation
-from scholarbase.search.fusion import FusionTable
+from scholarbase.search.fusion import fuse_first
 from scholarbase.search.legs import Ranking, without_long_list
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
@@ -69,12 +68,10 @@ class Similarity:
             COCITATION: self._cocited(paper_id, request, filters),
         }
         start = perf_counter()
-        nearest, cocited = ([hit.id for hit in leg.hits] for leg in legs.values())
-        table = FusionTable(nearest, cocited, self._depth)
-        found = len(table.ids)
         end = min(request.offset + request.limit, self._depth)
-        hits = table.best_scored(end, k=self._k, weights=(1.0, 1.0))[request.offset :]
-        explanations = self._explained(legs, {hit.id for hit in hits}) if request.explain else {}
+        lists = {name: leg.hits for name, leg in legs.items()}
+        hits, found, explanations = fuse_first(lists, end, k=self._k, weights={}, explain=request.explain)
+        hits = hits[request.offset :]
         stages().append(("fusion", start, perf_counter()))
         reached = request.offset + len(hits)
         return Ranking(
@@ -120,12 +117,3 @@ class Similarity:
         leg = _Leg(*self._catalog.cocited(paper_id, self._depth, filters, as_of=day))
         stages().append((COCITATION, start, perf_counter()))
         return leg
-
-    def _explained(self, legs: dict[str, _Leg], page: set[int]) -> dict[int, tuple[LegExplanation, ...]]:
-        found: dict[int, tuple[LegExplanation, ...]] = {}
-        for name, leg in legs.items():
-            for rank, hit in enumerate(leg.hits, 1):
-                if hit.id in page:
-                    one = LegExplanation(name, rank, hit.score, 1 / (self._k + rank))
-                    found[hit.id] = (*found.get(hit.id, ()), one)
-        return found

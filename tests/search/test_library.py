@@ -402,7 +402,7 @@ def test_shares_explain_scores(dense: Library, way: dict[str, Any]) -> None:
 
 
 def test_the_ranks_of_an_explanation_are_those_of_its_leg(dense: Library) -> None:
-    """The fusion of scores expands the query's vector, so that only the sparse leg is that of a sparse search."""
+    """Only the sparse leg: fusion of scores changes the vector that the dense leg searches with."""
     hybrid = dense.search("string theory", mode="hybrid", engine="bm25", limit=1000, explain=True, exact=True)
     for leg, way in (("bm25", {"mode": "sparse"}),):
         alone = dense.search("string theory", limit=1000, **way)  # type: ignore[arg-type]

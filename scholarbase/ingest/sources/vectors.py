@@ -164,7 +164,7 @@ def _from_parquet(files: list[Path], batch: int) -> Iterator[tuple[list[str], np
 
 
 def _check_sizes(path: Path, metadata: Any, column: int) -> None:
-    """Raises SourceError: the vectors are too long to be read. A few bytes of a file may stand for billions."""
+    """Raises SourceError: the vectors are too long to be read. A few bytes of a file may describe billions."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         values = group.column(column).num_values
         if values > max(group.num_rows, 1) * MAX_DIMENSIONS:
