@@ -151,7 +151,7 @@ class StaticEncoder:
         """The sum of each text's token vectors: it has the direction of their mean."""
         rows = np.zeros((len(texts), self._table.shape[1]), dtype=np.float32)
         for row, ids in zip(rows, self.token_ids(texts), strict=True):
-            self._table[ids].sum(axis=0, out=row)
+            self._table.take(ids, axis=0).sum(axis=0, out=row)
         return rows
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import string
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -81,14 +82,26 @@ def test_a_text_is_truncated() -> None:
 def test_the_number_of_words_that_are_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MOST_WORDS", 3)
     tokens = WordTokens(PACKAGED, None)
-    texts = ["deep neural", "graph networks of words", "neural words"]
-    assert [row.tolist() for text in texts for row in tokens.ids([text])] == plain(PACKAGED, texts)
-    assert sorted(tokens._words) == ["deep", "neural", "words"]
+    texts = ["deep neural", "graph networks of words", "neural words", "a (graph-based) network of words"]
+    for text, expected in zip(texts, plain(PACKAGED, texts), strict=True):
+        assert [row.tolist() for row in tokens.ids([text])] == [expected]
+        assert 1 <= len(tokens._words) <= 3
 
 
 def test_long_words_are_not_kept() -> None:
     """Queries of strange long words filled the memory."""
     tokens = WordTokens(PACKAGED, None)
-    texts = ["graph " + "x" * 3000, "graph"]
+    texts = ["graph " + "x" * 3000, "graph", "graph " + "-".join(["graph"] * 1000)]
     assert [row.tolist() for text in texts for row in tokens.ids([text])] == plain(PACKAGED, texts)
-    assert sorted(tokens._words) == ["graph"]
+    assert sorted(tokens._words) == ["-", "graph"]
+
+
+def test_threads_share_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is emptied while other threads read it."""
+    monkeypatch.setattr(words, "MOST_WORDS", 2)
+    tokens = WordTokens(PACKAGED, None)
+    texts = [f"graph networks, (deep) words {number % 7}." for number in range(2000)]
+    expected = plain(PACKAGED, texts)
+    with ThreadPoolExecutor(4) as threads:
+        found = [row.tolist() for rows in threads.map(lambda text: tokens.ids([text]), texts) for row in rows]
+    assert found == expected
