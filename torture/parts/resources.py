@@ -113,7 +113,9 @@ def _grow(folder: Path, megabytes: int) -> None:
 def _full_disk(setting: Setting) -> list[Row]:
     promise = "An ingest on a full disk fails with a reason, and continues with space"
     sizes = (1, 3, 6, 10, 16, 24)
-    right = read_manifest(sample(setting))[1]
+    with TemporaryDirectory(dir=setting.work) as folder:
+        _ingest(SAMPLE, Path(folder) / "library")
+        right = read_manifest(Path(folder) / "library")[1]
     wrong, failed = [], 0
     with Judge() as judge:
         for size in sizes:
