@@ -1,8 +1,8 @@
 """Admission: how much work runs at once in one process, for how long, and how much waits.
 
 Short requests run on the event loop. All others run in threads, as many at once as there are connections to the
-catalogue, and with a bounded number of papers in memory. More requests wait in the order of their arrival; beyond a
-bounded number they are rejected with 503.
+catalogue, and with a bounded number of papers in memory. More requests wait in the order of their arrival, those that
+were expected to be short in a queue of their own; beyond a bounded number they are rejected with 503.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -26,6 +26,7 @@ from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 T = TypeVar("T")
+_Queue: TypeAlias = "deque[tuple[int, asyncio.Future[None]]]"
 
 LOOP_SECONDS: Final = 0.1
 """How long a request may block the event loop. One that takes longer starts again in a thread."""
@@ -51,39 +52,44 @@ _DISCONNECTED: Final = "The request was cancelled, because the client disconnect
 
 
 class Capacity:
-    """A number of units, lent in the order of arrival. For one event loop.
+    """A number of units, lent in the order of arrival in each of two queues, which take turns. For one event loop.
 
     Args:
         units: the number of units.
-        queue: the number of requests that may wait.
+        queue: the number of requests that may wait in both queues.
         what: what the units are, for the error message.
     """
 
     def __init__(self, units: int, queue: int, what: str) -> None:
         self._units = self._free = units
-        self._queue = queue
+        self._most = queue
         self._what = what
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._queues: tuple[_Queue, _Queue] = (deque(), deque())
+        """Of long work, and of short work."""
+        self._next = 0
+        """The queue whose turn it is."""
 
     def take(self, units: int) -> bool:
         """Take ``units``, at most all of them, if they are free and nobody waits."""
         units = min(units, self._units)
-        if self._waiting or units > self._free:
+        if any(self._queues) or units > self._free:
             return False
         self._free -= units
         return True
 
-    async def wait(self, units: int) -> None:
-        """Wait for ``units``, at most all of them.
+    async def wait(self, units: int, *, short: bool = False) -> None:
+        """Wait for ``units``, at most all of them, in the queue of short work or in that of long work.
 
         Raises:
             Busy: too many requests wait, or this one has waited for ``WAIT_SECONDS``.
         """
         units = min(units, self._units)
-        if len(self._waiting) >= self._queue:
-            raise _busy(len(self._waiting), self._what)
+        waiting = sum(map(len, self._queues))
+        if waiting >= self._most:
+            raise _busy(waiting, self._what)
+        queue = self._queues[short]
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((units, turn))
+        queue.append((units, turn))
         self._lend()  # units may have become free since the caller's `take`
         timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._refuse, turn)
         try:
@@ -93,7 +99,7 @@ class Capacity:
                 self._free += units
             else:
                 with suppress(ValueError):  # _lend may have removed it
-                    self._waiting.remove((units, turn))
+                    queue.remove((units, turn))
             self._lend()
             raise
         finally:
@@ -112,11 +118,17 @@ class Capacity:
             )
 
     def _lend(self) -> None:
-        while self._waiting and (self._waiting[0][0] <= self._free or self._waiting[0][1].done()):
-            units, turn = self._waiting.popleft()
-            if not turn.done():  # neither cancelled nor refused
-                self._free -= units
-                turn.set_result(None)
+        while queue := self._queues[self._next] or self._queues[1 - self._next]:
+            units, turn = queue[0]
+            if turn.done():  # cancelled or refused
+                queue.popleft()
+                continue
+            if units > self._free:
+                break
+            queue.popleft()
+            self._free -= units
+            self._next = 1 - self._next
+            turn.set_result(None)
 
 
 def _busy(waiting: int, what: str) -> Busy:
@@ -226,7 +238,7 @@ class Admission:
                     pass
             queued = perf_counter()
             if not self._turns.take(1):
-                await client.unless_gone(self._turns.wait(1))
+                await client.unless_gone(self._turns.wait(1, short=short))
             stages().append(("queue", queued, perf_counter()))
             return await self._in_thread(work, slot, client, timeout or self._limit)
         finally:
