@@ -382,11 +382,10 @@ def search_request(q: str, **arguments: Any) -> SearchRequest:
 
 
 def _search_of(arguments: Mapping[str, Any]) -> SearchRequest:
+    fields = SearchRequest.model_fields
     for name in arguments:
-        if name not in SearchRequest.model_fields:
-            raise InvalidRequest(
-                f"Unknown argument {shown(name)}: a search has {', '.join(SearchRequest.model_fields)}."
-            )
+        if name not in fields:
+            raise InvalidRequest(f"Unknown argument {shown(name)}: a search has {', '.join(fields)}.")
     return SearchRequest(**arguments)
 
 
