@@ -9,6 +9,7 @@ import errno
 import ipaddress
 import logging
 import random
+import re
 import socket
 import time
 from collections.abc import Callable, Container, Mapping
@@ -27,6 +28,8 @@ RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
 """Retryable status codes."""
 SERVICE_STATUSES: Final = frozenset({429, *range(500, 600)})
 """Retryable status codes of services that run a model."""
+VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
+"""What an API key consists of. httpx quotes others in its errors."""
 MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A response with a longer ``Retry-After`` is not retried."""
 MAX_BACKOFF: Final = 10.0
@@ -184,6 +187,15 @@ class ModelService:
         if self._api_key:
             text = text.replace(self._api_key, "***")
         return f" ({text})" if text else ""
+
+
+def bearer(api_key: str, setting: str, error: type[ScholarBaseError]) -> dict[str, str]:
+    """The header with the key of ``setting``. Raises ``error``: no header can have it."""
+    if not VISIBLE_ASCII.fullmatch(api_key):
+        raise error(
+            f"{setting} has characters that no key has, such as spaces or line breaks: set it to the key alone."
+        )
+    return {"Authorization": f"Bearer {api_key}"}
 
 
 def request_timeout(timeout: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from traceback import clear_frames
@@ -17,7 +16,7 @@ from scholarbase import __version__
 from scholarbase.client.endpoints import Request, T
 from scholarbase.client.responses import read_response, request_error
 from scholarbase.errors import ClientError, InvalidRequest
-from scholarbase.http import is_loopback, retry_options
+from scholarbase.http import VISIBLE_ASCII, is_loopback, retry_options
 from scholarbase.models.checks import check_type, shown
 from scholarbase.settings import ClientSettings
 
@@ -29,7 +28,6 @@ DEFAULT_RETRIES: Final = 3
 DEFAULT_BACKOFF: Final = 0.5
 MAX_CONNECTIONS: Final = 64
 """Requests that a client sends at once. Others wait."""
-_VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class BaseClient:
@@ -123,8 +121,7 @@ def _check_seconds(value: object, name: str) -> None:
 
 
 def _checked_key(api_key: str) -> str:
-    # httpx would quote an invalid key in its error.
-    if not _VISIBLE_ASCII.fullmatch(api_key.strip()):
+    if not VISIBLE_ASCII.fullmatch(api_key.strip()):
         raise InvalidRequest(
             "The API key contains characters that are not allowed in keys, such as spaces or line breaks: use it as "
             '"scholarbase key create" printed it.'

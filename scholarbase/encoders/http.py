@@ -23,7 +23,7 @@ import orjson
 
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
-from scholarbase.http import ModelService, is_loopback, request_timeout
+from scholarbase.http import ModelService, bearer, is_loopback, request_timeout
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
 log = logging.getLogger("scholarbase.encoders")
@@ -288,7 +288,7 @@ _ADVICE: Final = {
 def _open_client(endpoint: Endpoint, api_key: str | None, timeout: float) -> httpx.Client:
     headers = {"Content-Type": "application/json"}
     if api_key:
-        headers["Authorization"] = f"Bearer {api_key}"
+        headers |= bearer(api_key, "SCHOLARBASE_ENCODER_API_KEY", EncoderError)
     if endpoint.socket is not None:
         transport = httpx.HTTPTransport(uds=os.fspath(endpoint.socket))
         return httpx.Client(transport=transport, headers=headers, timeout=timeout)

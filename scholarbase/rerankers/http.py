@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Sequence
 from threading import BoundedSemaphore
 from time import monotonic
@@ -22,7 +21,7 @@ import orjson
 from scholarbase.deadlines import check
 from scholarbase.encoders.http import Endpoint
 from scholarbase.errors import RerankerError
-from scholarbase.http import ModelService, is_loopback, request_timeout
+from scholarbase.http import ModelService, bearer, is_loopback, request_timeout
 from scholarbase.models.checks import shown
 from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed, turn
 
@@ -42,7 +41,6 @@ _TOO_LARGE: Final = frozenset({413, 422})
 """Responses to more texts than a service accepts in one request."""
 _SAMPLE: Final = "scholarly search"
 _ROUTE: Final = "/rerank"
-_VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
 
 
 def parse_url(name: str) -> Endpoint:
@@ -111,12 +109,7 @@ class HttpReranker:
         # A compressed response could be larger than MAX_RESPONSE.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if api_key:
-            if not _VISIBLE_ASCII.fullmatch(api_key):  # httpx would quote it in its error
-                raise RerankerError(
-                    "SCHOLARBASE_RERANKER_API_KEY has characters that no key has, such as spaces or line breaks: set "
-                    "it to the key alone."
-                )
-            headers["Authorization"] = f"Bearer {api_key}"
+            headers |= bearer(api_key, "SCHOLARBASE_RERANKER_API_KEY", RerankerError)
         trust_env = not is_loopback(httpx.URL(self._endpoint.url).host)
         self._http = httpx.Client(headers=headers, timeout=timeout, trust_env=trust_env)
         self._turns = BoundedSemaphore(CONCURRENCY)

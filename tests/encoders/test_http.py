@@ -226,6 +226,14 @@ def test_a_permanent_failure_is_an_error(service: ScriptedService) -> None:
     encoder.close()
 
 
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}é"])
+def test_a_key_that_no_header_can_have_is_not_shown(key: str) -> None:
+    """It ended in a UnicodeEncodeError, or in an error of httpx that quoted it."""
+    with pytest.raises(EncoderError, match="SCHOLARBASE_ENCODER_API_KEY has characters") as caught:
+        HttpEncoder("http://127.0.0.1:9/v1", api_key=key)
+    assert KEY not in str(caught.value)
+
+
 def test_an_invalid_key_is_not_retried_or_shown(service: ScriptedService) -> None:
     service.script = [lambda _: Response(f"Incorrect API key provided: {KEY}.", status_code=401)]
     with pytest.raises(EncoderError, match="SCHOLARBASE_ENCODER_API_KEY") as caught:
