@@ -120,15 +120,13 @@ class Capacity:
     def _lend(self) -> None:
         while queue := self._queues[self._next] or self._queues[1 - self._next]:
             units, turn = queue[0]
-            if turn.done():  # cancelled or refused
-                queue.popleft()
-                continue
-            if units > self._free:
+            if units > self._free and not turn.done():
                 break
             queue.popleft()
-            self._free -= units
-            self._next = 1 - self._next
-            turn.set_result(None)
+            if not turn.done():  # neither cancelled nor refused
+                self._free -= units
+                self._next = 1 - self._next
+                turn.set_result(None)
 
 
 def _busy(waiting: int, what: str) -> Busy:
