@@ -84,7 +84,7 @@ def open_encoders(
 ) -> Iterator[tuple[Encoder | None, Encoder | None]]:
     """Open the encoder and the query encoder of the options, each None without a name, and close them at the end.
 
-    ``device`` is that of the first: the second may be a service or a static encoder, which have none.
+    ``device`` is for the first: the second may be a service or a static encoder, which have none.
     """
     from scholarbase.encoders import open_encoder
 

@@ -1,7 +1,7 @@
-"""Feedback for dense vectors: add the vectors of the first papers to that of the query, and search again.
+"""Feedback for dense vectors: add the vectors of the first papers to the query's, and search again.
 
 The first papers of both legs together are mostly about the topic, and closer to its other papers than a short question
-is. The method is that of Rocchio (1971) for dense vectors: Li et al., "Pseudo Relevance Feedback with Deep Language
+is. This is Rocchio's method (1971) with dense vectors: Li et al., "Pseudo Relevance Feedback with Deep Language
 Models and Dense Retrievers", TOIS 2023, https://arxiv.org/abs/2108.11044. docs/ranking.md has the measurements.
 """
 

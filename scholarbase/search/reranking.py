@@ -110,7 +110,7 @@ def check_reranker(name: str, known: Mapping[str, object]) -> None:
 
 
 def _limit() -> float | None:
-    """Seconds for a reranker whose failure is not that of the request."""
+    """Seconds for a reranker whose failure must not fail the request."""
     deadline = DEADLINE.get()
     if deadline is None:
         return None

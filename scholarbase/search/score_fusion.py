@@ -20,8 +20,8 @@ WEIGHTS: Final = (0.45, 0.55)
 STANDOUT_WEIGHTS: Final = (0.75, 0.25)
 """Those where the first sparse result stands out."""
 STANDOUT: Final = 1.4
-"""The first sparse result stands out if its score is this many times that of the tenth: the words of the query are
-those of few papers, which BM25 finds better."""
+"""The first sparse result stands out if its score is this many times the score of the tenth. Then few papers have the
+words of the query, and BM25 finds them better."""
 _COMPARED: Final = 10
 """The rank of the result that the first is compared with."""
 
