@@ -6,7 +6,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,8 @@ PREFIX = "SCHOLARBASE_"
 KeepRule = Literal["arxiv", "abstract", "title"]
 Profile = Literal["default", "scholarquest"]
 Fusion = Literal["scores", "rrf"]
+DialectName = Literal["serper", "search-r1"]
+DIALECT_NAMES: Final[tuple[DialectName, ...]] = get_args(DialectName)
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")
 """The legs that may have a fusion weight: the sparse leg by its engine, and the dense leg."""
@@ -48,6 +50,11 @@ class Settings(ClientSettings):
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
     port: int = Field(
         8000, ge=0, le=65535, description="The port that the server listens on; 0 picks a free port."
+    )
+    dialect: DialectName | None = Field(
+        None,
+        description="Serve one dialect alone, with its routes at the root; by default the native API, with every "
+        "dialect below a prefix (docs/dialects.md).",
     )
     full_check: bool = Field(
         False, description="Compare every file with its hashes before serving, instead of a sample."

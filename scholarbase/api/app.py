@@ -19,6 +19,8 @@ from scholarbase import __version__
 from scholarbase.api import openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.admission import Admission
+from scholarbase.api.dialects.all import DIALECTS
+from scholarbase.api.dialects.serving import DialectRoute
 from scholarbase.api.middleware import Requests
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
@@ -81,6 +83,11 @@ def create_app(
     )
     registry = CollectorRegistry()
     app.state.library = library
+    # Alone, a dialect has the routes of its original, and the server only those about itself.
+    alone = settings.dialect
+    app.state.dialects = (
+        {DIALECTS[alone].alone: DIALECTS[alone]} if alone else {one.prefix: one for one in DIALECTS.values()}
+    )
     app.state.sessions = sessions
     app.state.admission = Admission(settings)
     app.state.readiness = Readiness(library.ready)
@@ -88,13 +95,16 @@ def create_app(
     app.state.parsing = CapacityLimiter(1)
     app.state.reporting = CapacityLimiter(1)
     app.state.compressing = CapacityLimiter(2)
-    mcp, mcp_running = _mcp(app, settings)
-    app.router.routes += [Route(path, mcp, include_in_schema=False) for path in ("/mcp", "/mcp/")]
+    mcp_running: AbstractAsyncContextManager[None] = nullcontext()
+    if not alone:
+        mcp, mcp_running = _mcp(app, settings)
+        app.router.routes += [Route(path, mcp, include_in_schema=False) for path in ("/mcp", "/mcp/")]
     app.state.metrics = _metrics(registry)
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
-    ours = (papers, titles, search, expand, tool_routes, session_routes, about)
-    app.router.routes[:0] = [route for module in ours for route in module.router.routes]
+    native = () if alone else (papers, titles, search, expand, tool_routes, session_routes)
+    app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
+    app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=COMPRESSION)
@@ -113,7 +123,7 @@ def _mcp(app: FastAPI, settings: Settings) -> tuple[ASGIApp, AbstractAsyncContex
     """The application of ``/mcp``, and the context in which it runs."""
     if not is_installed("mcp"):
         error = missing("mcp", "mcp", "The Model Context Protocol")
-        return problems.rejection(error, problems.TOOLS_PATH), nullcontext()
+        return problems.tools_error(error), nullcontext()
     from scholarbase.api.mcp import McpApp, over_http
 
     tools = over_http(app.state, max_bytes=settings.max_body_bytes)

@@ -73,7 +73,7 @@ class BodyLimit:
                     await self._bodies.wait(len(body))
                 size = len(body)
         except (BodyTooLarge, Busy) as error:
-            await rejection(error, scope["path"])(scope, receive, send)
+            await rejection(error, scope)(scope, receive, send)
             return
         try:
             await self._app(scope, _replaying(body, receive), send)

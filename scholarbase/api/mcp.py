@@ -196,10 +196,10 @@ class McpApp:
             error: ScholarBaseError = Forbidden(
                 f"Pages of {origin} may not send requests to this server: add the origin to SCHOLARBASE_CORS_ORIGINS."
             )
-            await rejection(error, scope["path"])(scope, receive, send)
+            await rejection(error, scope)(scope, receive, send)
         elif scope["method"] != "POST":
             # The server sends no messages of its own, so it offers no stream (2025-11-25, "Listening for Messages").
-            response = rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope["path"])
+            response = rejection(MethodNotAllowed(f"{scope['path']} accepts only POST."), scope)
             response.headers["Allow"] = "POST"
             await response(scope, receive, send)
         else:

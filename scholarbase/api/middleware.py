@@ -238,7 +238,7 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (error := self._checked(scope)) is not None:
-            await rejection(error, scope["path"])(scope, receive, send)
+            await rejection(error, scope)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

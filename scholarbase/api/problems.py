@@ -10,7 +10,9 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
+from scholarbase.api.dialects.base import http_response, is_below
 from scholarbase.errors import (
     PROBLEM_TYPE_BASE,
     Busy,
@@ -54,13 +56,21 @@ def add_errors(operation: dict[str, Any], *errors: type[ScholarBaseError]) -> No
             known["description"] += f" Or: {summary}"
 
 
-def rejection(error: ScholarBaseError, path: str) -> Response:
-    """The response to a request that does not reach its route: at ``/mcp`` a JSON-RPC error, else a problem document.
+def rejection(error: ScholarBaseError, scope: Scope) -> Response:
+    """The response to a request that does not reach its route: its dialect's error, at ``/mcp`` a JSON-RPC error, else
+    a problem document."""
+    path: str = scope["path"]
+    for prefix, dialect in scope["app"].state.dialects.items():
+        if is_below(path, prefix):
+            return http_response(dialect.rejection(error))
+    return tools_error(error) if path.rstrip("/") == TOOLS_PATH else problem_of(error)
+
+
+def tools_error(error: ScholarBaseError) -> Response:
+    """An error as JSON-RPC.
 
     JSON-RPC leaves the codes from -32099 to -32000 to servers (https://www.jsonrpc.org/specification#error_object).
     """
-    if path.rstrip("/") != TOOLS_PATH:
-        return problem_of(error)
     data = {"type": PROBLEM_TYPE_BASE + error.slug, "title": error.title, "status": error.status}
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": str(error), "data": data}}
     return Response(orjson.dumps(body), error.status, media_type="application/json")

@@ -177,9 +177,8 @@ def _call_header(numbers: Sequence[int]) -> dict[str, str]:
 
 
 async def respond_in_session(request: Request, route: str, respond: Callable[[Request], Any]) -> Response:
-    """Respond to a request that names a session, and record it also where it fails."""
-    scope = request.scope
-    if scope.get("scholarbase.head"):
+    """Respond to a request of a native route that names a session."""
+    if request.scope.get("scholarbase.head"):
         raise InvalidRequest("A HEAD request returns no papers to record: leave the session out, or use GET.")
     tool = request.path_params["name"] if route == "call_tool" else ROUTE_TOOLS.get(route)
     if tool is None:
@@ -187,11 +186,20 @@ async def respond_in_session(request: Request, route: str, respond: Callable[[Re
         return response
     if route == "call_tool":
         tool_named(tool)
+    return await record_around(request, tool, respond)
+
+
+async def record_around(request: Request, tool: str, respond: Callable[[Request], Any]) -> Response:
+    """Respond to a request that names a session, and record it under ``tool`` also where it fails.
+
+    ``respond`` finds the recording in the request's scope under ``RECORDING``.
+    """
+    scope = request.scope
     recording = await start_recording(request.app.state, scope, tool, session_headers(request.headers))
     assert recording is not None
     scope[RECORDING] = recording
     try:
-        response = await respond(request)
+        response: Response = await respond(request)
     except asyncio.CancelledError:
         recording.record_cancellation()
         raise

@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -28,7 +29,6 @@ from scholarbase.models.papers import PAPER_FIELDS
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
-from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.tools.definitions import Tool, never_short
 from scholarbase.tools.responding import CallResponse, make_response
@@ -306,8 +306,8 @@ async def run_call(
     seen = _excludes_seen(request)
     if recording is not None:
         recording.set_request([vars(request)], request)
-    if recording is not None and recording.needs_budget(seen):
-        recording.budget = await _budget(recording, seen)
+    if recording is not None:
+        await reserve(recording, seen)
 
     def run() -> CallResponse:
         return make_response(
@@ -324,10 +324,20 @@ async def run_call(
     return response
 
 
-async def _budget(recording: Recording, seen: bool) -> BudgetState | None:
+async def reserve(recording: Recording, seen: bool = False) -> None:
+    """Count a call in the budgets of its session, if it has some.
+
+    Args:
+        seen: whether the call leaves out what the session has returned.
+
+    Raises:
+        BudgetExhausted: a limit of the session is reached.
+    """
+    if not recording.needs_budget(seen):
+        return
     if seen or recording.session.limits:
-        return cast(BudgetState, await wait_for(recording.reserve(seen)))
-    try:
-        return cast(BudgetState, await wait_for(recording.reserve(seen), WRITE_SECONDS))
-    except StorageError:  # only the check of the parent needs it
-        return None
+        recording.budget = await wait_for(recording.reserve(seen))
+        return
+    # Only the check of the parent needs it, so a slow disk is no reason to fail.
+    with suppress(StorageError):
+        recording.budget = await wait_for(recording.reserve(seen), WRITE_SECONDS)

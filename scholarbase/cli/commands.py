@@ -42,7 +42,7 @@ from scholarbase.models.limits import (
     MODES,
     SYNTAXES,
 )
-from scholarbase.settings import Settings, load_settings
+from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
 
 INTERRUPTED = 130
 
@@ -189,6 +189,11 @@ def _location(encoder: str) -> str:
     help="The port; 0 chooses a free one. [env: SCHOLARBASE_PORT; default: 8000]",
 )
 @click.option(
+    "--dialect",
+    type=click.Choice(DIALECT_NAMES),
+    help="Serve this dialect alone, with its routes at the root. [env: SCHOLARBASE_DIALECT]",
+)
+@click.option(
     "--workers", type=click.IntRange(1, 64), help="Server processes. [env: SCHOLARBASE_WORKERS; default: 1]"
 )
 @encoder_option
@@ -209,6 +214,7 @@ def serve(
     library: Path | None,
     host: str | None,
     port: int | None,
+    dialect: DialectName | None,
     workers: int | None,
     encoder: str | None,
     full_check: bool,
@@ -223,7 +229,14 @@ def serve(
     from scholarbase.api.server import serve as run
 
     path = require_library(library, settings)
-    options = {"host": host, "port": port, "workers": workers, "encoder": encoder, "sessions": sessions}
+    options = {
+        "host": host,
+        "port": port,
+        "dialect": dialect,
+        "workers": workers,
+        "encoder": encoder,
+        "sessions": sessions,
+    }
     flags = {"public": public or None, "full_check": full_check or None}
     run(path, load_settings(**options, **flags, library=path))
 

@@ -143,7 +143,7 @@ class Guard:
                 _check_rate(key, rate, verdict)
             _check_role(key, path)
         except ScholarBaseError as error:
-            await _rejection(error, sent, path)(scope, receive, send)
+            await _rejection(error, sent, scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -220,8 +220,8 @@ def _with_rate_headers(send: Send, rate: int, verdict: Verdict) -> Send:
     return sent
 
 
-def _rejection(error: ScholarBaseError, sent: str | None, path: str) -> Response:
-    response = rejection(error, path)
+def _rejection(error: ScholarBaseError, sent: str | None, scope: Scope) -> Response:
+    response = rejection(error, scope)
     if isinstance(error, Unauthorized):
         # RFC 6750, section 3: a challenge has at least one parameter, and an error code for an invalid key.
         code = "" if sent is None else ', error="invalid_token"'

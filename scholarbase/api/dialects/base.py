@@ -1,0 +1,187 @@
+"""What every dialect is made of: its operations, one request, and the errors of its original.
+
+A dialect answers the requests of another search service from the library. It translates the original's parameters to
+native requests (:class:`~scholarbase.api.dialects.calls.Calls`), and native responses to the original's bodies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import orjson
+from starlette.responses import Response as HttpResponse
+
+from scholarbase.api.dialects.calls import Calls
+from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError
+from scholarbase.models.checks import shown
+
+JSON: Final = "application/json"
+STATUSES: Final[Mapping[int, int]] = {503: 500, 504: 500, 507: 500, 501: 500}
+"""Native statuses to those of a dialect: services have no sentence for a part that failed, and answer 500."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The content of a response that is not JSON, or has another status than 200."""
+
+    content: bytes
+    media_type: str = JSON
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Answer: TypeAlias = "Body | Mapping[str, Any] | Sequence[Any]"
+"""What an operation returns: a body, or a value that is encoded as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class DialectRequest:
+    """One request to a dialect.
+
+    Args:
+        path: the parameters in the path.
+        query: the parameters of the URL; each has at least one value.
+        body: the JSON of the body, None without one.
+        base: the URL under which the dialect is served, without a slash at the end.
+        ignored: names of parameters without an effect. Operations add those that they cannot follow.
+    """
+
+    path: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
+    body: Any = None
+    base: str = ""
+    ignored: dict[str, None] = field(default_factory=dict)
+
+    def ignore(self, *names: str) -> None:
+        """Name parameters in the header ``X-ScholarBase-Ignored``."""
+        self.ignored.update(dict.fromkeys(names))
+
+    def text(self, name: str, default: str = "") -> str:
+        """The last value of a parameter of the URL."""
+        values = self.query.get(name)
+        return values[-1] if values else default
+
+    def whole(self, name: str, default: int, low: int, high: int, *, clamp: bool = False) -> int:
+        """A whole number of the URL.
+
+        Args:
+            clamp: use the nearest valid number in place of one out of range, as originals do that do not reject it.
+
+        Raises:
+            InvalidRequest: not a whole number, or out of range.
+        """
+        return whole(self.text(name) or default, name, low, high, clamp=clamp)
+
+
+def whole(value: object, name: str, low: int, high: int, *, clamp: bool = False) -> int:
+    """A whole number from a URL or a JSON body. Raises as :meth:`DialectRequest.whole`."""
+    number = value
+    if isinstance(value, str) and len(value) <= 20 and value.strip().lstrip("+-").isdecimal():
+        number = int(value)
+    if isinstance(value, float) and value.is_integer():
+        number = int(value)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidRequest(f"{name} is {shown(value)}: it must be a whole number from {low} to {high}.")
+    if clamp:
+        return min(max(number, low), high)
+    if not low <= number <= high:
+        raise InvalidRequest(f"{name} is {number}: it must be from {low} to {high}.")
+    return number
+
+
+def value_of(body: Mapping[str, Any], name: str, default: Any) -> Any:
+    """A value of a JSON body; the default where it is missing or null."""
+    value = body.get(name)
+    return default if value is None else value
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One route of a dialect.
+
+    Args:
+        method: GET or POST.
+        path: the route below the dialect's prefix, as Starlette writes it (``/paper/{paper_id:path}``); empty for the
+            prefix itself.
+        answer: the answer to a request, from the native calls that it makes.
+        tool: the tool under which a session records the request; None for one that returns no papers.
+        parameters: the URL parameters that have an effect or are ignored on purpose; others are named in the header
+            ``X-ScholarBase-Ignored``.
+        calls: how many calls of a session the request is, such as the queries of a batch.
+        papers: the most papers that the answer needs.
+        short: whether the request takes a few milliseconds.
+    """
+
+    method: str
+    path: str
+    answer: Callable[[DialectRequest, Calls], Answer]
+    tool: str | None = "search_papers"
+    parameters: frozenset[str] = frozenset()
+    calls: Callable[[DialectRequest], int] = lambda request: 1
+    papers: Callable[[DialectRequest], int] = lambda request: 100
+    short: Callable[[DialectRequest], bool] = lambda request: False
+
+
+def detail_error(status: int, message: str) -> Body:
+    """An error as FastAPI writes it."""
+    return Body(orjson.dumps({"detail": message}), status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Another service's HTTP interface.
+
+    Args:
+        name: its name in ``scholarbase serve --dialect``.
+        prefix: where the server mounts it.
+        title: the original, for people.
+        operations: its routes, the most specific first.
+        error: the body of an error with a status and a sentence, as the original writes it.
+        statuses: native statuses that the original does not use, to those that it does.
+        alone: the prefix where it is served alone.
+    """
+
+    name: str
+    prefix: str
+    title: str
+    operations: tuple[Operation, ...]
+    error: Callable[[int, str], Body] = detail_error
+    statuses: Mapping[int, int] = field(default_factory=dict)
+    alone: str = ""
+
+    def rejection(self, error: ScholarBaseError) -> Body:
+        """The original's response to an error. A server that is too busy answers 429 with ``Retry-After``."""
+        status = 429 if isinstance(error, Busy) else error.status
+        status = self.statuses.get(status, STATUSES.get(status, status))
+        body = self.error(status, text_of(str(error)))
+        if status != 429:
+            return body
+        wait = math.ceil(getattr(error, "retry_after", 1))
+        return Body(body.content, body.media_type, body.status, {**body.headers, "Retry-After": str(wait)})
+
+
+def http_response(body: Body) -> HttpResponse:
+    return HttpResponse(body.content, body.status, dict(body.headers), body.media_type)
+
+
+def is_below(path: str, prefix: str) -> bool:
+    """Whether a path is a dialect's prefix or below it."""
+    return path == prefix or path.startswith(prefix + "/")
+
+
+def text_of(text: str) -> str:
+    """A text that UTF-8 can encode: a message may quote half of a surrogate pair from a JSON body."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def ignored_header(names: Iterable[str]) -> str:
+    """The value of ``X-ScholarBase-Ignored``: at most 20 names in printable ASCII, separated by commas."""
+    shown_names = [
+        "".join(c if c.isascii() and c.isprintable() and c != "," else "?" for c in name[:64])
+        for name in names
+    ]
+    more = [f"and {len(shown_names) - 20} more"] if len(shown_names) > 20 else []
+    return ", ".join([*shown_names[:20], *more])

@@ -1,0 +1,176 @@
+"""Native calls of a dialect's request: one method per kind, with the date of the request, and what they returned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.models.checks import date_bounds
+from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import (
+    EdgeBody,
+    PaperBatchBody,
+    Request,
+    SearchBody,
+    SimilarBody,
+    TitleBatchBody,
+)
+from scholarbase.models.responses import (
+    CitationsResponse,
+    Response,
+    SearchResponse,
+    SimilarResponse,
+    TitleMatch,
+    Unfinished,
+)
+from scholarbase.search.library import Library
+from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
+
+_UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+R = TypeVar("R", bound=Response)
+
+
+def plain_query(text: str) -> str:
+    """A query without characters that no text has, as long as one may be; empty if nothing is left."""
+    return _UNREADABLE.sub(" ", text).strip()[:MAX_QUERY_LENGTH]
+
+
+@dataclass(slots=True)
+class Calls:
+    """The native calls of one request of a dialect. Their papers are those of the session's call.
+
+    Args:
+        as_of: the date of the request, from its header or its session.
+        begun: the recorded arguments, and the ids and scores of the papers, of each call of the session.
+    """
+
+    library: Library
+    as_of: str | None = None
+    begun: list[tuple[Mapping[str, Any], list[str], list[float]]] = field(default_factory=list)
+
+    def search(self, q: str, **arguments: Any) -> SearchResponse:
+        """Search for a text, which is read as plain words. Raises as ``Library.search``.
+
+        A text without readable characters finds nothing, and so do dates that exclude each other.
+        """
+        text = plain_query(q)
+        arguments = {"syntax": "plain", **arguments, "as_of": self._date(arguments.pop("as_of", None))}
+        if not text or _excludes_all(arguments):
+            recorded = {name: value for name, value in {"q": q, **arguments}.items() if value}
+            self.begun.append((recorded, [], []))
+            return SearchResponse(self.library.snapshot_id, "sparse", None, 0, "eq", None, ())
+        request = SearchBody.of(q=text, **{k: v for k, v in arguments.items() if v is not None})
+        found: SearchResponse = self._run(tool_named("search_papers"), request)
+        return found
+
+    def search_where(
+        self, q: str, keep: Callable[[Paper], bool] | None, *, limit: int, offset: int = 0, **arguments: Any
+    ) -> list[Paper]:
+        """The papers of a search that have a property which native searches cannot filter by, of the first
+        ``MAX_LIMIT`` results. Raises as :meth:`search`.
+
+        Args:
+            keep: whether a paper has it; None for all papers.
+        """
+        if keep is None:
+            return [hit.paper for hit in self.search(q, limit=limit, offset=offset, **arguments).results]
+        hits = self.search(q, limit=MAX_LIMIT, **arguments).results
+        kept = [hit for hit in hits if keep(hit.paper)][offset : offset + limit]
+        recorded, _, _ = self.begun.pop()
+        ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
+        self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
+        return [hit.paper for hit in kept]
+
+    def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
+        """The best matches of each title. A title without readable characters matches nothing.
+
+        Raises:
+            TimeLimit: a title takes longer than the time limit.
+        """
+        texts = [plain_query(title)[:MAX_TITLE_LENGTH].strip() for title in titles]
+        readable = [text for text in texts if text]
+        if not readable:
+            self.begun.append(({"titles": list(titles)}, [], []))
+            return ((),) * len(texts)
+        request = TitleBatchBody.of(titles=readable, as_of=self.as_of, **arguments)
+        found = iter(self._run(tool_named("match_titles"), request).results)
+        results: list[tuple[TitleMatch, ...]] = []
+        for text in texts:
+            matches = next(found) if text else ()
+            if isinstance(matches, Unfinished):
+                raise TimeLimit(matches.error)
+            results.append(matches)
+        return tuple(results)
+
+    def papers(self, ids: Sequence[str], **arguments: Any) -> tuple[Paper | None, ...]:
+        """Papers in order; None for one that the library does not have, or whose id is malformed."""
+        request = PaperBatchBody.of(ids=ids, as_of=self.as_of, **arguments)
+        found = self._run(tool_named("get_papers"), request).results
+        return tuple(paper if isinstance(paper, Paper) else None for paper in found)
+
+    def paper(self, paper_id: str, **arguments: Any) -> Paper:
+        """The paper with this id.
+
+        Raises:
+            PaperNotFound: the library does not have it, or the id is malformed.
+        """
+        found = self.papers([paper_id], **arguments)[0] if paper_id.strip() else None
+        if found is None:
+            raise PaperNotFound(f"Paper with id {paper_id} not found in this snapshot.")
+        return found
+
+    def citations(self, paper_id: str, **arguments: Any) -> CitationsResponse:
+        """Papers that cite a paper. Raises PaperNotFound; InvalidRequest for a malformed id."""
+        return self._edges("get_citations", paper_id, arguments)
+
+    def references(self, paper_id: str, **arguments: Any) -> CitationsResponse:
+        """Papers that a paper cites. Raises as :meth:`citations`."""
+        return self._edges("get_references", paper_id, arguments)
+
+    def similar(self, paper_id: str, **arguments: Any) -> SimilarResponse:
+        """Papers similar to a paper. Raises as :meth:`citations`."""
+        request = SimilarBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
+        found: SimilarResponse = self._run(SIMILAR, request)
+        return found
+
+    def _edges(self, tool: str, paper_id: str, arguments: Mapping[str, Any]) -> CitationsResponse:
+        request = EdgeBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
+        found: CitationsResponse = self._run(tool_named(tool), request)
+        return found
+
+    def _date(self, requested: str | None) -> str | None:
+        """The earlier of two dates."""
+        if requested is None or self.as_of is None:
+            return requested or self.as_of
+        return min(requested, self.as_of, key=lambda date: date_bounds(date)[1])
+
+    def _run(self, tool: Tool, request: Request) -> Any:
+        response: Any = tool.run(self.library, request)
+        ids: list[str] = []
+        scores: list[float] = []
+        _gather(response.results, ids, scores)
+        self.begun.append((tool.arguments_for(request), ids, scores))
+        return response
+
+
+def _excludes_all(arguments: Mapping[str, Any]) -> bool:
+    """Whether no date is in the range of a search."""
+    first = arguments.get("from_")
+    lasts = [arguments[name] for name in ("to", "as_of") if arguments.get(name) is not None]
+    return first is not None and any(date_bounds(first)[0] > date_bounds(last)[1] for last in lasts)
+
+
+def _gather(items: Sequence[Any], ids: list[str], scores: list[float]) -> None:
+    for item in items:
+        if isinstance(item, tuple):
+            _gather(item, ids, scores)
+        elif isinstance(item, Paper):
+            ids.append(item.id)
+        elif hasattr(item, "paper"):
+            ids.append(item.paper.id)
+            if hasattr(item, "score"):
+                scores.append(item.score)

@@ -1,0 +1,90 @@
+"""Serper's interface: https://serper.dev."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+
+
+def search(server: str, **body: Any) -> dict[str, Any]:
+    response = httpx.post(f"{server}/serper/search", json=body)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def test_results_have_the_fields_of_the_original(server: str) -> None:
+    found = search(server, q="Two Dimensional QCD is a String Theory")
+    assert found["searchParameters"]["q"] == "Two Dimensional QCD is a String Theory"
+    assert len(found["organic"]) == 10
+    first = found["organic"][0]
+    assert first["title"] == "Two Dimensional QCD is a String Theory"
+    assert first["link"] == "https://arxiv.org/abs/hep-th/9301068"
+    assert first["date"] == "Jan 17, 1993"
+    assert first["position"] == 1
+    assert first["snippet"].startswith("The partition function of two dimensional QCD")
+    assert len(first["snippet"]) <= 304
+
+
+def test_pages_continue(server: str) -> None:
+    whole = search(server, q="string theory", num=20)["organic"]
+    pages = [
+        one for page in (1, 2) for one in search(server, q="string theory", num=10, page=page)["organic"]
+    ]
+    assert pages == whole
+    assert search(server, q="string theory", num=100, page=11)["organic"] == []
+
+
+@pytest.mark.parametrize(
+    ("operators", "first", "last"),
+    [
+        ("before:1993-01-17", "", "1993-01-16"),
+        ("before:1993-01-18 after:1993-01-10", "1993-01-10", "1993-01-17"),
+        ("before:1993", "", "1992-12-31"),
+    ],
+)
+def test_dates_are_obeyed(server: str, sample: Library, operators: str, first: str, last: str) -> None:
+    links = [one["link"] for one in search(server, q=f"string theory {operators}", num=100)["organic"]]
+    assert links
+    for paper in sample.papers(links):
+        assert paper is not None
+        assert paper.publication_date is not None
+        assert first <= paper.publication_date <= last
+
+
+def test_dates_that_exclude_each_other_find_nothing(server: str) -> None:
+    assert search(server, q="strings before:1993-01-01 after:1995-01-01")["organic"] == []
+
+
+def test_an_operator_without_a_date_is_text(server: str) -> None:
+    assert search(server, q="string theory before:yesterday after:")["organic"]
+
+
+def test_sites(server: str) -> None:
+    everywhere = search(server, q="string theory", num=50)["organic"]
+    at_arxiv = search(server, q="string theory site:arxiv.org", num=50)["organic"]
+    assert at_arxiv == everywhere  # the sample has only arXiv papers
+    assert search(server, q="site:example.org string theory")["organic"] == []
+
+
+@pytest.mark.parametrize("q", ["", "   ", "\x00\x1f", '"(((', "site:arxiv.org", "\ud800", "a" * 20_000, "''"])
+def test_any_query_is_answered(server: str, q: str) -> None:
+    content = json.dumps({"q": q}).encode()  # httpx cannot encode half of a surrogate pair
+    response = httpx.post(f"{server}/serper/search", content=content)
+    assert response.status_code == 200, response.text
+    assert isinstance(response.json()["organic"], list)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"q": 3}, {"q": "a", "num": "many"}, {"q": "a", "page": 0}, ["a"], None]
+)
+def test_malformed_requests(server: str, body: Any) -> None:
+    response = httpx.post(f"{server}/serper/search", json=body)
+    assert response.status_code == 400
+    assert response.json()["statusCode"] == 400
+    assert response.json()["message"].endswith(".")
