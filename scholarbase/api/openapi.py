@@ -285,6 +285,7 @@ class ReportResponse(SessionResponse):
     calls: int
     rounds: int
     search_calls: int
+    match_calls: int
     expand_calls: int
     inspect_calls: int
     failed_calls: int
