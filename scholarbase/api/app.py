@@ -22,7 +22,7 @@ from scholarbase.api.admission import Admission
 from scholarbase.api.middleware import Requests
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import about, expand, papers, search, titles
+from scholarbase.api.routes import about, expand, papers, references, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -93,7 +93,7 @@ def create_app(
     app.state.metrics = _metrics(registry)
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
-    ours = (papers, titles, search, expand, tool_routes, session_routes, about)
+    ours = (papers, titles, references, search, expand, tool_routes, session_routes, about)
     app.router.routes[:0] = [route for module in ours for route in module.router.routes]
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]

@@ -117,8 +117,12 @@ def title_hash(text: str) -> int:
 
     It is the first 63 bits of the BLAKE2b hash of the form in UTF-8 (https://www.rfc-editor.org/rfc/rfc7693).
     """
-    digest = blake2b(normalize_title(text).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return title_hash_of(normalize_title(text))
+
+
+def title_hash_of(normalized: str) -> int:
+    """The :func:`title_hash` of a normalised form."""
+    return int.from_bytes(blake2b(normalized.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def main_title(title: str) -> str | None:
@@ -223,7 +227,7 @@ def match(
     exact_ids = {hit.id for hit in exact}
     scores = {
         paper_id: similarity(normalized, normalize_title(stored))
-        for paper_id, stored in _candidates(connection, title, condition, params)
+        for paper_id, stored in candidates(connection, title, condition, params)
     }
     beginning = connection.execute(
         f"""
@@ -264,7 +268,7 @@ class _Expression(NamedTuple):
     selective: bool
 
 
-def _candidates(
+def candidates(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
 ) -> list[tuple[int, str]]:
     """Return the papers whose titles share the most rare words with this one.
