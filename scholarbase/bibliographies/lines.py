@@ -107,7 +107,7 @@ def guessed_title(text: str) -> str | None:
             continue
         lower = sum(word[:1].islower() and len(word) > 3 for word in found)
         initials = sum(len(word.strip(".,")) <= 1 for word in found)
-        if initials > len(found) // 3:
+        if initials > len(found) // 3 or (initials and len(found) < 6):
             continue
         if (score := len(found) + 2 * lower) > length:
             best, length = piece.strip(), score

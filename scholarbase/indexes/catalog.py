@@ -272,13 +272,6 @@ class Catalog:
         with self._reading(*_TITLES) as connection:
             return title_spans.exact_titles(connection, text, filters)
 
-    def similar_titles(
-        self, text: str, limit: int, min_score: float, filters: ResolvedFilters
-    ) -> list[TitleSpan]:
-        """Return the papers whose title is similar to a part of the text (:func:`.title_spans.similar_titles`)."""
-        with self._reading(*_TITLES) as connection:
-            return title_spans.similar_titles(connection, text, limit, min_score, filters)
-
     def is_common_phrase(self, title: str, last_day: int | None) -> bool:
         """Whether a title is a phrase of the field (:func:`.titles.is_common_phrase`)."""
         with self._reading(*_TITLES) as connection:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from rapidfuzz import fuzz
 
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.titles import candidates, normalize_title, title_hash_of
+from scholarbase.indexes.titles import normalize_title, similarity, title_hash_of
 
 _OPENING: Final = "\"'\u201c\u2018\u00ab([`"
 _CLOSING: Final = ".,;:!?\"'\u201d\u2019\u00bb)]"
@@ -26,6 +27,10 @@ _NOT_TITLES: Final = re.compile(r"(?:in|proceedings|proc)\W{0,2}", re.IGNORECASE
 _MAX_WORDS: Final = 50
 """Words of a title."""
 _MAX_SPANS: Final = 5_000
+_WINDOW_SCORE: Final = 0.9
+"""The similarity below which the words of a title are looked for in another order."""
+_WINDOW_WORDS: Final = 4
+"""Words of such a title at least."""
 _MIN_LENGTH: Final = 4
 """Letters of a title."""
 
@@ -112,36 +117,22 @@ def exact_titles(connection: sqlite3.Connection, text: str, filters: ResolvedFil
     return sorted(found, key=lambda one: one.start - one.end)
 
 
-def similar_titles(
-    connection: sqlite3.Connection, text: str, limit: int, min_score: float, filters: ResolvedFilters
-) -> list[TitleSpan]:
-    """The papers whose titles are most similar to a part of the text, best first, ties by id.
+def title_span(text: str, paper_id: int, title: str) -> TitleSpan | None:
+    """The part of a text that is most similar to a paper's title, None if the text is shorter.
 
-    The score is the normalised indel similarity of the title and the best part of its length.
+    The score is the normalised indel similarity of the title and the best part of its length. The ends of that part are
+    moved to the nearest words.
     """
     words = _words(text)
-    condition, params = filter_sql(filters, "p")
-    found = [
-        span
-        for paper_id, title in candidates(connection, text, condition, params)
-        if (span := _best_span(paper_id, title, words, min_score)) is not None
-    ]
-    found.sort(key=lambda one: (-one.score, one.start - one.end, one.id))
-    return found[:limit]
-
-
-def title_span(text: str, paper_id: int, title: str) -> TitleSpan | None:
-    """The part of a text that is most similar to a paper's title, None if nothing is."""
-    return _best_span(paper_id, title, _words(text), 0.0)
-
-
-def _best_span(paper_id: int, title: str, words: _Words, min_score: float) -> TitleSpan | None:
-    """The best alignment of a title, whose ends are moved to the nearest words."""
     normal = "".join(words.normal)
     wanted = normalize_title(title)
     if not _MIN_LENGTH <= len(wanted) <= len(normal):
         return None
-    part = fuzz.partial_ratio_alignment(wanted, normal, score_cutoff=100 * min_score)
+    part = fuzz.partial_ratio_alignment(wanted, normal)
+    if part is None or part.score < 100 * _WINDOW_SCORE:
+        window = _window(paper_id, title, words)
+        if window is not None:
+            return window
     if part is None:
         return None
     ends = list(accumulate(map(len, words.normal)))
@@ -153,3 +144,22 @@ def _best_span(paper_id: int, title: str, words: _Words, min_score: float) -> Ti
         words.closes[max(last - 1, 0) : last + 2]
     )
     return TitleSpan(paper_id, part.score / 100, words.starts[first], words.ends[last], bounded)
+
+
+def _window(paper_id: int, title: str, words: _Words) -> TitleSpan | None:
+    """The part of a text that has all words of a title and no others, in any order."""
+    wanted = Counter(filter(None, map(normalize_title, title.split())))
+    size = wanted.total()
+    if size < _WINDOW_WORDS:
+        return None
+    filled = [place for place, word in enumerate(words.normal) if word]
+    for first in range(len(filled) - size + 1):
+        places = filled[first : first + size]
+        if words.normal[places[0]] in wanted and Counter(words.normal[place] for place in places) == wanted:
+            start, end = places[0], places[-1]
+            score = similarity(normalize_title(title), "".join(words.normal[place] for place in places))
+            bounded = words.begins[start] and words.closes[end]
+            return TitleSpan(
+                paper_id, max(score, _WINDOW_SCORE), words.starts[start], words.ends[end], bounded
+            )
+    return None

@@ -227,7 +227,7 @@ def match(
     exact_ids = {hit.id for hit in exact}
     scores = {
         paper_id: similarity(normalized, normalize_title(stored))
-        for paper_id, stored in candidates(connection, title, condition, params)
+        for paper_id, stored in _candidates(connection, title, condition, params)
     }
     beginning = connection.execute(
         f"""
@@ -268,7 +268,7 @@ class _Expression(NamedTuple):
     selective: bool
 
 
-def candidates(
+def _candidates(
     connection: sqlite3.Connection, title: str, condition: str, params: list[int | str]
 ) -> list[tuple[int, str]]:
     """Return the papers whose titles share the most rare words with this one.

@@ -306,7 +306,19 @@ class CheckResponse(Response, frozen=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
-        return msgspec.structs.replace(msgspec.convert(data, cls), fields=check_fields(fields))
+        results: list[CheckedReference | Unfinished] = []
+        for one in data["results"]:
+            is_error = "error" in one
+            results.append(
+                msgspec.convert(one, Unfinished) if is_error else msgspec.convert(one, CheckedReference)
+            )
+        return cls(
+            data["snapshot"],
+            data["input_format"],
+            data["counts"],
+            tuple(results),
+            fields=check_fields(fields),
+        )
 
 
 def _selected_reference(one: CheckedReference, fields: Sequence[str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.bibliographies import Reference
@@ -11,6 +11,7 @@ from scholarbase.bibliographies.lines import line_text
 from scholarbase.identifiers import Identifier
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.query_syntax import words
 from scholarbase.indexes.title_spans import TitleSpan, title_span
 from scholarbase.indexes.titles import main_title
 from scholarbase.models.limits import MAX_NEAR, MAX_TITLE_LENGTH, MIN_TITLE_SCORE, ReferenceStatus
@@ -23,6 +24,10 @@ _FIELDS: Final = ("id", "title", "authors", "year", "venue", "external_ids")
 _CANDIDATES: Final = 10
 NEAR_LINE_SCORE: Final = 0.85
 """The least similarity of a title and a part of a line. Parts are chosen, so it is above that of whole titles."""
+NEAR_WORDS: Final = 4
+"""Words of a title that is similar to a part of a line."""
+NEAR_EXACT_WORDS: Final = 2
+"""Words of a title that is a part of a line."""
 ID_TITLE_SCORE: Final = 0.6
 """The least similarity of a title to that of the paper which the id beside it names."""
 _PAPER: Final = r"(?:paper|article|submission|manuscript|preprint|work|note|version)"
@@ -52,10 +57,18 @@ class Outcome(NamedTuple):
 
 
 class References:
-    """Checks references against a catalogue, with the papers up to ``day``, a number ``yyyymmdd``; None for all."""
+    """Checks references against a catalogue.
 
-    def __init__(self, catalog: Catalog, day: int | None) -> None:
+    Args:
+        search: returns the papers with the words of a text, the best first.
+        day: only papers up to this day, a number ``yyyymmdd``, are found; None for all.
+    """
+
+    def __init__(
+        self, catalog: Catalog, search: Callable[[str, ResolvedFilters], Sequence[int]], day: int | None
+    ) -> None:
         self._catalog = catalog
+        self._search = search
         self._day = day
         self._filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
 
@@ -76,7 +89,7 @@ class References:
         best = found[0] if found else None
         if best is not None and best.is_same:
             return self._by_title_held(found, missing)
-        shown = [one for one in found if (one.score or 0) >= (NEAR_LINE_SCORE if text else MIN_TITLE_SCORE)]
+        shown = [one for one in found if _is_near(one, is_line=bool(text))]
         if shown:
             return _near(_why_near(shown[0]), [(one.score or 0.0, one.number) for one in shown])
         return _absent(reference, missing)
@@ -134,18 +147,16 @@ class References:
     def _by_title(self, reference: Reference, text: str) -> list[Comparison]:
         """The papers with a similar title, compared, the best first."""
         if not reference.is_plain:
-            found = self._matches(reference.title)
-            compared = [compare(reference, number, paper) for number, paper in found]
+            compared = [compare(reference, number, paper) for number, paper in self._matches(reference.title)]
+            if reference.title and not any(one.is_same for one in compared):
+                known = {one.number for one in compared}
+                found = self._with_words(f"{reference.title} {' '.join(reference.authors[:3])}", known)
+                compared += [compare(reference, number, paper) for number, paper in found]
         elif text:
             spans = self._catalog.exact_titles(text, self._filters)[:_CANDIDATES]
             compared = self._compared_lines(reference, text, spans)
             if not any(one.is_same for one in compared):
-                known = {one.number for one in compared}
-                similar = self._catalog.similar_titles(text, _CANDIDATES, NEAR_LINE_SCORE, self._filters)
-                compared += self._compared_lines(
-                    reference, text, [one for one in similar if one.id not in known]
-                )
-                compared = [one for one in compared if one.is_same or one.relation != "other"]
+                compared += self._similar_lines(reference, text, {one.number for one in compared})
         else:
             compared = []
         return sorted(compared, key=lambda one: one.order)
@@ -158,6 +169,22 @@ class References:
             compare_line(reference, text, span, paper, span.id)
             for span, paper in zip(spans, papers, strict=True)
         ]
+
+    def _similar_lines(self, reference: Reference, text: str, known: set[int]) -> list[Comparison]:
+        """The papers with the words of a line, whose titles are similar to a part of it, without the known ones."""
+        found = []
+        for number, paper in self._with_words(text, known):
+            span = title_span(text, number, paper.title or "")
+            if span is None or span.score < NEAR_LINE_SCORE:
+                continue
+            one = compare_line(reference, text, span, paper, number)
+            if one.relation != "other" or span.is_bounded:
+                found.append(one)
+        return found
+
+    def _with_words(self, text: str, known: set[int]) -> list[tuple[int, Paper]]:
+        numbers = [number for number in self._search(text, self._filters) if number not in known]
+        return list(zip(numbers, self._catalog.papers(numbers, _FIELDS), strict=True))
 
     def _matches(self, title: str | None) -> list[tuple[int, Paper]]:
         if not title:
@@ -172,7 +199,7 @@ class References:
 
     def _by_title_held(self, candidates: Sequence[Comparison], missing: Sequence[Identifier]) -> Outcome:
         best = candidates[0]
-        alike = [one for one in candidates[1:] if one.is_same and one.order[1:4] == best.order[1:4]]
+        alike = [one for one in candidates[1:] if one.is_same and one.order[:-1] == best.order[:-1]]
         if alike and not best.stated:
             ids = ", ".join(one.paper.id for one in (best, *alike))
             return _near(
@@ -223,6 +250,14 @@ def _reason(found: str, differences: Sequence[Difference]) -> str:
 
 def _near(reason: str, matches: Sequence[tuple[float, int]]) -> Outcome:
     return Outcome("near", reason, matches=tuple(matches[:MAX_NEAR]))
+
+
+def _is_near(one: Comparison, *, is_line: bool) -> bool:
+    """Whether a paper is worth showing: titles such as *Introduction* and *hep-th* stand in many lines."""
+    if not is_line:
+        return (one.score or 0) >= MIN_TITLE_SCORE
+    least = NEAR_EXACT_WORDS if one.relation == "same" else NEAR_WORDS
+    return (one.score or 0) >= NEAR_LINE_SCORE and len(words(one.paper.title or "")) >= least
 
 
 def _why_near(best: Comparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -21,7 +21,7 @@ from scholarbase.models.limits import MAX_TITLE_LENGTH
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Difference
 
-Relation = Literal["same", "subtitle", "variant", "other"]
+Relation = Literal["same", "subtitle", "variant", "reworded", "other"]
 
 CLOSE_YEARS: Final = 3
 """Years between a preprint and its journal version, where the titles also differ."""
@@ -33,6 +33,8 @@ LONG_WORDS: Final = 6
 """Words of a title that does so whatever the year."""
 VARIANT_SCORE: Final = 0.8
 """The least similarity of two titles that differ by typing errors or the order of words."""
+REWORDED_WORDS: Final = 7
+"""Words of a title that may have a word more or less, if all authors agree."""
 WORD_SCORE: Final = 0.7
 """The least similarity of two words of such titles."""
 SURNAME_SCORE: Final = 0.85
@@ -56,6 +58,7 @@ class Comparison:
 
     ``score`` is the similarity of the titles, None if the reference has none. Of the ``stated`` authors ``agreed`` are
     those of both; ``stated`` is 0 if either has no authors. ``gap`` is the distance of the years, if both are known.
+    ``length`` is that of the title's part of a line.
     """
 
     number: int
@@ -68,6 +71,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     is_long: bool
     is_distinctive: bool
+    length: int = 0
 
     @property
     def other_people(self) -> bool:
@@ -79,6 +83,8 @@ class Comparison:
         """Whether the reference means this paper, judged without ids."""
         if self.other_people or self.relation == "other":
             return False
+        if self.relation == "reworded":
+            return 1 < self.stated == self.agreed and (self.gap is None or self.gap <= SAME_YEARS)
         if self.relation == "same":
             near_year = self.gap is None or self.gap <= SAME_YEARS
             return self.stated > 0 or (self.is_distinctive and (near_year or self.is_long))
@@ -88,27 +94,22 @@ class Comparison:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Sorts comparisons, the best first."""
+        """Sorts comparisons, the best first: a title within a longer one is not what a line means."""
         share = self.agreed / self.stated if self.stated else 0.5
-        return (
-            -self.is_same,
-            -share,
-            -(self.score or 0),
-            self.gap if self.gap is not None else 1,
-            self.number,
-        )
+        gap = self.gap if self.gap is not None else 1
+        return (-self.is_same, -self.length, -share, -(self.score or 0), gap, self.number)
 
 
 def compare(reference: Reference, number: int, paper: Paper) -> Comparison:
     """Compare a reference that has fields."""
     relation, score = relation_of(reference.title, paper.title)
     stated = len(reference.authors) if paper.authors else 0
-    known = [fold(surname(author.name)) for author in paper.authors]
+    known = [fold(surname(name)) for name in people_of(paper)]
     agreed = sum(_is_among(fold(surname(name)), known) for name in reference.authors) if stated else 0
     differences = []
     if reference.title and relation != "same":
         differences.append(_difference("title", reference.title, paper.title))
-    missing = len(paper.authors) - len(reference.authors)
+    missing = len(people_of(paper)) - len(reference.authors)
     if stated and (agreed < stated or (missing > 0 and not reference.more_authors)):
         differences.append(_difference("authors", _listed(reference.authors), names_of(paper)))
     if reference.year is not None and paper.year not in (None, reference.year):
@@ -130,10 +131,16 @@ def compare_line(
         relation, score = "same", 1.0
     elif span is not None and not span.is_bounded:
         relation = "other"
+    if relation == "other" and reference.title:
+        guessed, guessed_score = relation_of(reference.title, paper.title)
+        start = text.find(reference.title)
+        if guessed != "other" and start >= 0:
+            relation, score, found = guessed, guessed_score, reference.title
+            span = TitleSpan(number, guessed_score or 0.0, start, start + len(reference.title), True)
     before, after = (text, "") if span is None else (text[: span.start], text[span.end :])
-    agreed, stated, missing = _people_in(before, after, paper)
+    agreed, stated, missing = _people_in(before, after, people_of(paper))
     differences = []
-    if relation in ("variant", "subtitle") and found:
+    if relation in ("variant", "subtitle", "reworded") and found:
         differences.append(_difference("title", found, paper.title))
     if stated and missing:
         names = before if _WORD.search(before) else after
@@ -141,7 +148,8 @@ def compare_line(
     year = paper.year if paper.year in reference.years else reference.year
     if year is not None and paper.year not in (None, year):
         differences.append(_difference("year", year, paper.year))
-    return _comparison(number, paper, relation, score, agreed, stated, _gap(year, paper), differences)
+    one = _comparison(number, paper, relation, score, agreed, stated, _gap(year, paper), differences)
+    return one if span is None else replace(one, length=span.end - span.start)
 
 
 def _comparison(
@@ -169,16 +177,28 @@ def _comparison(
     )
 
 
-def _people_in(before: str, after: str, paper: Paper) -> tuple[int, int, bool]:
+def people_of(paper: Paper) -> list[str]:
+    """The names of a paper's authors.
+
+    Some records have surnames and given names in turn, each as a name of its own.
+    """
+    names = [author.name for author in paper.authors]
+    single = [" " not in name for name in names]
+    if len(names) % 2 == 0 and all(single[::2]) and 2 * sum(single) > len(names):
+        return [f"{last}, {first}" for last, first in zip(names[::2], names[1::2], strict=True)]
+    return names
+
+
+def _people_in(before: str, after: str, names: Sequence[str]) -> tuple[int, int, bool]:
     """The authors of a paper that a line names around the title, of how many, and whether some are missing."""
     rest = f"{before} {after}"
-    if not paper.authors or _COLLABORATION.search(rest):
+    if not names or _COLLABORATION.search(rest):
         return 0, 0, False
     written = {
         fold(part) for match in _WORD.finditer(rest) for part in (match[0], *re.split(r"\W", match[0]))
     }
-    people = paper.authors[:MAX_AUTHORS]
-    agreed = sum(_is_named(author.name, written) for author in people)
+    people = names[:MAX_AUTHORS]
+    agreed = sum(_is_named(name, written) for name in people)
     if agreed:
         # A line may leave out authors behind "et al."; those that it names are found one by one.
         stated = agreed if _ET_AL.search(rest) else len(people)
@@ -236,21 +256,24 @@ def relation_of(written: str | None, title: str | None) -> tuple[Relation, float
     score = similarity(a, b)
     if any(normalize_title(main_title(one) or "") == other for one, other in ((written, b), (title, a))):
         return "subtitle", max(score, 0.9)
-    if score >= VARIANT_SCORE and _is_variant(written, title):
-        return "variant", score
-    return "other", score
+    return _variant(written, title, score), score
 
 
-def _is_variant(written: str, title: str) -> bool:
-    """Whether two titles differ only by typing errors, hyphens, stop words and the order of words. *Part I* and *Part
-    II* are different titles."""
+def _variant(written: str, title: str, score: float) -> Relation:
+    """Whether two titles differ only by typing errors, hyphens, stop words and the order of words (variant), or a long
+    one has a word more (reworded). *Part I* and *Part II* are different titles."""
     if sorted(_NUMERAL.findall(written)) != sorted(_NUMERAL.findall(title)):
-        return False
+        return "other"
     a, b = (Counter(normalize_title(word) for word in words(text)) for text in (written, title))
     only_a, only_b = list((a - b).elements()), list((b - a).elements())
-    if "".join(only_a) == "".join(only_b):
-        return True
-    return _each_has_partner(only_a, only_b) and _each_has_partner(only_b, only_a)
+    if "".join(only_a) == "".join(only_b):  # such as another order
+        return "variant"
+    if score < VARIANT_SCORE:
+        return "other"
+    if _each_has_partner(only_a, only_b) and _each_has_partner(only_b, only_a):
+        return "variant"
+    one_more = not (only_a and only_b) and len(only_a) + len(only_b) == 1
+    return "reworded" if one_more and min(a.total(), b.total()) >= REWORDED_WORDS else "other"
 
 
 def _each_has_partner(some: Sequence[str], others: Sequence[str]) -> bool:
@@ -278,7 +301,7 @@ def _gap(year: int | None, paper: Paper) -> int | None:
 
 
 def names_of(paper: Paper) -> str:
-    return _listed([author.name for author in paper.authors])
+    return _listed(people_of(paper))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -49,6 +49,7 @@ from scholarbase.models.checks import (
 )
 from scholarbase.models.limits import (
     MAX_LIMIT,
+    MAX_QUERY_LENGTH,
     MIN_TITLE_SCORE,
     MODES,
     Direction,
@@ -110,6 +111,8 @@ SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
+WORD_CANDIDATES: Final = 20
+"""Papers with the words of a reference whose titles are compared with it."""
 SHOWN_REFERENCE: Final = 300
 """Characters of a reference that the response repeats."""
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -382,7 +385,7 @@ class Library(Source):
         limit is :class:`Unfinished`."""
         self._check_open()
         bibliography = read_bibliography(request.references, request.input_format)
-        checking = References(self._catalog, self._lookup.day(request.as_of))
+        checking = References(self._catalog, self._with_words, self._lookup.day(request.as_of))
         start = perf_counter()
         outcomes = [
             _finished(partial(checking.check, reference), "reference", reference.raw)
@@ -400,6 +403,13 @@ class Library(Source):
         return CheckResponse(
             self.snapshot_id, bibliography.format, count_statuses(results), results, request.fields
         )
+
+    def _with_words(self, text: str, filters: ResolvedFilters) -> list[int]:
+        """The papers with the words of a reference, the best first."""
+        request = SearchRequest(
+            q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
+        )
+        return [hit.id for hit in self._ranker.rank(self._ranker.resolve(request, filters)).hits]
 
     def _check_all(self, **arguments: Any) -> CheckResponse:
         requests = check_requests(**arguments)

@@ -47,7 +47,10 @@ def test_the_clients_return_what_the_library_returns(server: str, sample: Librar
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"references": "a\n" * 1001}, "has 1,001 references: the maximum in one request is 1,000. Split them"),
+        (
+            {"references": "a\n" * 1001},
+            "has 1,001 references: the maximum in one request is 1,000. Split them",
+        ),
         ({"references": "é" * 600_000}, "longer than 1,000,000 bytes: split it"),
         ({"references": " \n"}, "references is empty"),
         ({"references": "% only a comment", "input_format": "bibtex"}, "no reference in the format bibtex"),
