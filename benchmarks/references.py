@@ -7,7 +7,7 @@
     scholarbase ingest ../shared/data/arxiv --library arxiv-library
     python benchmarks/references.py --library arxiv-library --data ../shared/data
 
-Settings were chosen with ``--seed 1``; figures are reported with the default seed.
+Settings were chosen with the seeds 1 and 2; figures are reported with the default, 3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from scholarbase.models.limits import REFERENCE_STATUSES
 from scholarbase.models.responses import CheckedReference
 from scholarbase.search.library import Library
 
-REPORTED_SEED: Final = 2
+REPORTED_SEED: Final = 3
 EACH: Final = 60
 """References of each style."""
 ALTERED: Final = 100

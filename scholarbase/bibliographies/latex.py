@@ -32,13 +32,22 @@ _BRACES: Final = str.maketrans("", "", "{}")
 
 def plain(text: str) -> str:
     """The text without braces and styles, its accents composed, its white space collapsed. Formulas stay."""
+    parts = text.split("$")
+    if len(parts) % 2:  # between each pair of marks stands a formula
+        parts[::2] = map(_plain, parts[::2])
+        text = "$".join(parts)
+    else:
+        text = _plain(text)
+    return " ".join(text.split())
+
+
+def _plain(text: str) -> str:
     if "\\" in text:
         text = _ACCENTED.sub(_accented, text)
         text = _LETTER.sub(lambda match: _LETTERS[match[1]], text)
         text = _STYLE.sub(" ", text)
         text = _ESCAPED.sub(lambda match: match[1] if match[1] not in "{}" else "", text)
-    text = _DASHES.sub("-", text.replace("``", '"').replace("''", '"')).translate(_BRACES).replace("~", " ")
-    return " ".join(text.split())
+    return _DASHES.sub("-", text.replace("``", '"').replace("''", '"')).translate(_BRACES).replace("~", " ")
 
 
 def _accented(match: re.Match[str]) -> str:

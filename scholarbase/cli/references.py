@@ -96,7 +96,7 @@ def _read(file: Path) -> str:
         InvalidRequest: it cannot be read, or is not UTF-8.
     """
     try:
-        content = click.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return content.decode("utf-8-sig")
     except OSError as error:
         raise InvalidRequest(

@@ -49,7 +49,7 @@ _READ: Final = [
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
-_MAX_TOKENS: Final = "Size"
+_MAX_TOKENS: Final = "response size"
 
 
 def never_short(library: Library, request: Any) -> bool:
@@ -184,13 +184,13 @@ def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchRespons
     return PaperBatchResponse(response.snapshot, cast(tuple[Paper | None, ...], results), response.fields)
 
 
-_LIMIT: Final = f"Default {DEFAULT_EDGES}"
+_LIMIT: Final = f"default {DEFAULT_EDGES}"
 _OFFSET: Final = "next_offset"
 _FROM: Final = "YYYY[-MM[-DD]]"
-_DATE: Final = "Date"
-_TO: Final = "As from"
+_DATE: Final = "date"
+_TO: Final = "as from"
 _EDGE_ARGUMENTS: Final = {
-    "paper_id": "As get_papers",
+    "paper_id": "any id form",
     "limit": _LIMIT,
     "offset": _OFFSET,
     "sort": "- is descending",
@@ -207,17 +207,17 @@ TOOLS: Final[tuple[Tool, ...]] = (
         SearchBody,
         Library.run,
         {
-            "q": "A question, words, title, id or link",
+            "q": "a question, words, title, id or link",
             "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
             "mode": "words (sparse), meaning or both",
-            "limit": f"Default {DEFAULT_RESULTS}, to {MAX_LIMIT}",
+            "limit": f"default {DEFAULT_RESULTS}, to {MAX_LIMIT}",
             "offset": _OFFSET,
             "from": _FROM,
             "to": _TO,
-            "category": "As cs.CL or cs",
-            "min_citations": "Worldwide",
-            "exclude": "Phrases that papers must not have",
-            "exclude_seen": "Leave out returned papers",
+            "category": "such as cs.CL or cs",
+            "min_citations": "worldwide",
+            "exclude": "phrases that must not be the topic",
+            "exclude_seen": "leave out returned papers",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND, "syntax": "plain"},
@@ -229,7 +229,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "if none.",
         TitleBatchBody,
         Library.run_titles,
-        {"titles": "Titles", "limit": "Default 1 each", "max_tokens": _MAX_TOKENS},
+        {"titles": "titles", "limit": "default 1 each", "max_tokens": _MAX_TOKENS},
         {"fields": _LISTED},
     ),
     Tool(
@@ -245,7 +245,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Read papers: abstract, authors, date, venue, counts; null if not in the library.",
         PaperBatchBody,
         _read_papers,
-        {"ids": _ID, "fields": "Such as external_ids", "max_tokens": _MAX_TOKENS},
+        {"ids": _ID, "fields": "such as external_ids", "max_tokens": _MAX_TOKENS},
         {"fields": _READ},
         Library.is_short_batch,
     ),
@@ -273,17 +273,17 @@ TOOLS: Final[tuple[Tool, ...]] = (
         ExpandBody,
         Library.run_expand,
         {
-            "seeds": "Paper ids",
-            "direction": "Default both",
+            "seeds": "paper ids",
+            "direction": "default both",
             "hops": "1 or 2",
             "limit": _LIMIT,
             "offset": _OFFSET,
             "from": _DATE,
             "to": _TO,
-            "category": "Such as cs.CL",
-            "min_citations": "Worldwide",
-            "exclude": "Phrases",
-            "exclude_seen": "Unseen only",
+            "category": "such as cs.CL",
+            "min_citations": "worldwide",
+            "exclude": "phrases",
+            "exclude_seen": "unseen only",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _LISTED},
