@@ -7,6 +7,8 @@ import json
 import pytest
 
 from scholarbase.bibliographies import read_bibliography
+from scholarbase.bibliographies.latex import plain
+from scholarbase.bibliographies.names import surname
 from scholarbase.errors import InvalidRequest
 from scholarbase.identifiers import parse
 from scholarbase.models.limits import MAX_REFERENCES
@@ -154,3 +156,33 @@ def test_a_text_over_the_limit_or_without_references_is_refused() -> None:
 )
 def test_the_format_is_known_by_the_content(text: str, found: str) -> None:
     assert read_bibliography(text).format == found
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (r"Schr{\"o}dinger and Erd{\H o}s", "Schrödinger and Erdős"),
+        (r"Ha\v{c}ek, \'{e}t\'e, Fran{\c c}ois", "Haček, été, François"),
+        (r"\O{}rsted, Stra\ss e, \AA ngstr\"om, \l{}", "Ørsted, Straße, Ångström, ł"),
+        (r"{\it Some} \emph{title}---with {B}races \& more~words", "Some title-with Braces & more words"),
+        (r"Codes over $\mathbb{F}_{q}$ and {G}raphs", r"Codes over $\mathbb{F}_{q}$ and Graphs"),
+    ],
+)
+def test_latex_as_plain_text(text: str, written: str) -> None:
+    assert plain(text) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("Gross, David J.", "Gross"),
+        ("David J. Gross", "Gross"),
+        ("Perdew JP", "Perdew"),
+        ("van der Berg, A.", "van der Berg"),
+        ("Sammy Davis Jr.", "Davis"),
+        ("D. J. Gross", "Gross"),
+        ("ATLAS", "ATLAS"),
+    ],
+)
+def test_surnames_in_any_order(name: str, last: str) -> None:
+    assert surname(name) == last

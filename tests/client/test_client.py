@@ -29,7 +29,8 @@ from scholarbase.search.library import Library
 
 METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
-    "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand", "snapshot",
+    "check_references", "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand",
+    "snapshot",
 )  # fmt: skip
 STRINGS = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -113,6 +114,7 @@ VALID: list[tuple[Any, ...]] = [
     ("match_title", TITLE + " é" * 400),
     ("match_titles", [TITLE, "A title of no paper at all", TITLE], {"fields": ["title", "url"]}),
     ("match_titles", []),
+    ("check_references", f"{TITLE}. 1993.\n@misc", {"fields": ["title"], "as_of": "1995-06"}),
     ("paper", STRINGS),
     ("paper", STRINGS, {"fields": ["abstract", "external_ids", "categories"]}),
     ("papers", [STRINGS, "arXiv:2001.00001", "CorpusId:999999999999", "hep-th/9301068v1"]),

@@ -81,7 +81,7 @@ NUMBERS: Final = {"a number"}
 OPTIONAL: Final = {"nothing"}
 TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
-    **dict.fromkeys(("q", "title", "titles", "category", "venue", "exclude"), TEXT),
+    **dict.fromkeys(("q", "references", "title", "titles", "category", "venue", "exclude"), TEXT),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
     **dict.fromkeys(
         ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
@@ -93,6 +93,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
 }
 METHODS: Final = (
     *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
+    "check_references",
     *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
 )
 RUNNING: Final = (
@@ -102,6 +103,7 @@ RUNNING: Final = (
         "run_searches",
         "run_title",
         "run_titles",
+        "run_check",
         "is_short_search",
         "is_short_title",
         "is_short_batch",

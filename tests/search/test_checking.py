@@ -54,6 +54,18 @@ def test_another_year_and_another_author_are_differences(sample: Library) -> Non
     assert one.reason.endswith("different: authors and year.")
 
 
+def test_two_papers_with_one_title_are_told_apart_by_their_authors(sample: Library) -> None:
+    title = "Two dimensional QCD is a string theory"
+    for authors, year, paper in (
+        ("D. Gross and W. Taylor", 1993, GROSS),
+        ('S. K{\\"o}ster', 1994, "arXiv:hep-th/9408140"),
+    ):
+        entry = f"@misc{{k, author={{{authors}}}, title={{{title}}}, year={year}}}"
+        for text in (f"{authors}. {title}. {year}", entry):
+            one = check(sample, text)
+            assert (one.status, one.paper and one.paper.id, one.differences) == ("held", paper, ())
+
+
 def test_the_title_with_wholly_other_authors_is_near(sample: Library) -> None:
     for text in (
         "J. Smith and A. Jones. Two dimensional QCD is a string theory. 1993.",
