@@ -73,7 +73,7 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_the_process = {"open", "close", "ready", "check_files"}
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
-        "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
+        "run_check", "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
         "has_few_citations", "has_few_references", "forget_queries",
     }  # fmt: skip
     public = {name for name in dir(Library) if not name.startswith("_")}

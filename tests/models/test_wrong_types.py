@@ -38,6 +38,7 @@ REQUIRED: Final[dict[str, Any]] = {
     "q": "string theory",
     "paper_id": PAPER,
     "title": "Two Dimensional QCD is a String Theory",
+    "references": "arXiv:hep-th/9301068",
     "titles": ["Two Dimensional QCD is a String Theory"],
     "ids": [PAPER],
     "seeds": [PAPER],
