@@ -43,6 +43,8 @@ _MIN_SURNAME: Final = 5
 _SHOWN: Final = 200
 """Characters of a difference."""
 _SHOWN_AUTHORS: Final = 10
+_MAX_KNOWN: Final = 500
+"""Authors of a paper that are compared; collaborations have thousands."""
 _NUMERAL: Final = re.compile(r"\d+|\b[IVX]{1,5}\b")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[-'\u2019\u2010\u2011][^\W\d_]+)*")
 _ET_AL: Final = re.compile(r"\bet\.?\s{0,3}al\b|\band others\b|\.\.\.|\u2026", re.IGNORECASE)
@@ -104,7 +106,7 @@ def compare(reference: Reference, number: int, paper: Paper) -> Comparison:
     """Compare a reference that has fields."""
     relation, score = relation_of(reference.title, paper.title)
     stated = len(reference.authors) if paper.authors else 0
-    known = [fold(surname(name)) for name in people_of(paper)]
+    known = [fold(surname(name)) for name in people_of(paper)[:_MAX_KNOWN]]
     agreed = sum(_is_among(fold(surname(name)), known) for name in reference.authors) if stated else 0
     differences = []
     if reference.title and relation != "same":
