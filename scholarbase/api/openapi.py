@@ -22,12 +22,13 @@ from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.authors import AuthorProfile
-from scholarbase.models.limits import Engine, Mode
+from scholarbase.models.limits import Engine, Mode, ReferenceFormat, ReferenceStatus
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
     AuthorBatchResponse,
     AuthorResponse,
     AuthorsResponse,
+    CheckResponse,
     CitationsResponse,
     ExpandResponse,
     InvalidId,
@@ -177,9 +178,9 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
 
 
 def _documented_type(annotation: Any) -> Any:
-    """The type of a field's JSON. Modes and engines are strings, because new ones may be added."""
+    """The type of a field's JSON. Modes, engines, formats and statuses are strings, because new ones may be added."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation in (Mode, Engine):
+    if annotation in (Mode, Engine, ReferenceFormat, ReferenceStatus):
         return str
     if origin is Annotated:
         return _documented_type(arguments[0])
@@ -201,7 +202,7 @@ def tool_response() -> Any:
         __base__=documented(PaperBatchResponse),
         results=(list[one], ...),
     )
-    others = (SearchResponse, TitleBatchResponse, CitationsResponse, ExpandResponse)
+    others = (SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse)
     return Union[(papers, *map(documented, others))]
 
 

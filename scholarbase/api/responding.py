@@ -25,6 +25,7 @@ from starlette.responses import Response as HttpResponse
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
 from scholarbase.models.papers import PAPER_FIELDS
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
@@ -124,6 +125,9 @@ def papers_of(request: Any) -> int:
         return sum(map(papers_of, values["searches"]))
     if "ids" in values:
         return len(values["ids"])
+    if "references" in values:
+        lines: int = values["references"].count("\n") + 1
+        return MAX_NEAR * min(MAX_REFERENCES, lines)
     papers: int = values.get("limit", 1) * len(values.get("titles", "1"))
     if values.get("exact"):
         papers += COUNT_PAPERS

@@ -32,6 +32,7 @@ from scholarbase.cli.options import (
     rerank_options,
     source_options,
 )
+from scholarbase.cli.references import check
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -325,6 +326,9 @@ def _lists(options: dict[str, Any]) -> dict[str, Any]:
 def title(settings: Settings, /, title: str, **options: Any) -> None:
     """Find papers with TITLE or a similar title."""
     _run("match_title", title, "show_titles", settings, **options)
+
+
+main.add_command(check)
 
 
 @main.command(short_help="Show a paper by an id of any form.")

@@ -6,8 +6,9 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,12 +21,19 @@ from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
     AuthorPapersResponse,
     AuthorsResponse,
+    CheckedReference,
+    CheckResponse,
     CitationsResponse,
     Hit,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
 )
+from scholarbase.responses.text import counts_line, plain, reference_lines
+
+_STATUS_STYLES: Final = {"held": "", "near": "yellow", "withdrawn": "yellow", "not_in_snapshot": "red"} | {
+    "unreadable": "red"
+}
 
 
 def _console() -> Console:
@@ -92,6 +100,16 @@ def show_titles(response: TitleMatchResponse) -> None:
         console.print("No paper has this title or a similar one.")
     for match in response.results:
         console.print(_line(f"{match.score:.2f}", match.paper))
+
+
+def show_checked(response: CheckResponse) -> None:
+    console = _console()
+    for place, one in enumerate(response.results, 1):
+        if isinstance(one, CheckedReference):
+            number = f"{place}. " if one.key is None else f"{place}. [{plain(one.key)}] "
+            content = msgspec.to_builtins(one)
+            console.print(Text("\n".join(reference_lines(content, number)), style=_STATUS_STYLES[one.status]))
+    console.print(f"{counts_line(response.counts)}; snapshot {response.snapshot}")
 
 
 def show_citations(response: CitationsResponse) -> None:

@@ -12,15 +12,16 @@ import anyio
 import httpx
 from tenacity import AsyncRetrying
 
+from scholarbase.bibliographies.requests import check_requests
 from scholarbase.client import endpoints
-from scholarbase.client.client import Client
+from scholarbase.client.client import Client, joined
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
 from scholarbase.models.author_source import PageArguments
 from scholarbase.models.paging import Paging
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import title_batches
-from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
+from scholarbase.models.responses import CheckResponse, Citation, Hit, TitleMatchResponse
 from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments
 
 P = ParamSpec("P")
@@ -90,6 +91,10 @@ class AsyncClient(BaseClient):
             [endpoints.match_titles(some) for some in title_batches(titles, **options)]
         )
 
+    async def _check_all(self, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        return joined(requests, await self._send_all(endpoints.check_references(requests)))
+
     async def _pages(
         self, page: Callable[[int, int], Awaitable[Any]], limit: int | None, offset: int
     ) -> AsyncIterator[Any]:
@@ -125,6 +130,7 @@ class AsyncClient(BaseClient):
 
     match_title = _awaitable(Client.match_title)
     match_titles = _awaitable(Client.match_titles)
+    check_references = _awaitable(Client.check_references)
 
     paper = _awaitable(Client.paper)
     papers = _awaitable(Client.papers)

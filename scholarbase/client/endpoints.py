@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import msgspec
 import orjson
 
+from scholarbase.bibliographies.requests import CheckRequests, Placed, placed
 from scholarbase.errors import InvalidRequest, PaperNotFound, TimeLimit
 from scholarbase.identifiers import parse
 from scholarbase.models.authors import AuthorProfile, no_author
@@ -31,6 +32,7 @@ from scholarbase.models.requests import (
     AuthorBody,
     AuthorPapersBody,
     AuthorSearchParameters,
+    CheckBody,
     EdgeBody,
     ExpandBody,
     Filters,
@@ -46,6 +48,8 @@ from scholarbase.models.requests import Request as Model
 from scholarbase.models.responses import (
     AuthorPapersResponse,
     AuthorsResponse,
+    CheckedReference,
+    CheckResponse,
     CitationsResponse,
     ExpandResponse,
     SearchResponse,
@@ -217,6 +221,30 @@ def _one_title_batch(request: TitleBatchBody) -> Request[list[TitleMatchResponse
         ]
 
     return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request, TitleBatchBody)))
+
+
+class Found(NamedTuple):
+    """A checked reference, and the snapshot that it was checked against."""
+
+    snapshot: str
+    reference: CheckedReference
+
+
+def check_references(requests: CheckRequests) -> list[Batch[Placed, Found]]:
+    """``POST /v1/references/check``, split at the server's limits."""
+
+    def some(part: Sequence[Placed]) -> Request[list[Found | Unfinished]]:
+        def read(data: Any) -> list[Found | Unfinished]:
+            response = CheckResponse.from_dict(data, requests.body.fields)
+            return [
+                one if isinstance(one, Unfinished) else Found(response.snapshot, placed(one, at))
+                for at, one in zip(part, response.results, strict=True)
+            ]
+
+        body = _json(_content(requests.body_of(part), CheckBody))
+        return Request("POST", "/v1/references/check", read, body=body)
+
+    return [Batch(part, some) for part in requests.parts]
 
 
 def paper(request: PaperBody) -> Request[Paper]:

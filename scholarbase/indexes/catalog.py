@@ -19,12 +19,13 @@ import orjson
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import author_index, authors, citations, fulltext, titles
+from scholarbase.indexes import author_index, authors, citations, fulltext, title_spans, titles
 from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
+from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort, Direction
@@ -323,6 +324,11 @@ class Catalog:
         """Return the papers with exactly this title (:func:`.titles.titled`)."""
         with self._reading(*_TITLES) as connection:
             return titles.titled(connection, title, filters, most)
+
+    def exact_titles(self, text: str, filters: ResolvedFilters) -> list[TitleSpan]:
+        """Return the papers whose title is a part of the text (:func:`.title_spans.exact_titles`)."""
+        with self._reading(*_TITLES) as connection:
+            return title_spans.exact_titles(connection, text, filters)
 
     def is_common_phrase(self, title: str, last_day: int | None) -> bool:
         """Whether a title is a phrase of the field (:func:`.titles.is_common_phrase`)."""

@@ -117,8 +117,12 @@ def title_hash(text: str) -> int:
 
     It is the first 63 bits of the BLAKE2b hash of the form in UTF-8 (https://www.rfc-editor.org/rfc/rfc7693).
     """
-    digest = blake2b(normalize_title(text).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return title_hash_of(normalize_title(text))
+
+
+def title_hash_of(normalized: str) -> int:
+    """The :func:`title_hash` of a normalised form."""
+    return int.from_bytes(blake2b(normalized.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def main_title(title: str) -> str | None:

@@ -10,12 +10,16 @@ Syntax = Literal["auto", "plain", "query"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
+ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
+ReferenceStatus = Literal["held", "near", "withdrawn", "not_in_snapshot", "unreadable"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
+REFERENCE_FORMATS: Final[tuple[ReferenceFormat, ...]] = get_args(ReferenceFormat)
+REFERENCE_STATUSES: Final[tuple[ReferenceStatus, ...]] = get_args(ReferenceStatus)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 
 DEFAULT_RESULTS: Final = 10
@@ -60,6 +64,12 @@ MAX_TITLE_MATCHES: Final = 100
 """Matches of one title."""
 MIN_TITLE_SCORE: Final = 0.7
 """The default similarity of titles; :mod:`scholarbase.indexes.titles` has the measurements."""
+MAX_REFERENCES: Final = 1000
+"""References that one HTTP request checks."""
+MAX_REFERENCE_BYTES: Final = 1_000_000
+"""Bytes of these references in UTF-8."""
+MAX_NEAR: Final = 3
+"""Papers that are shown for a reference that is near several."""
 MAX_TIMEOUT: Final = 3600
 """Seconds that a request may ask for. A server's limit is usually lower."""
 MIN_TOKENS: Final = 100

@@ -48,6 +48,8 @@ from scholarbase.models.limits import (
     MAX_BATCH,
     MAX_PAPERS,
     MAX_QUERY_LENGTH,
+    MAX_REFERENCE_BYTES,
+    MAX_REFERENCES,
     MAX_TITLE_LENGTH,
     MAX_TITLE_MATCHES,
     MAX_TITLES,
@@ -58,6 +60,7 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    ReferenceFormat,
     Syntax,
 )
 from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS
@@ -462,6 +465,34 @@ def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[
     return [
         TitleBatchBody.of(titles=titles[start : start + size], limit=limit, **options) for start in starts
     ]
+
+
+class CheckBody(ResponseOptions, Timed):
+    """References to check."""
+
+    references: str = Field(
+        description="BibTeX, RIS or CSL-JSON, or one reference, DOI or id per line: at most "
+        f"{MAX_REFERENCES:,} references and {MAX_REFERENCE_BYTES:,} bytes.",
+        examples=[
+            "D. J. Gross and W. Taylor, Two dimensional QCD is a string theory, Nucl. Phys. B 400, 181 (1993)\n"
+            "arXiv:hep-th/9303046"
+        ],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_REFERENCE_BYTES},
+    )
+    input_format: ReferenceFormat = Field(
+        default="auto",
+        description="The format of `references`; by default the one that their content shows.",
+        examples=["bibtex"],
+    )
+    as_of: AsOf = None
+    fields: FieldNames = PAPER_FIELDS
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        if not self.references.strip():
+            raise InvalidRequest("references is empty: send at least one reference.")
+        check_text(self.references, "references")
+        return self
 
 
 class PaperParameters(ResponseOptions, Timed):

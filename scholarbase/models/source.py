@@ -19,6 +19,7 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    ReferenceFormat,
     Syntax,
 )
 from scholarbase.models.papers import Paper
@@ -34,6 +35,7 @@ from scholarbase.models.requests import (
     search_requests,
 )
 from scholarbase.models.responses import (
+    CheckResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
@@ -113,6 +115,9 @@ class Source(AuthorSource):
 
     @abstractmethod
     def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]: ...
+
+    @abstractmethod
+    def _check_all(self, **arguments: Any) -> CheckResponse: ...
 
     @abstractmethod
     def _paper(self, request: PaperBody) -> Paper: ...
@@ -305,6 +310,32 @@ class Source(AuthorSource):
         """
         options = {"limit": limit, "min_score": min_score, "as_of": as_of, "fields": fields}
         return self._match_all(titles, **options, timeout=timeout)
+
+    def check_references(
+        self,
+        references: str,
+        *,
+        input_format: ReferenceFormat = "auto",
+        as_of: str | None = None,
+        fields: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> CheckResponse:
+        """Find the paper that each reference of a bibliography means, and where the two differ.
+
+        Args:
+            references: BibTeX, RIS or CSL-JSON, or one reference, DOI or id per line, of any length.
+            input_format: ``bibtex``, ``ris``, ``csl-json`` or ``text``; ``auto`` looks at the content.
+            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
+            fields: the fields of each paper; None returns all.
+            timeout: seconds that each request of up to 1,000 references may take.
+
+        Raises:
+            InvalidRequest: an argument is invalid, or the text has no references in this format. An entry that cannot
+                be read is a result with the status ``unreadable``.
+            NothingLeft: ``as_of`` is before every paper.
+            TimeLimit: a reference took longer than the time limit.
+        """
+        return self._check_all(**arguments_of(locals()))
 
     def paper(
         self,

@@ -17,6 +17,8 @@ from typing import Any, Final, Self, TypeVar
 import orjson
 
 from scholarbase import deadlines
+from scholarbase.bibliographies import Reference, read_bibliography
+from scholarbase.bibliographies.requests import check_requests, placed
 from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
@@ -48,6 +50,7 @@ from scholarbase.models.checks import (
 )
 from scholarbase.models.limits import (
     MAX_LIMIT,
+    MAX_QUERY_LENGTH,
     MIN_TITLE_SCORE,
     MODES,
     Direction,
@@ -60,6 +63,7 @@ from scholarbase.models.requests import (
     AuthorBody,
     AuthorPapersBody,
     AuthorSearchParameters,
+    CheckBody,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
@@ -79,6 +83,8 @@ from scholarbase.models.responses import (
     AuthorPapersResponse,
     AuthorResponse,
     AuthorsResponse,
+    CheckedReference,
+    CheckResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
@@ -93,10 +99,12 @@ from scholarbase.models.responses import (
     TitleMatch,
     TitleMatchResponse,
     Unfinished,
+    count_statuses,
 )
 from scholarbase.models.source import Source
 from scholarbase.rerankers import Reranker
 from scholarbase.search.cache import Cache
+from scholarbase.search.checking import Outcome, References
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
 from scholarbase.search.lookup import CACHED_IDS, Lookup, name_expression
 from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
@@ -112,6 +120,10 @@ SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
+WORD_CANDIDATES: Final = 20
+"""Papers with the words of a reference whose titles are compared with it."""
+SHOWN_REFERENCE: Final = 300
+"""Characters of a reference that the response repeats."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 R = TypeVar("R", bound=Timed)
@@ -373,6 +385,51 @@ class Library(Source):
         papers = self._catalog.papers([match.id for match in matches], request.fields, counts=day is None)
         stages().extend((("titles", start, matched), ("hydrate", matched, perf_counter())))
         return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
+
+    # -- references -------------------------------------------------------------------------------------
+
+    @_runs(CheckBody)
+    def run_check(self, request: CheckBody) -> CheckResponse:
+        """Run a :class:`CheckBody`. Raises as ``check_references``; but a reference that takes longer than the time
+        limit is :class:`Unfinished`."""
+        self._check_open()
+        bibliography = read_bibliography(request.references, request.input_format)
+        checking = References(self._catalog, self._with_words, self._lookup.day(request.as_of))
+        start = perf_counter()
+        outcomes = [
+            _finished(partial(checking.check, reference), "reference", reference.raw)
+            for reference in bibliography.references
+        ]
+        checked = perf_counter()
+        numbers = {number for one in outcomes if isinstance(one, Outcome) for number in one.papers}
+        papers = self._catalog.papers(list(numbers), request.fields, counts=request.as_of is None)
+        by_number = dict(zip(numbers, papers, strict=True))
+        stages().extend((("references", start, checked), ("hydrate", checked, perf_counter())))
+        results = tuple(
+            one if isinstance(one, Unfinished) else _checked(place, reference, one, by_number)
+            for place, (reference, one) in enumerate(zip(bibliography.references, outcomes, strict=True), 1)
+        )
+        return CheckResponse(
+            self.snapshot_id, bibliography.format, count_statuses(results), results, request.fields
+        )
+
+    def _with_words(self, text: str, filters: ResolvedFilters) -> list[int]:
+        """The papers with the words of a reference, the best first."""
+        request = SearchRequest(
+            q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
+        )
+        return [hit.id for hit in self._ranker.rank(self._ranker.resolve(request, filters)).hits]
+
+    def _check_all(self, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        results: list[CheckedReference] = []
+        for part in requests.parts:
+            found = self.run_check(requests.body_of(part)).results
+            for at, one in zip(part, found, strict=True):
+                if isinstance(one, Unfinished):
+                    raise TimeLimit(one.error)
+                results.append(placed(one, at))
+        return requests.response(self.snapshot_id, results)
 
     # -- papers -----------------------------------------------------------------------------------------
 
@@ -671,6 +728,24 @@ def _finished(run: Callable[[], T], kind: str, text: str) -> T | Unfinished:
             return run()
     except TimeLimit as error:
         return Unfinished(str(error))
+
+
+def _checked(
+    position: int, reference: Reference, outcome: Outcome, papers: Mapping[int, Paper]
+) -> CheckedReference:
+    """The result for a reference."""
+    text = " ".join(reference.raw[: 2 * SHOWN_REFERENCE].split())
+    return CheckedReference(
+        position,
+        reference.line,
+        outcome.status,
+        outcome.reason,
+        text if len(text) <= SHOWN_REFERENCE else f"{text[:SHOWN_REFERENCE]}...",
+        reference.key,
+        None if outcome.paper is None else papers[outcome.paper],
+        outcome.differences,
+        tuple(TitleMatch(round(score, 4), papers[number]) for score, number in outcome.matches),
+    )
 
 
 def _next(offset: int, count: int, total: int) -> int | None:

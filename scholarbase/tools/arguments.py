@@ -37,6 +37,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "ids": "id paper paper_id arxiv_id arxiv_ids paper_ids papers",
     "seeds": "id ids paper paper_id paper_ids papers seed seed_id seed_ids seed_papers",
     "titles": "title paper_title paper_titles",
+    "references": "reference bibliography citations bibtex refs text",
 }
 """Names that models write for an argument. A tool uses those of its own arguments."""
 _PAGE: Final = ("offset", "offset, the number of results to skip")
@@ -146,9 +147,21 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
             ]
         case "string" if isinstance(value, list) and len(value) == 1:
             [result] = value
+        case "string" if name == "references" and isinstance(value, list | dict):
+            result = _references(value)
         case "string" if text is not None and "enum" in kind:
             result = text.lower() if text.lower() in kind["enum"] else value
     return result
+
+
+def _references(value: list[Any] | dict[str, Any]) -> Any:
+    """References as one text: a list of texts by lines, items of CSL-JSON as JSON."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(one if one.lstrip()[:1] in ("@", "T") else " ".join(one.split()) for one in value)
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return value
 
 
 def _integer(value: Any) -> Any:

@@ -28,6 +28,7 @@ from scholarbase.models.runs import CALL_KINDS, CallKind
 TOOLS: Final[dict[str, CallKind]] = {
     "search_papers": "search",
     "match_titles": "match",
+    "check_references": "inspect",
     "get_papers": "inspect",
     "get_citations": "expand",
     "get_references": "expand",

@@ -29,8 +29,9 @@ from scholarbase.search.library import Library
 
 METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
-    "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand", "snapshot",
     "search_authors", "author", "authors", "author_papers", "iter_author_papers",
+    "check_references", "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand",
+    "snapshot",
 )  # fmt: skip
 STRINGS = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -73,9 +74,10 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_the_process = {"open", "close", "ready", "check_files"}
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
-        "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
-        "has_few_citations", "has_few_references", "forget_queries", "run_author", "run_author_papers",
+        "run_author", "run_author_papers",
         "run_author_search", "run_authors", "is_short_author_batch",
+        "run_check", "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
+        "has_few_citations", "has_few_references", "forget_queries",
     }  # fmt: skip
     public = {name for name in dir(Library) if not name.startswith("_")}
     assert public - of_the_process - of_requests == set(METHODS)
@@ -115,6 +117,7 @@ VALID: list[tuple[Any, ...]] = [
     ("match_title", TITLE + " é" * 400),
     ("match_titles", [TITLE, "A title of no paper at all", TITLE], {"fields": ["title", "url"]}),
     ("match_titles", []),
+    ("check_references", f"{TITLE}. 1993.\n@misc", {"fields": ["title"], "as_of": "1995-06"}),
     ("paper", STRINGS),
     ("paper", STRINGS, {"fields": ["abstract", "external_ids", "categories"]}),
     ("papers", [STRINGS, "arXiv:2001.00001", "CorpusId:999999999999", "hep-th/9301068v1"]),

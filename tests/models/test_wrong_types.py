@@ -40,6 +40,7 @@ REQUIRED: Final[dict[str, Any]] = {
     "paper_id": PAPER,
     "author_id": "name:washington taylor",
     "title": "Two Dimensional QCD is a String Theory",
+    "references": "arXiv:hep-th/9301068",
     "titles": ["Two Dimensional QCD is a String Theory"],
     "ids": [PAPER],
     "seeds": [PAPER],
@@ -83,7 +84,7 @@ NUMBERS: Final = {"a number"}
 OPTIONAL: Final = {"nothing"}
 TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
-    **dict.fromkeys(("q", "title", "titles", "category", "venue", "author", "exclude"), TEXT),
+    **dict.fromkeys(("q", "references", "title", "titles", "category", "venue", "author", "exclude"), TEXT),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
     **dict.fromkeys(
         ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
@@ -95,6 +96,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
 }
 METHODS: Final = (
     *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
+    "check_references",
     *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
     *("search_authors", "author", "authors", "author_papers", "iter_author_papers"),
 )
@@ -105,6 +107,7 @@ RUNNING: Final = (
         "run_searches",
         "run_title",
         "run_titles",
+        "run_check",
         "is_short_search",
         "is_short_title",
         "is_short_batch",
