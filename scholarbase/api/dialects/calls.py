@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.indexes.listing import Condition, ListOrder
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
-from scholarbase.models.papers import Paper
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     EdgeBody,
     PaperBatchBody,
@@ -21,6 +22,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.responses import (
     CitationsResponse,
+    Hit,
     Response,
     SearchResponse,
     SimilarResponse,
@@ -84,6 +86,31 @@ class Calls:
         ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
         self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
         return [hit.paper for hit in kept]
+
+    def listed(
+        self,
+        condition: Condition | None,
+        recorded: Mapping[str, Any],
+        *,
+        order: ListOrder = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+    ) -> tuple[int, list[Paper]]:
+        """The number of papers that meet a condition, and a page of them; none without a condition.
+
+        Args:
+            recorded: the arguments that a session records.
+        """
+        total = 0
+        hits: list[Hit] = []
+        if condition is not None:
+            total, hits = self.library.listed(
+                condition, order=order, limit=limit, offset=offset, fields=fields, as_of=self.as_of
+            )
+        arguments = {name: value for name, value in {**recorded, "as_of": self.as_of}.items() if value}
+        self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
+        return total, [hit.paper for hit in hits]
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.
