@@ -83,6 +83,14 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOf:
+    """Papers whose text in a field of :data:`FIELDS` is one of several."""
+
+    field: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Every:
     """Papers that meet every part; all papers without parts."""
 
@@ -103,7 +111,9 @@ class Without:
     part: Condition
 
 
-Condition: TypeAlias = Text | Author | Venue | Category | Days | ArxivIds | Value | Every | Either | Without
+Condition: TypeAlias = (
+    Text | Author | Venue | Category | Days | ArxivIds | Value | OneOf | Every | Either | Without
+)
 
 FIELDS: Final = {
     "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'))",
@@ -114,6 +124,9 @@ FIELDS: Final = {
     "update_date": "p.publication_date",
 }
 """The SQL of the fields that :class:`Value` compares. An id is the arXiv id, else the canonical id."""
+_LISTED: Final = "IN (SELECT value FROM json_each(?))"
+_LISTED_ID: Final = f"p.arxiv_id {_LISTED} OR (p.arxiv_id IS NULL AND {FIELDS['id']} {_LISTED})"
+"""In two parts, each of which uses the index of arXiv ids."""
 _COMPARED: Final = {
     **{operator: f"{{}} {operator} ?" for operator in ("=", "<", "<=", ">", ">=")},
     "starts": "substr({}, 1, length(?)) = ?",
@@ -215,7 +228,10 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
         case ArxivIds(None):
             sql = "p.arxiv_id IS NOT NULL"
         case ArxivIds(ids):
-            sql, params = "p.arxiv_id IN (SELECT value FROM json_each(?))", [json_list(ids or ())]
+            sql, params = f"p.arxiv_id {_LISTED}", [json_list(ids or ())]
+        case OneOf(field, texts):
+            sql = _LISTED_ID if field == "id" else f"{FIELDS[field]} {_LISTED}"
+            params = [json_list(texts)] * sql.count("?")
         case Value(field, operator, text):
             sql = _COMPARED[operator].format(FIELDS[field])
             params = [text] * sql.count("?")
