@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from scholarbase.api.dialects import milvus_filter
 from scholarbase.api.dialects.arxiv_query import read_query
-from scholarbase.api.dialects.milvus_filter import MAX_LENGTH, read_filter
 from scholarbase.errors import ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
@@ -54,7 +54,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
     "read_query": read_query,
-    "read_filter": lambda text: read_filter(text[:MAX_LENGTH]),
+    "milvus_filter.tokens": lambda text: list(milvus_filter.tokens(text)),
     "is_prose": query_syntax.is_prose,
     "without_shortened": query_syntax.without_shortened,
     "is_syntax": query_syntax.is_syntax,

@@ -50,7 +50,7 @@ def read_filter(expression: str) -> Condition:
     return _Parser(expression).parse()
 
 
-def _tokens(expression: str) -> Iterator[_Token]:
+def tokens(expression: str) -> Iterator[_Token]:
     at = 0
     while at < len(expression):
         if expression[at].isspace():
@@ -78,7 +78,7 @@ class _Parser:
     """A recursive-descent parser; each method returns the condition of the tokens that it reads."""
 
     def __init__(self, expression: str) -> None:
-        self._tokens = list(_tokens(expression))
+        self._tokens = list(tokens(expression))
         self._at = self._depth = self._comparisons = 0
 
     def parse(self) -> Condition:
