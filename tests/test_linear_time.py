@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
+from scholarbase.api.dialects import milvus_filter
+from scholarbase.api.dialects.arxiv_query import read_query
 from scholarbase.bibliographies import read_bibliography
 from scholarbase.bibliographies.bibtex import read_bibtex
 from scholarbase.bibliographies.csl import read_csl
@@ -57,6 +59,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "a link": lambda n: "https://a.org/" + "/" * n,
     "capitals": lambda n: "aA" * (n // 2),
     "spaces": lambda n: "a." + " " * n,
+    "parentheses": lambda n: "(" * n,
+    "ranges": lambda n: "submittedDate:[1993 TO 1994] " * (n // 29),
     "digits": lambda n: "2021-" * (n // 5),
     "names": lambda n: "A and " * (n // 6),
     "accents": lambda n: "\\'{" * (n // 3),
@@ -65,11 +69,13 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "ends of records": lambda n: "ER  - \n" * (n // 7),
     "numbered lines": lambda n: "[1]\n" * (n // 4),
     "brackets": lambda n: "[" * n,
-    "parentheses": lambda n: "(" * (n // 2) + ")" * (n // 2),
+    "pairs of parentheses": lambda n: "(" * (n // 2) + ")" * (n // 2),
     "years in parentheses": lambda n: "(1999" * (n // 5),
     "withdrawals": lambda n: "this paper has been " * (n // 20),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
+    "read_query": read_query,
+    "milvus_filter.tokens": lambda text: list(milvus_filter.tokens(text)),
     "is_prose": query_syntax.is_prose,
     "without_shortened": query_syntax.without_shortened,
     "is_syntax": query_syntax.is_syntax,

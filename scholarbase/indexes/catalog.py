@@ -19,12 +19,13 @@ import orjson
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import author_index, authors, citations, fulltext, title_spans, titles
+from scholarbase.indexes import author_index, authors, citations, fulltext, listing, title_spans, titles
 from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
+from scholarbase.indexes.listing import Condition, ListOrder
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.authors import AuthorProfile
@@ -86,6 +87,7 @@ _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
 )
+_LISTING: Final = ("Listing papers", "use fewer words, names and conditions")
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
 _AUTHORS: Final = ("Reading authors", "request a smaller limit, or use a longer name or an id")
@@ -287,6 +289,13 @@ class Catalog:
         """Return the ids of the matching papers (:func:`.fulltext.matching_ids`)."""
         with self._reading(*_FULL_TEXT) as connection:
             return fulltext.matching_ids(connection, expression, limit, filters)
+
+    def listed(
+        self, condition: Condition, order: ListOrder, limit: int, offset: int, *, title_weight: float
+    ) -> tuple[int, list[ScoredId]]:
+        """Count the papers that meet a condition, and return a page of them (:func:`.listing.page`)."""
+        with self._reading(*_LISTING) as connection:
+            return listing.page(connection, condition, order, limit, offset, title_weight=title_weight)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""

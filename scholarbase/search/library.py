@@ -34,6 +34,7 @@ from scholarbase.indexes import author_names, catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.listing import Condition, Days, ListOrder, every
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -56,7 +57,7 @@ from scholarbase.models.limits import (
     Direction,
     Mode,
 )
-from scholarbase.models.papers import Paper
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
     AuthorBatchBody,
@@ -347,6 +348,34 @@ class Library(Source):
             return ()
         least = "at least " if ranking.relation == "gte" else ""
         return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
+
+    def listed(
+        self,
+        condition: Condition,
+        *,
+        order: ListOrder = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+        as_of: str | None = None,
+    ) -> tuple[int, list[Hit]]:
+        """The number of papers that meet a condition, and a page of them (:mod:`scholarbase.indexes.listing`).
+
+        Raises:
+            NothingLeft: ``as_of`` is before every paper.
+            TimeLimit: it takes longer than the time limit.
+        """
+        self._check_open()
+        day = self._lookup.day(as_of)
+        if day is not None:
+            condition = every([condition, Days(last=day)])
+        start = perf_counter()
+        weight = self.settings.fts5_title_weight
+        total, found = self._catalog.listed(condition, order, limit, offset, title_weight=weight)
+        listed = perf_counter()
+        papers = self._catalog.papers([one.id for one in found], fields, counts=as_of is None)
+        stages().extend((("list", start, listed), ("hydrate", listed, perf_counter())))
+        return total, [Hit(one.score, paper) for one, paper in zip(found, papers, strict=True)]
 
     # -- titles -----------------------------------------------------------------------------------------
 

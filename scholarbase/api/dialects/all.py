@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from scholarbase.api.dialects import search_r1, serper
+from scholarbase.api.dialects import arxiv, lewen, paperscout, search_r1, serper
 from scholarbase.api.dialects.base import Dialect
 
 DIALECTS: Final[dict[str, Dialect]] = {
-    dialect.name: dialect for dialect in (serper.DIALECT, search_r1.DIALECT)
+    dialect.name: dialect
+    for dialect in (arxiv.DIALECT, paperscout.DIALECT, lewen.DIALECT, serper.DIALECT, search_r1.DIALECT)
 }

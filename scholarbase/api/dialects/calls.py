@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from scholarbase.api.admission import Load
 from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import Condition, ListOrder, OneOf, Text, every
+from scholarbase.indexes.query_syntax import MAX_WORDS
 from scholarbase.models.checks import date_bounds
-from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
-from scholarbase.models.papers import Paper
+from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     EdgeBody,
     PaperBatchBody,
@@ -21,6 +25,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.responses import (
     CitationsResponse,
+    Hit,
     Response,
     SearchResponse,
     SimilarResponse,
@@ -45,11 +50,13 @@ class Calls:
 
     Args:
         as_of: the date of the request, from its header or its session.
+        load: what the server does besides.
         begun: the recorded arguments, and the ids and scores of the papers, of each call of the session.
     """
 
     library: Library
     as_of: str | None = None
+    load: Load = field(default_factory=Load)
     begun: list[tuple[Mapping[str, Any], list[str], list[float]]] = field(default_factory=list)
 
     def search(self, q: str, **arguments: Any) -> SearchResponse:
@@ -84,6 +91,67 @@ class Calls:
         ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
         self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
         return [hit.paper for hit in kept]
+
+    def search_meeting(
+        self, q: str, condition: Condition, recorded: Mapping[str, Any], *, limit: int, fields: Sequence[str]
+    ) -> list[Hit]:
+        """The results of a search that meet a condition, of the whole ranking. Raises as :meth:`search`.
+
+        The first ``MAX_LIMIT`` results are compared with the condition. Where too few of them meet it, only papers that
+        do are searched, or if these are more than ``MAX_IDS``, those with a word of the query come last, with score 0.
+        """
+        begun = len(self.begun)
+        found = self.search(q, limit=MAX_LIMIT, fields=fields).results
+        _, ids = self._ids(
+            condition, OneOf("id", tuple(hit.paper.id.removeprefix("arXiv:") for hit in found))
+        )
+        kept = [hit for hit in found if hit.paper.id in ids]
+        if len(kept) < limit and found:
+            total, all_ids = self._ids(condition)
+            if total <= MAX_IDS:
+                within = sorted(all_ids)
+                kept = [*self.search(q, limit=limit, fields=fields, within=within).results] if within else []
+            elif words := query_syntax.free_text(" ".join(plain_query(q).split()[:MAX_WORDS])):
+                _, papers = self.listed(every([Text(words), condition]), {}, limit=limit, fields=fields)
+                known = {hit.paper.id for hit in kept}
+                kept += [Hit(0.0, paper) for paper in papers if paper.id not in known]
+        del self.begun[begun:]
+        kept = kept[:limit]
+        arguments = {"q": q, **recorded, "limit": limit, **({"as_of": self.as_of} if self.as_of else {})}
+        self.begun.append((arguments, [hit.paper.id for hit in kept], [hit.score for hit in kept]))
+        return kept
+
+    def _ids(self, *conditions: Condition) -> tuple[int, set[str]]:
+        """How many papers meet all conditions, and the ids of ``MAX_IDS`` of them at most."""
+        total, hits = self.library.listed(
+            every(conditions), order="id", limit=MAX_IDS, fields=("id",), as_of=self.as_of
+        )
+        return total, {hit.paper.id for hit in hits}
+
+    def listed(
+        self,
+        condition: Condition | None,
+        recorded: Mapping[str, Any],
+        *,
+        order: ListOrder = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+    ) -> tuple[int, list[Paper]]:
+        """The number of papers that meet a condition, and a page of them; none without a condition.
+
+        Args:
+            recorded: the arguments that a session records.
+        """
+        total = 0
+        hits: list[Hit] = []
+        if condition is not None:
+            total, hits = self.library.listed(
+                condition, order=order, limit=limit, offset=offset, fields=fields, as_of=self.as_of
+            )
+        arguments = {name: value for name, value in {**recorded, "as_of": self.as_of}.items() if value}
+        self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
+        return total, [hit.paper for hit in hits]
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import orjson
 from anyio import to_thread
@@ -31,6 +32,7 @@ from scholarbase.api.responding import LARGE_BODY, large_response, loads, reserv
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.checks import as_of_day
+from scholarbase.models.requests import MAX_KEYS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.recording import Recording, ReturnedPapers
 from scholarbase.tools.responding import CallResponse
@@ -120,7 +122,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)
     library = request.app.state.library
-    calls = Calls(library, as_of)
+    calls = Calls(library, as_of, request.app.state.admission.load)
 
     def run() -> Body:
         calls.begun.clear()  # of an attempt that took too long for the event loop
@@ -142,19 +144,37 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
 
 async def _parsed(operation: Operation, prefix: str, request: Request) -> DialectRequest:
     """Raises InvalidRequest: the body is not valid JSON."""
-    query: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        query.setdefault(name, []).append(value)
+    parameters = request.query_params.multi_items()
     content: Any = None
     if operation.method == "POST" and (body := await request.body()):
+        parse = _parse_form if operation.form else _loads
         if len(body) <= LARGE_BODY:
-            content = _loads(body)
+            content = parse(body)
         else:
-            content = await to_thread.run_sync(_loads, body, limiter=request.app.state.parsing)
+            content = await to_thread.run_sync(parse, body, limiter=request.app.state.parsing)
+    if operation.form and content is not None:
+        parameters, content = [*parameters, *content], None
+    query: dict[str, list[str]] = {}
+    for name, value in parameters:
+        query.setdefault(name, []).append(value)
     base = str(request.base_url).rstrip("/") + prefix
     asked = DialectRequest(request.path_params, query, content, base)
     asked.ignore(*(name for name in query if name not in operation.parameters))
     return asked
+
+
+def _parse_form(body: bytes) -> list[tuple[str, str]]:
+    """The parameters of a form.
+
+    Raises:
+        InvalidRequest: there are too many.
+    """
+    try:
+        return parse_qsl(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_KEYS, errors="replace"
+        )
+    except ValueError:
+        raise InvalidRequest(f"The body has more than {MAX_KEYS} parameters: send fewer.") from None
 
 
 def _loads(body: bytes) -> Any:
