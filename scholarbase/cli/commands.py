@@ -30,6 +30,7 @@ from scholarbase.cli.options import (
     rerank_options,
     source_options,
 )
+from scholarbase.cli.proxy import proxy
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -507,5 +508,6 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
 main.add_command(encoder_group)
 main.add_command(evaluation)
 main.add_command(mcp)
+main.add_command(proxy)
 main.add_command(session)
 main.add_command(key)
