@@ -12,6 +12,7 @@ from scholarbase.errors import MissingExtra
 PACKAGES: Final = {
     "server": ("fastapi", "fastapi_offline", "httptools", "prometheus_client", "uvicorn"),
     "mcp": ("mcp",),
+    "proxy": ("certifi", "cryptography", "h11"),
     "qdrant": ("qdrant_client",),
     "evaluation": ("ir_measures", "scipy"),
     "report": ("matplotlib", "jinja2"),

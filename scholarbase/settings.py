@@ -40,6 +40,12 @@ class ClientSettings(BaseSettings):
     api_key: SecretStr | None = Field(None, description="The key that the client sends.")
 
 
+def state_folder() -> Path:
+    """The folder for what the package keeps for the user."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "scholarbase"
+
+
 class Settings(ClientSettings):
     """Settings from the environment. Create them with :func:`load_settings`, which rejects unknown names."""
 
@@ -274,8 +280,7 @@ class Settings(ClientSettings):
     def sessions_folder(self) -> Path | None:
         """The folder where sessions are recorded; None if they are not."""
         if self.sessions is None:
-            state = os.environ.get("XDG_STATE_HOME")
-            return (Path(state) if state else Path.home() / ".local" / "state") / "scholarbase"
+            return state_folder()
         return None if self.sessions == "none" else Path(self.sessions)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
@@ -58,7 +58,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with mcp_running:
+        async with AsyncExitStack() as stack:
+            for one in running:
+                await stack.enter_async_context(one)
             yield
         app.state.admission.close()
         app.state.readiness.close()
@@ -95,10 +97,12 @@ def create_app(
     app.state.parsing = CapacityLimiter(1)
     app.state.reporting = CapacityLimiter(1)
     app.state.compressing = CapacityLimiter(2)
-    mcp_running: AbstractAsyncContextManager[None] = nullcontext()
+    running: list[AbstractAsyncContextManager[None]] = []
     if not alone:
-        mcp, mcp_running = _mcp(app, settings)
-        app.router.routes += [Route(path, mcp, include_in_schema=False) for path in ("/mcp", "/mcp/")]
+        for path in (problems.TOOLS_PATH, problems.RETRIEVAL_PATH):
+            mcp, context = _mcp(app, settings, retrieval=path == problems.RETRIEVAL_PATH)
+            running.append(context)
+            app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
     app.state.metrics = _metrics(registry)
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
@@ -121,14 +125,16 @@ def create_app(
     return app
 
 
-def _mcp(app: FastAPI, settings: Settings) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The application of ``/mcp``, and the context in which it runs."""
+def _mcp(
+    app: FastAPI, settings: Settings, *, retrieval: bool
+) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The application of ``/mcp`` or ``/mcp/retrieval``, and the context in which it runs."""
     if not is_installed("mcp"):
         error = missing("mcp", "mcp", "The Model Context Protocol")
         return problems.tools_error(error), nullcontext()
     from scholarbase.api.mcp import McpApp, over_http
 
-    tools = over_http(app.state, max_bytes=settings.max_body_bytes)
+    tools = over_http(app.state, max_bytes=settings.max_body_bytes, retrieval=retrieval)
     return McpApp(tools, settings), tools.run()
 
 

@@ -2,7 +2,8 @@
 output.
 
 A result has the JSON of the native API as structured content, and the same as readable text. An invalid call is a tool
-error, whose message tells the model what to change.
+error, whose message tells the model what to change. At ``/mcp/retrieval`` the tools are those of
+:mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from scholarbase import __version__
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, run_call
+from scholarbase.api.retrieval import RETRIEVAL_TOOLS, RetrievalTool, retrieval_tool
 from scholarbase.api.session_headers import SESSION, session_headers
 from scholarbase.errors import (
     BodyTooLarge,
@@ -65,37 +67,55 @@ INSTRUCTIONS: Final = (
     "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size "
     "of responses."
 )
+RETRIEVAL_INSTRUCTIONS: Final = (
+    "A local library of papers. Find papers with search, then read them with fetch. An empty list means that nothing "
+    "matched."
+)
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
 ROUND_META: Final = "scholarbase/round"
 
 
-def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int) -> Server[Any]:
-    """An MCP server that lists its tools with ``list_schemas`` and runs them with ``call``."""
+def server_of(
+    call: Call, list_schemas: ListSchemas, *, max_bytes: int, retrieval: bool = False
+) -> Server[Any]:
+    """An MCP server that lists its tools with ``list_schemas`` and runs them with ``call``.
+
+    Args:
+        retrieval: offer the tools of :mod:`scholarbase.api.retrieval` instead of the six.
+    """
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
         annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        listed = [tool.schema() for tool in RETRIEVAL_TOOLS.values()]
         return ListToolsResult(
             tools=[
                 McpTool(
                     name=tool["name"],
                     description=tool["description"],
                     input_schema=tool["inputSchema"],
+                    output_schema=tool.get("outputSchema"),
                     annotations=annotations,
                 )
-                for tool in await list_schemas(context)
+                for tool in (listed if retrieval else await list_schemas(context))
             ]
         )
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         arguments = dict(params.arguments or {})
         try:
-            tool_named(params.name)
+            tool = retrieval_tool(params.name) if retrieval else tool_named(params.name)
         except ToolNotFound as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         try:
             _check_size(arguments, max_bytes)
-            content, offset = await call(context, params.name, arguments)
+            if isinstance(tool, RetrievalTool):
+                response, _ = await call(context, tool.native, tool.native_arguments(arguments))
+                content = tool.content(response)
+                text = dumps(content).decode()
+            else:
+                content, offset = await call(context, tool.name, arguments)
+                text = as_text(content, offset=offset)
         except ScholarBaseError as error:
             return _tool_error(error)
         except Exception:
@@ -103,13 +123,12 @@ def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int) -> Serve
             return _tool_error(
                 ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
-        text = TextContent(type="text", text=as_text(content, offset=offset))
-        return CallToolResult(content=[text], structured_content=content)
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)
 
     return Server(
         "scholarbase",
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=RETRIEVAL_INSTRUCTIONS if retrieval else INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -137,7 +156,7 @@ def _tool_error(error: ScholarBaseError) -> CallToolResult:
     )
 
 
-def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
+def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> StreamableHTTPSessionManager:
     """Streamable HTTP for the application with this state.
 
     Stateless, so that every worker can handle every request. A call names its session in the headers of the native
@@ -170,7 +189,7 @@ def over_http(state: Any, *, max_bytes: int) -> StreamableHTTPSessionManager:
         return schemas("mcp", modes=state.library.modes, in_session=SESSION in context.request.headers)
 
     return StreamableHTTPSessionManager(
-        server_of(call, list_schemas, max_bytes=max_bytes),
+        server_of(call, list_schemas, max_bytes=max_bytes, retrieval=retrieval),
         json_response=True,
         stateless=True,
         max_request_body_size=1 << 62,  # BodyLimit applies first
@@ -229,8 +248,8 @@ def _session_meta(context: Any) -> dict[str, Any]:
     return {name: meta[key] for name, key in keys if meta.get(key) is not None}
 
 
-def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
-    """Serve the tools on standard input and output until the input ends."""
+def serve_stdio(tools: Tools, *, max_bytes: int, retrieval: bool = False) -> None:
+    """Serve the tools on standard input and output until the input ends. ``retrieval`` is that of :func:`server_of`."""
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         meta = _session_meta(context)
@@ -250,7 +269,7 @@ def serve_stdio(tools: Tools, *, max_bytes: int) -> None:
         return await to_thread.run_sync(tools.schemas, "mcp")
 
     async def main() -> None:
-        server = server_of(call, list_schemas, max_bytes=max_bytes)
+        server = server_of(call, list_schemas, max_bytes=max_bytes, retrieval=retrieval)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 

@@ -28,6 +28,7 @@ log = logging.getLogger("scholarbase.api")
 
 MEDIA_TYPE = "application/problem+json"
 TOOLS_PATH = "/mcp"
+RETRIEVAL_PATH = "/mcp/retrieval"
 
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
@@ -63,7 +64,7 @@ def rejection(error: ScholarBaseError, scope: Scope) -> Response:
     for prefix, dialect in scope["app"].state.dialects.items():
         if is_below(path, prefix):
             return http_response(dialect.rejection(error))
-    return tools_error(error) if path.rstrip("/") == TOOLS_PATH else problem_of(error)
+    return tools_error(error) if is_below(path, TOOLS_PATH) else problem_of(error)
 
 
 def tools_error(error: ScholarBaseError) -> Response:

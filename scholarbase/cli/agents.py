@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -50,6 +51,14 @@ def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
 @click.option("--url", help="A ScholarBase server to use instead of a library. [env: SCHOLARBASE_URL]")
 @library_option
 @encoder_option
+@click.option(
+    "--tools",
+    "tool_set",
+    type=click.Choice(["scholarbase", "retrieval"]),
+    default="scholarbase",
+    show_default=True,
+    help="The six tools of ScholarBase, or search and fetch as chat products expect them.",
+)
 @click.option("--session", "name", help="Record the calls under this name.")
 @click.option("--query", help="The question of the session.")
 @as_of_option
@@ -60,6 +69,7 @@ def mcp(
     url: str | None,
     library: Path | None,
     encoder: str | None,
+    tool_set: str,
     name: str | None,
     query: str | None,
     as_of: str | None,
@@ -77,6 +87,7 @@ def mcp(
     from scholarbase.client import Client
     from scholarbase.tools import Tools
 
+    served = partial(serve_stdio, max_bytes=settings.max_body_bytes, retrieval=tool_set == "retrieval")
     recorded = name is not None or query is not None or as_of is not None
     named = name or f"mcp-{secrets.token_hex(4)}"
     with open_source(settings, library, url, encoder) as source:
@@ -87,14 +98,14 @@ def mcp(
                 )
             if query is not None or as_of is not None:
                 _open_on_server(source, named, query, as_of)
-            serve_stdio(Tools(source, session=named if recorded else None), max_bytes=settings.max_body_bytes)
+            served(Tools(source, session=named if recorded else None))
             return
         with _store(settings, sessions) as store:
             session: Session | str | None = named if recorded else None
             if query is not None or as_of is not None:
                 session = _open_in_store(store, Session(named, query=query, as_of=as_of))
             tools = Tools(source, session=session, store=store if recorded else None)
-            serve_stdio(tools, max_bytes=settings.max_body_bytes)
+            served(tools)
 
 
 def _open_in_store(store: SessionStore, session: Session) -> str:

@@ -32,6 +32,7 @@ from scholarbase.cli.options import (
     rerank_options,
     source_options,
 )
+from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
@@ -502,8 +503,34 @@ def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_
     click.echo(f"The Qdrant server at {address} has {total:,} points as {settings.qdrant_alias!r}.")
 
 
+@main.command("export", short_help="Write a library as the files of an agent.")
+@click.argument("out", type=click.Path(path_type=Path))
+@library_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["spar-cache", "pasa"]),
+    required=True,
+    help="SPAR's cache of arXiv papers, one SQLite file, or PaSa's database, two files in a folder.",
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.pass_obj
+def export_files(settings: Settings, out: Path, library: Path | None, form: str, force: bool) -> None:
+    """Write the papers that have an arXiv id to OUT, as the files that an agent reads.
+
+    The files get their names when they are complete. An interrupted export is started again.
+    """
+    from scholarbase.exports import export
+    from scholarbase.progress import reporter
+
+    path = require_library(library, settings)
+    done = export(path, form, out, force=force, reporter=reporter(settings.progress_seconds))
+    click.echo(f"{done.written:,} of {done.papers:,} papers with an arXiv id are in {out}.")
+
+
 main.add_command(encoder_group)
 main.add_command(evaluation)
 main.add_command(mcp)
+main.add_command(proxy)
 main.add_command(session)
 main.add_command(key)

@@ -165,6 +165,30 @@ class Catalog:
                 f"SELECT p.title, a.abstract FROM papers p {_WITH_ABSTRACT} WHERE a.abstract <> '' ORDER BY p.id"
             )
 
+    def with_arxiv_ids(self, fields: Sequence[str], batch: int) -> Iterator[dict[int, Paper]]:
+        """The papers that have an arXiv id by ascending catalogue id, ``batch`` at a time."""
+        columns, join, make = paper_reader(tuple(fields))
+        sql = f"SELECT {columns} FROM papers p {join} WHERE p.arxiv_id IS NOT NULL ORDER BY p.id"
+        with self._reading() as connection:
+            rows = connection.execute(sql)
+            while found := rows.fetchmany(batch):
+                yield {row[0]: make(row) for row in found}
+
+    def referenced_titles(self, ids: Sequence[int]) -> dict[int, list[str]]:
+        """The titles that papers cite, by the citing paper, in the order of the cited papers' catalogue ids."""
+        found: dict[int, list[str]] = {}
+        with self._reading(*_EDGES) as connection:
+            rows = connection.execute(
+                """
+                SELECT e.citing, p.title FROM json_each(?) AS wanted
+                CROSS JOIN edges AS e ON e.citing = wanted.value CROSS JOIN papers AS p ON p.id = e.cited
+                """,
+                (orjson.dumps(list(ids)).decode(),),
+            )
+            for citing, title in rows:
+                found.setdefault(citing, []).append(title)
+        return found
+
     def existing(self, ids: Sequence[int], day: int) -> set[int]:
         """Return those of the papers that certainly appeared on or before the day ``yyyymmdd``."""
         with self._reading() as connection:

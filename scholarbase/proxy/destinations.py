@@ -1,0 +1,80 @@
+"""Where a request goes: the path of a dialect on a ScholarBase server, or the host that the client named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from scholarbase.errors import InvalidRequest
+
+
+def _semantic_scholar(path: str) -> str:
+    if _is_below(path, "/v1/paper"):
+        return "/s2-legacy" + path
+    known = _is_below(path, "/graph/v1") or _is_below(path, "/recommendations/v1")
+    return path if known else "/graph/v1/unknown" + path
+
+
+def _arxiv(path: str) -> str | None:
+    return path if path.rstrip("/") == "/api/query" else None
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(prefix + "/")
+
+
+HOSTS: Final[Mapping[str, Callable[[str], str | None]]] = {
+    "api.semanticscholar.org": _semantic_scholar,
+    "export.arxiv.org": _arxiv,
+    "arxiv.org": _arxiv,
+    "google.serper.dev": lambda path: "/serper" + path,
+    "api.openalex.org": lambda path: "/openalex" + path,
+    "api.crossref.org": lambda path: "/crossref" + path,
+}
+"""The hosts whose requests are read. Each maps a path to that of a dialect, which has its own 404 for unknown paths, or
+to None: such requests go to the host itself."""
+PORTS: Final = {"http": 80, "https": 443}
+
+
+def library_target(scheme: str, host: str, port: int, target: str) -> str | None:
+    """The path and query on a ScholarBase server for those at a host; None if the host itself gets the request."""
+    if host not in HOSTS or port != PORTS[scheme]:
+        return None
+    path, mark, query = target.partition("?")
+    found = HOSTS[host](path)
+    return None if found is None else found + mark + query
+
+
+def split_authority(text: str, default: int | None = None) -> tuple[str, int]:
+    """The host and port in ``host:port``, such as ``[::1]:443``.
+
+    Raises:
+        InvalidRequest: it has no host or no valid port.
+    """
+    try:
+        parts = urlsplit("//" + text)
+        host, port = parts.hostname, parts.port or default
+    except ValueError:
+        host = port = None
+    if not host or port is None or parts.path or parts.query or parts.username is not None:
+        raise InvalidRequest(f"{text!r} is not a host and a port: a proxy needs them, such as arxiv.org:443.")
+    return host.rstrip("."), port
+
+
+def split_target(target: str) -> tuple[str, str, int, str]:
+    """The scheme, host, port, and the path with the query, of a request to a proxy.
+
+    Raises:
+        InvalidRequest: the target is not a whole URL.
+    """
+    scheme, mark, rest = target.partition("://")
+    scheme = scheme.lower()
+    if not mark or scheme not in PORTS:
+        raise InvalidRequest(
+            f"{target[:100]!r} is not a whole URL: this is a proxy, to be named in HTTP_PROXY and HTTPS_PROXY."
+        )
+    end = min((rest.find(c) for c in "/?" if c in rest), default=len(rest))
+    host, port = split_authority(rest[:end], PORTS[scheme])
+    path = rest[end:].partition("#")[0]
+    return scheme, host, port, path if path.startswith("/") else "/" + path
