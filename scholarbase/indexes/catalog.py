@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import orjson
 
 from scholarbase.databases import ReadPool, open_immutable
@@ -25,7 +26,7 @@ from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
-from scholarbase.models.papers import Author, Paper
+from scholarbase.models.papers import Author, Journal, Paper
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -60,6 +61,23 @@ _COLUMNS: Final = {
     "url": "p.url",
 }
 """The SQL of each field of a paper. ``id`` takes three columns; it always comes first."""
+
+
+class Details(msgspec.Struct, frozen=True):
+    """The JSON column ``details``: fields of a paper that are read and not searched. Unknown ones are missing."""
+
+    journal: tuple[str | None, str | None, str | None] | None = None
+    publication_types: tuple[str, ...] = ()
+    fields_of_study: tuple[str, ...] = ()
+    is_open_access: bool | None = None
+    comment: str | None = None
+    versions: tuple[str | None, ...] = ()
+    update_date: str | None = None
+
+
+_DETAILS: Final = Details.__struct_fields__
+_decode_details: Final = msgspec.json.Decoder(Details).decode
+_NO_DETAILS: Final = Details()
 _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
@@ -431,15 +449,20 @@ def paper_reader(
     The first column is the catalogue id, and ``id`` is always read. Without ``counts`` the counts of citations and
     references are NULL: at a point in time nobody knew them.
     """
-    names = tuple(name for name in fields if name != "id")
+    names = tuple(name for name in fields if name != "id" and name not in _DETAILS)
+    details = tuple(name for name in fields if name in _DETAILS)
     columns = ", ".join(
-        ("p.id", *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *names)))
+        (
+            "p.id",
+            *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *names)),
+            *(["p.details"] if details else []),
+        )
     )
     authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
 
     def make(row: Sequence[Any]) -> Paper:
         arxiv_id, corpus_id = row[1], row[2]
-        values = dict(zip(names, row[4:], strict=True))
+        values = dict(zip(names, row[4:], strict=not details))
         if authors:
             pairs = orjson.loads(values["authors"]) if values["authors"] else ()
             values["authors"] = tuple([Author(name, author_id) for name, author_id in pairs])
@@ -447,6 +470,11 @@ def paper_reader(
             values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
         if external_ids:
             values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
+        if details:
+            found = _decode_details(row[-1]) if row[-1] else _NO_DETAILS
+            values.update((name, getattr(found, name)) for name in details)
+            if values.get("journal"):
+                values["journal"] = Journal(*values["journal"])
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
     return columns, _WITH_ABSTRACT if "abstract" in names else "", make

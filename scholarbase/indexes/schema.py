@@ -68,6 +68,7 @@ def m001_catalog(db: Database) -> None:
             "external_ids": str,
             "url": str,
             "tldr": str,
+            "details": str,
         },
         pk="id",
         not_null={"title"},
