@@ -52,6 +52,20 @@ class Calls:
     as_of: str | None = None
     begun: list[tuple[Mapping[str, Any], list[str], list[float]]] = field(default_factory=list)
 
+    def unrecorded(self) -> Calls:
+        """Calls on the same library as of the same date, whose papers are not those of the session's call."""
+        return Calls(self.library, self.as_of)
+
+    def show(self, ids: Sequence[str], **arguments: Any) -> None:
+        """Record that the answer shows only these papers of the last call.
+
+        Args:
+            arguments: those with which a native call would return them.
+        """
+        recorded, found, scores = self.begun.pop()
+        known = dict(zip(found, scores, strict=True)) if len(scores) == len(found) else {}
+        self.begun.append(({**recorded, **arguments}, list(ids), [known[one] for one in ids if one in known]))
+
     def search(self, q: str, **arguments: Any) -> SearchResponse:
         """Search for a text, which is read as plain words. Raises as ``Library.search``.
 
@@ -138,6 +152,10 @@ class Calls:
         return found
 
     def _edges(self, tool: str, paper_id: str, arguments: Mapping[str, Any]) -> CitationsResponse:
+        if _excludes_all({**arguments, "as_of": self.as_of}):
+            self.unrecorded().paper(paper_id, fields=())
+            self.begun.append(({"paper_id": paper_id, **arguments}, [], []))
+            return CitationsResponse(self.library.snapshot_id, 0, None, ())
         request = EdgeBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
         found: CitationsResponse = self._run(tool_named(tool), request)
         return found
