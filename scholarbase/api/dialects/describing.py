@@ -39,3 +39,8 @@ def day_of(paper: Paper) -> date | None:
         return date.fromisoformat(paper.publication_date or "")
     except ValueError:
         return None
+
+
+def author_id_of(author: Author) -> str:
+    """The source's id of an author, else ``name:`` and the normalized name."""
+    return author.author_id or "name:" + " ".join(author.name.casefold().split())

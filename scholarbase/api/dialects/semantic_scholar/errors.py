@@ -1,0 +1,41 @@
+"""The errors of Semantic Scholar's interfaces, and their parameters that are numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from scholarbase.api.dialects.base import Body, DialectRequest, whole
+from scholarbase.errors import InvalidRequest
+
+STATUSES: Final = {401: 403, 405: 404, 408: 400, 409: 400, 413: 400, 414: 400, 421: 400, 422: 400, 431: 400}
+"""Native statuses that clients of the original do not expect. The client on PyPI raises an error for 400, 403, 404, 429
+and 500, and returns an empty paper for any other."""
+
+
+def error(status: int, message: str) -> Body:
+    """An error as the parts of the original write it: the Graph, its gateway, and what clients read besides."""
+    content = {"error": message, "message": message, "detail": message, "code": str(status)}
+    return Body(orjson.dumps(content), status=status)
+
+
+def unacceptable(name: str, value: str) -> InvalidRequest:
+    """The error for a value that a parameter cannot have."""
+    return InvalidRequest(f"Unacceptable query params: [{name}={value[:200]}]")
+
+
+def number(request: DialectRequest, name: str, default: int, low: int, high: int) -> int:
+    """A whole number of the URL.
+
+    Raises:
+        InvalidRequest: not a whole number, or out of range, in the original's words.
+    """
+    text = request.text(name)
+    try:
+        value = whole(text or default, name, low, 2**63 - 1)
+    except InvalidRequest:
+        raise unacceptable(name, text) from None
+    if value > high:
+        raise InvalidRequest(f"'{name}' must be <= {high}")
+    return value
