@@ -19,11 +19,12 @@ import orjson
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import citations, fulltext, titles
+from scholarbase.indexes import citations, fulltext, matches, titles
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
+from scholarbase.indexes.matches import Condition, MatchSort, Position
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Journal, Paper
@@ -246,6 +247,21 @@ class Catalog:
         """Return the ids of the matching papers (:func:`.fulltext.matching_ids`)."""
         with self._reading(*_FULL_TEXT) as connection:
             return fulltext.matching_ids(connection, expression, limit, filters)
+
+    def matches(
+        self,
+        condition: Condition,
+        filters: ResolvedFilters,
+        sort: MatchSort,
+        limit: int,
+        after: Position | None,
+        *,
+        counts: bool = True,
+    ) -> tuple[int, list[Position]]:
+        """Return the number of matches, and the positions of the next ones (:func:`.matches.page`)."""
+        with self._reading(*_FULL_TEXT) as connection:
+            total = matches.count(connection, condition, filters)
+            return total, matches.page(connection, condition, filters, sort, limit, after, counts=counts)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""

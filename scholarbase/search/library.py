@@ -12,7 +12,7 @@ from functools import partial, wraps
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType, NoneType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import orjson
 
@@ -32,6 +32,7 @@ from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.matches import Condition, MatchSort, Position
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -52,11 +53,12 @@ from scholarbase.models.limits import (
     Direction,
     Mode,
 )
-from scholarbase.models.papers import Paper
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
     EdgeBody,
     ExpandBody,
+    Filters,
     PaperBatchBody,
     PaperBody,
     Request,
@@ -129,6 +131,14 @@ def _runs(kind: type[R]) -> Callable[[Callable[[Library, R], T]], Callable[[Libr
         return limited
 
     return decorate
+
+
+class Matching(NamedTuple):
+    """A page of matches, the number of matches on all pages, and the position of the next page, None on the last."""
+
+    total: int
+    papers: list[Paper]
+    position: Position | None
 
 
 class Library(Source):
@@ -326,6 +336,36 @@ class Library(Source):
             return ()
         least = "at least " if ranking.relation == "gte" else ""
         return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
+
+    def matching(
+        self,
+        condition: Condition,
+        filters: Filters,
+        *,
+        sort: MatchSort = "id",
+        limit: int = MAX_LIMIT,
+        after: Position | None = None,
+        fields: Sequence[str] = PAPER_FIELDS,
+    ) -> Matching:
+        """The papers that match a condition of the catalogue, in pages without an end, and not ranked.
+
+        Args:
+            after: the position that the page before returned; None for the first page.
+
+        Raises:
+            InvalidRequest: a filter is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+        """
+        self._check_open()
+        start = perf_counter()
+        resolved, _ = self._lookup.filters(filters)
+        counts = filters.as_of is None
+        total, found = self._catalog.matches(condition, resolved, sort, limit + 1, after, counts=counts)
+        last = found[limit - 1] if len(found) > limit else None
+        matched = perf_counter()
+        papers = self._catalog.papers([one.paper_id for one in found[:limit]], fields, counts=counts)
+        stages().extend((("fts5", start, matched), ("hydrate", matched, perf_counter())))
+        return Matching(total, papers, last)
 
     # -- titles -----------------------------------------------------------------------------------------
 

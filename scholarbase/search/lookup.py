@@ -11,7 +11,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
 from scholarbase.models.checks import as_of_day, date_bounds
-from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest, SimilarBody
+from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.search.cache import Cache
 
 MAX_SYNTAX_MATCHES: Final = 200_000
@@ -36,9 +36,7 @@ class Lookup:
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
         """The last possible day of a paper, and whether it is the earliest of all papers."""
 
-    def filters(
-        self, request: SearchRequest | ExpandBody | SimilarBody | EdgeBody
-    ) -> tuple[ResolvedFilters, tuple[str, ...]]:
+    def filters(self, request: Filters | EdgeBody) -> tuple[ResolvedFilters, tuple[str, ...]]:
         """The filters of a request, with days and catalogue ids, and warnings about those without effect.
 
         Raises:
