@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.indexes.matches import Condition
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
+    Filters,
     PaperBatchBody,
     Request,
     SearchBody,
@@ -27,7 +29,7 @@ from scholarbase.models.responses import (
     TitleMatch,
     Unfinished,
 )
-from scholarbase.search.library import Library
+from scholarbase.search.library import Library, Matching
 from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
 
 _UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -98,6 +100,24 @@ class Calls:
         ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
         self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
         return [hit.paper for hit in kept]
+
+    def matching(
+        self, condition: Condition, recorded: Mapping[str, Any], filters: Mapping[str, Any], **arguments: Any
+    ) -> Matching:
+        """A page of all papers that match a condition, not ranked. Raises as ``Library.matching``.
+
+        Args:
+            recorded: the recorded arguments besides the filters.
+            filters: those of a native search.
+        """
+        filters = {**filters, "as_of": self._date(filters.get("as_of"))}
+        found = Matching(0, [], None)
+        if not _excludes_all(filters):
+            given = Filters(**{name: value for name, value in filters.items() if value is not None})
+            found = self.library.matching(condition, given, **arguments)
+        named = {name: value for name, value in {**recorded, **filters}.items() if value}
+        self.begun.append((named, [paper.id for paper in found.papers], []))
+        return found
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.

@@ -25,6 +25,17 @@ def unacceptable(name: str, value: str) -> InvalidRequest:
     return InvalidRequest(f"Unacceptable query params: [{name}={value[:200]}]")
 
 
+def query_of(request: DialectRequest) -> str:
+    """The query.
+
+    Raises:
+        InvalidRequest: there is none.
+    """
+    if "query" not in request.query:
+        raise InvalidRequest("Missing required parameter: query")
+    return request.text("query")
+
+
 def number(request: DialectRequest, name: str, default: int, low: int, high: int) -> int:
     """A whole number of the URL.
 

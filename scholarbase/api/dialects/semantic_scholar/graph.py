@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.semantic_scholar import errors
-from scholarbase.api.dialects.semantic_scholar.errors import number
+from scholarbase.api.dialects.semantic_scholar import bulk, errors, snippets, titles
+from scholarbase.api.dialects.semantic_scholar.errors import number, query_of
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.filters import PARAMETERS, Filters, dates_of, filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
@@ -32,17 +32,6 @@ LAST_EDGE: Final = 9999
 """The last citation that a page can have."""
 MAX_IDS: Final = 500
 """Papers in a batch."""
-
-
-def text_of(request: DialectRequest) -> str:
-    """The query.
-
-    Raises:
-        InvalidRequest: there is none.
-    """
-    if "query" not in request.query:
-        raise InvalidRequest("Missing required parameter: query")
-    return request.text("query")
 
 
 def found_by(calls: Calls, q: str, filters: Filters, **arguments: Any) -> tuple[int, list[Hit]]:
@@ -68,7 +57,7 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     offset = number(request, "offset", 0, 0, 2**63 - 1)
     if offset + limit > WINDOW:
         raise InvalidRequest("Requested data for this limit and/or offset is not available")
-    total, hits = found_by(calls, text_of(request), filters)
+    total, hits = found_by(calls, query_of(request), filters)
     page = [hit.paper.id for hit in hits[offset : offset + limit]]
     calls.show(page, limit=limit, offset=offset)
     answer: dict[str, Any] = {"total": total, "offset": offset}
@@ -148,6 +137,11 @@ def ids_of(request: DialectRequest, most: int, key: str = "ids") -> list[str]:
     return ids
 
 
+def _one_page(request: DialectRequest) -> int:
+    """The most papers of routes with the largest pages."""
+    return MAX_LIMIT
+
+
 _FIELDS: Final = frozenset(("fields",))
 _PAGE: Final = frozenset(("fields", "limit", "offset"))
 _EDGE_PAGE: Final = _PAGE | {"publicationDateOrYear", "year"}
@@ -158,6 +152,20 @@ DIALECT: Final = Dialect(
     "Semantic Scholar's Academic Graph",
     (
         Operation("GET", "/paper/search", _search, parameters=_PAGE | PARAMETERS | {"query"}),
+        Operation(
+            "GET",
+            "/paper/search/bulk",
+            bulk.search,
+            parameters=bulk.PARAMETERS,
+            papers=_one_page,
+        ),
+        Operation(
+            "GET", "/paper/search/match", titles.match, "match_titles", PARAMETERS | {"query", "fields"}
+        ),
+        Operation("GET", "/paper/autocomplete", titles.autocomplete, parameters=frozenset(("query",))),
+        Operation(
+            "GET", "/snippet/search", snippets.search, parameters=snippets.PARAMETERS, papers=_one_page
+        ),
         Operation("POST", "/paper/batch", _batch, "get_papers", _FIELDS, papers=lambda request: MAX_IDS),
         Operation(
             "GET",
@@ -165,7 +173,7 @@ DIALECT: Final = Dialect(
             partial(_edges, are_citations=True),
             "get_citations",
             _EDGE_PAGE,
-            papers=lambda request: MAX_EDGES,
+            papers=_one_page,
         ),
         Operation(
             "GET",
@@ -173,11 +181,9 @@ DIALECT: Final = Dialect(
             partial(_edges, are_citations=False),
             "get_references",
             _EDGE_PAGE,
-            papers=lambda request: MAX_EDGES,
+            papers=_one_page,
         ),
-        Operation(
-            "GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=lambda request: MAX_LIMIT
-        ),
+        Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=_one_page),
     ),
     errors.error,
     errors.STATUSES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from scholarbase.api.dialects.calls import Calls
@@ -55,6 +55,12 @@ def fields_of_study(paper: Paper) -> list[str]:
         return list(paper.fields_of_study)
     found = (_FIELD_OF_ARCHIVE.get(name.partition(".")[0]) for name in paper.categories)
     return list(dict.fromkeys(field for field in found if field is not None))
+
+
+def archives_of(fields: Collection[str]) -> tuple[str, ...]:
+    """The arXiv categories that stand for fields of study in lower case, each with the marks around it."""
+    names = [archive for archive, field in _FIELD_OF_ARCHIVE.items() if field.casefold() in fields]
+    return tuple(f" {name}{mark}" for name in names for mark in (".", " "))
 
 
 def _external_ids(paper: Paper) -> dict[str, Any]:
