@@ -55,7 +55,7 @@ class Call:
     """A native call.
 
     Args:
-        tool: the name of the tool under which a session records the call.
+        tool: the name of the tool under which a session records the call; None if it records none.
         request: the model of its parameters, body and path.
         run: runs the request on a library.
         arguments: the tool's arguments for a request, one mapping per recorded call.
@@ -63,10 +63,10 @@ class Call:
         compact: return each paper's authors as one string.
     """
 
-    tool: str
+    tool: str | None
     request: type[Request]
     run: Callable[[Library, Any], Response]
-    arguments: Callable[[Any], Sequence[Mapping[str, Any]]]
+    arguments: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda request: ()
     is_short: Callable[[Library, Any], bool] = never_short
     compact: bool = False
 
@@ -166,10 +166,11 @@ class NativeRoute(APIRoute):
                     values |= scope["path_params"]
                 parsed = call.request.parse(values, kind="parameter", strict=False)
             library: Library = request.app.state.library
+            options = vars(parsed)
             if (
                 RECORDING in scope
-                or parsed.max_tokens is not None
-                or parsed.format != "json"
+                or options.get("max_tokens") is not None
+                or options.get("format", "json") != "json"
                 or _excludes_seen(parsed)
             ):
                 return await respond(request, library, call, parsed)

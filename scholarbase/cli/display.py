@@ -18,6 +18,8 @@ from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
     CitationsResponse,
     Hit,
     SearchResponse,
@@ -99,6 +101,24 @@ def show_citations(response: CitationsResponse) -> None:
         console.print(_line(f"{place}.", citation.paper, " · influential" if citation.is_influential else ""))
         for context in citation.contexts[:1]:
             console.print(Text(textwrap.shorten(f"“{context}”", 200), style="dim italic"))
+
+
+def show_authors(response: AuthorsResponse) -> None:
+    console = _console()
+    console.print(f"[dim]{response.total:,} authors; snapshot {response.snapshot}[/dim]")
+    for place, author in enumerate(response.results, 1):
+        papers = "1 paper" if author.paper_count == 1 else f"{author.paper_count:,} papers"
+        text = Text(f"{place:>3}.  ", style="dim")
+        text.append(author.name, style="bold")
+        text.append(f"\n      {' · '.join((author.id, papers, *author.affiliations))}", style="cyan")
+        console.print(text)
+
+
+def show_author_papers(response: AuthorPapersResponse) -> None:
+    console = _console()
+    console.print(f"[dim]{response.total:,} in this library[/dim]")
+    for place, paper in enumerate(response.results, 1):
+        console.print(_line(f"{place}.", paper))
 
 
 def show_paper(paper: Paper) -> None:

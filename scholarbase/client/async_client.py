@@ -16,7 +16,9 @@ from scholarbase.client import endpoints
 from scholarbase.client.client import Client
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
+from scholarbase.models.author_source import PageArguments
 from scholarbase.models.paging import Paging
+from scholarbase.models.papers import Paper
 from scholarbase.models.requests import title_batches
 from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
 from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments
@@ -105,6 +107,10 @@ class AsyncClient(BaseClient):
     run_citations = _awaitable(Client.run_citations)
     run_references = _awaitable(Client.run_references)
     run_expand = _awaitable(Client.run_expand)
+    run_author_search = _awaitable(Client.run_author_search)
+    run_author_papers = _awaitable(Client.run_author_papers)
+    _author = _awaitable(Client._author)
+    _authors = _awaitable(Client._authors)
     _paper = _awaitable(Client._paper)
     _papers = _awaitable(Client._papers)
 
@@ -137,6 +143,22 @@ class AsyncClient(BaseClient):
         ``similar``."""
         return self._pages(
             lambda size, start: self.similar(paper_id, limit=size, offset=start, **arguments), limit, offset
+        )
+
+    search_authors = _awaitable(Client.search_authors)
+    author = _awaitable(Client.author)
+    authors = _awaitable(Client.authors)
+    author_papers = _awaitable(Client.author_papers)
+
+    def iter_author_papers(
+        self, author_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[PageArguments]
+    ) -> AsyncIterator[Paper]:
+        """All papers of an author, page by page, up to ``limit``. The other arguments are those of
+        ``author_papers``."""
+        return self._pages(
+            lambda size, start: self.author_papers(author_id, limit=size, offset=start, **arguments),
+            limit,
+            offset,
         )
 
     citations = _awaitable(Client.citations)

@@ -20,9 +20,14 @@ from tenacity import Retrying
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import SchemaForm
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
@@ -33,6 +38,8 @@ from scholarbase.models.requests import (
     title_batches,
 )
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
     CitationsResponse,
     ExpandResponse,
     SearchResponse,
@@ -123,6 +130,18 @@ class Client(BaseClient, Source):
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         return self._send(endpoints.expand(request))
+
+    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
+        return self._send(endpoints.search_authors(request))
+
+    def _author(self, request: AuthorBody) -> AuthorProfile:
+        return self._send(endpoints.author(request))
+
+    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
+        return self._send(endpoints.authors(request))
+
+    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
+        return self._send(endpoints.author_papers(request))
 
     def tools(
         self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None

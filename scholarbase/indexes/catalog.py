@@ -19,13 +19,15 @@ import orjson
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import citations, fulltext, matches, titles
+from scholarbase.indexes import author_index, authors, citations, fulltext, matches, titles
+from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.matches import Condition, MatchSort, Position
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort, Direction
 from scholarbase.models.papers import Author, Journal, Paper
 
@@ -43,6 +45,7 @@ _TABLES: Final = frozenset(
         "meta",
         "fulltext",
         "title_words",
+        *author_index.TABLES,
     )
 )
 _COLUMNS: Final = {
@@ -85,6 +88,7 @@ _FULL_TEXT: Final = (
 )
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
+_AUTHORS: Final = ("Reading authors", "request a smaller limit, or use a longer name or an id")
 _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
 _LATER: Final = ("citation_count", "reference_count")
@@ -228,6 +232,42 @@ class Catalog:
                 (orjson.dumps(sorted(keys)).decode(),),
             ).fetchall()
         return tuple(sorted(keys | {row[0] for row in rows}))
+
+    # -- authors ----------------------------------------------------------------------------------------
+
+    def find_authors(self, ids: Iterable[str], day: int | None = None) -> dict[str, int]:
+        """Map canonical ids of authors to their numbers (:func:`.authors.find`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.find(connection, ids, day)
+
+    def search_authors(
+        self, expression: str, same: str, limit: int, offset: int, day: int | None
+    ) -> AuthorPage:
+        """Return the numbers of authors by their names (:func:`.authors.search`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.search(connection, expression, same, limit, offset, day)
+
+    def authors_named(self, expression: str) -> list[int]:
+        """Return the numbers of all authors by their names (:func:`.authors.matching`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.matching(connection, expression)
+
+    def authors(self, numbers: Sequence[int], day: int | None = None) -> list[AuthorProfile]:
+        """Return authors by their numbers (:func:`.authors.read`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.read(connection, numbers, day)
+
+    def author_papers(
+        self, author: int, limit: int, offset: int, sort: CitationSort, filters: ResolvedFilters
+    ) -> AuthorPage:
+        """Return the ids of an author's papers (:func:`.authors.papers`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.papers(connection, author, limit, offset, sort, filters)
+
+    def papers_of_authors(self, numbers: Iterable[int], most: int) -> set[int]:
+        """Return the ids of the papers of authors (:func:`.authors.papers_of`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.papers_of(connection, numbers, most)
 
     # -- full text and titles ---------------------------------------------------------------------------
 
@@ -474,12 +514,12 @@ def paper_reader(
             *(["p.details"] if details else []),
         )
     )
-    authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
+    with_authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
 
     def make(row: Sequence[Any]) -> Paper:
         arxiv_id, corpus_id = row[1], row[2]
         values = dict(zip(names, row[4:], strict=not details))
-        if authors:
+        if with_authors:
             pairs = orjson.loads(values["authors"]) if values["authors"] else ()
             values["authors"] = tuple([Author(name, author_id) for name, author_id in pairs])
         if categories:

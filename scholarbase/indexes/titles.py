@@ -65,7 +65,7 @@ _GREEK: Final = {
     "vartheta": "theta",
     "varphi": "phi",
 }
-_UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
+UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
 """Letters that Unicode does not decompose. LaTeX writes them as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
 _MARKUP: Final = re.compile(r"[&<\\]")
 """The first character of an entity, a tag or a command."""
@@ -89,10 +89,10 @@ def normalize_title(text: str) -> str:
     text = _COMMAND.sub(_command_text, _TAG.sub("", html.unescape(text)))
     # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(filter(_is_kept, folded)).translate(_UNDIVIDED)
+    return "".join(filter(is_kept, folded)).translate(UNDIVIDED)
 
 
-def _is_kept(char: str) -> bool:
+def is_kept(char: str) -> bool:
     if char.isalnum():
         return True
     return unicodedata.category(char)[0] == "M" and unicodedata.combining(char) in _KEPT_MARKS

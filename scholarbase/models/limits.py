@@ -38,6 +38,8 @@ MAX_QUERY_LENGTH: Final = 10_000
 """Characters of a query. A whole abstract fits."""
 MAX_IDS: Final = 10_000
 """Ids in one list: of a batch, ``within``, ``exclude_ids`` or the seeds of an expansion."""
+MAX_AUTHORS: Final = 500
+"""Authors in one batch."""
 MAX_PHRASES: Final = 20
 """Phrases in one ``exclude``."""
 MAX_PHRASE_LENGTH: Final = 500
@@ -51,7 +53,9 @@ MAX_TITLES: Final = 1000
 MAX_TITLE_LENGTH: Final = 2000
 """Characters of a title that is matched; of longer titles of papers, the first."""
 MAX_NAME_LENGTH: Final = 500
-"""Characters of a category or a venue."""
+"""Characters of a category, a venue or an author's name."""
+MAX_AUTHOR_ID_LENGTH: Final = MAX_NAME_LENGTH + len("name:")
+"""Characters of an author's id."""
 MAX_TITLE_MATCHES: Final = 100
 """Matches of one title."""
 MIN_TITLE_SCORE: Final = 0.7

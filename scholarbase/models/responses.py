@@ -16,6 +16,7 @@ import orjson
 from msgspec import Meta
 
 from scholarbase.errors import TimeLimit
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import Engine, Mode, TotalRelation
 from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
 
@@ -27,6 +28,7 @@ Warnings = Annotated[
     tuple[str, ...],
     Meta(
         description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`, if "
+        "`author` names nobody in the library, if "
         "`q` contains query syntax and is ranked as plain text, or if a paper cannot be compared with others."
     ),
 ]
@@ -175,6 +177,7 @@ class CitationsResponse(Response, frozen=True):
     total: Annotated[int, Meta(description="The number of results on all pages.")]
     next_offset: NextOffset
     results: tuple[Citation, ...]
+    warnings: Warnings = ()
     fields: Sequence[str] = PAPER_FIELDS
 
 
@@ -194,6 +197,32 @@ class ExpandResponse(Response, frozen=True):
     next_offset: NextOffset
     results: tuple[Neighbour, ...]
     warnings: Warnings = ()
+    fields: Sequence[str] = PAPER_FIELDS
+
+
+class AuthorsResponse(Response, frozen=True):
+    """Authors with a name: those with exactly this name first, then those with the most papers."""
+
+    snapshot: Snapshot
+    total: Annotated[int, Meta(description="The number of matching authors.")]
+    next_offset: NextOffset
+    results: tuple[AuthorProfile, ...]
+
+    def selected(self) -> Any:
+        return self
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
+        return msgspec.convert(data, cls)
+
+
+class AuthorPapersResponse(Response, frozen=True):
+    """A page of an author's papers."""
+
+    snapshot: Snapshot
+    total: Annotated[int, Meta(description="The number of results on all pages.")]
+    next_offset: NextOffset
+    results: tuple[Paper, ...]
     fields: Sequence[str] = PAPER_FIELDS
 
 
@@ -250,3 +279,23 @@ class PaperResponse(Response, frozen=True):
 
     def selected(self) -> Any:
         return {"snapshot": self.snapshot, **{name: getattr(self.paper, name) for name in self.paper_fields}}
+
+
+class AuthorBatchResponse(Response, frozen=True):
+    """Authors in the order of the requested ids; null for an id of which the library holds no paper."""
+
+    snapshot: Snapshot
+    results: tuple[AuthorProfile | None, ...]
+
+    def selected(self) -> Any:
+        return self
+
+
+class AuthorResponse(Response, frozen=True):
+    """One author: its keys and the snapshot, in one object."""
+
+    snapshot: Snapshot
+    author: AuthorProfile
+
+    def selected(self) -> Any:
+        return {"snapshot": self.snapshot, **msgspec.structs.asdict(self.author)}

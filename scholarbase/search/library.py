@@ -28,7 +28,7 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes import author_names, catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
@@ -37,6 +37,7 @@ from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.checks import (
     as_of_day,
     check_list,
@@ -56,6 +57,10 @@ from scholarbase.models.limits import (
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
     EdgeBody,
     ExpandBody,
     Filters,
@@ -72,6 +77,10 @@ from scholarbase.models.requests import (
     title_batches,
 )
 from scholarbase.models.responses import (
+    AuthorBatchResponse,
+    AuthorPapersResponse,
+    AuthorResponse,
+    AuthorsResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
@@ -91,7 +100,7 @@ from scholarbase.models.source import Source
 from scholarbase.rerankers import Reranker
 from scholarbase.search.cache import Cache
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
-from scholarbase.search.lookup import CACHED_IDS, Lookup
+from scholarbase.search.lookup import CACHED_IDS, Lookup, name_expression
 from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
@@ -479,7 +488,7 @@ class Library(Source):
 
     def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
         start = perf_counter()
-        filters, _ = self._lookup.filters(request)
+        filters, warnings = self._lookup.filters(request)
         number = self._lookup.id(request.paper_id, request.as_of)
         limit, offset = request.limit, request.offset
         edges = self._catalog.edges(
@@ -499,7 +508,7 @@ class Library(Source):
         next_offset = _next(offset, len(edges), total)
         stages().append((direction, start, perf_counter()))
         results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
-        return CitationsResponse(self.snapshot_id, total, next_offset, results, request.fields)
+        return CitationsResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
 
     def _few(self, number: int, direction: Direction) -> int | None:
         """The number of edges of a paper, None if it has many."""
@@ -534,6 +543,57 @@ class Library(Source):
         next_offset = _next(request.offset, len(results), total)
         return ExpandResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
 
+    # -- authors ----------------------------------------------------------------------------------------
+
+    @_runs(AuthorSearchParameters)
+    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
+        """Run an :class:`AuthorSearchParameters`. Raises as ``search_authors``."""
+        day, start = self._lookup.day(request.as_of), perf_counter()
+        expression, same = name_expression(request.q, "q"), author_names.same_name(request.q)
+        total, numbers = self._catalog.search_authors(expression, same, request.limit, request.offset, day)
+        authors = self._catalog.authors(numbers, day)
+        stages().append(("authors", start, perf_counter()))
+        return AuthorsResponse(
+            self.snapshot_id, total, _next(request.offset, len(authors), total), tuple(authors)
+        )
+
+    @_runs(AuthorBody)
+    def run_author(self, request: AuthorBody) -> AuthorResponse:
+        """Run an :class:`AuthorBody`. Raises as ``author``."""
+        number = self._lookup.author(request.author_id, request.as_of)
+        [author] = self._catalog.authors([number], self._lookup.day(request.as_of))
+        return AuthorResponse(self.snapshot_id, author)
+
+    def _author(self, request: AuthorBody) -> AuthorProfile:
+        return self.run_author(request).author
+
+    @_runs(AuthorBatchBody)
+    def run_authors(self, request: AuthorBatchBody) -> AuthorBatchResponse:
+        """Run an :class:`AuthorBatchBody`. Raises as ``authors``."""
+        numbers = self._lookup.authors(request.ids, request.as_of)
+        held = list({number for number in numbers if number is not None})
+        authors = self._catalog.authors(held, self._lookup.day(request.as_of))
+        by_number: dict[int | None, AuthorProfile] = dict(zip(held, authors, strict=True))
+        return AuthorBatchResponse(self.snapshot_id, tuple(map(by_number.get, numbers)))
+
+    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
+        return list(self.run_authors(request).results)
+
+    @_runs(AuthorPapersBody)
+    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
+        """Run an :class:`AuthorPapersBody`. Raises as ``author_papers``."""
+        start = perf_counter()
+        number = self._lookup.author(request.author_id, request.as_of)
+        sort = check_sort(request.sort, request.as_of)
+        total, ids = self._catalog.author_papers(
+            number, request.limit, request.offset, sort, self._lookup.dates(request)
+        )
+        listed = perf_counter()
+        papers = self._catalog.papers(ids, request.fields, counts=request.as_of is None)
+        stages().extend((("authors", start, listed), ("hydrate", listed, perf_counter())))
+        next_offset = _next(request.offset, len(papers), total)
+        return AuthorPapersResponse(self.snapshot_id, total, next_offset, tuple(papers), request.fields)
+
     # -- cost -------------------------------------------------------------------------------------------
     # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look
     # only at the request; those of citations use cached counts.
@@ -550,6 +610,7 @@ class Library(Source):
             and not request.exact
             and request.rerank is None
             and not request.exclude
+            and not request.author
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
             # Query syntax uses FTS5, and so does a query of only stop words.
@@ -578,14 +639,23 @@ class Library(Source):
         _check(request, PaperBatchBody)
         return len(request.ids) <= SHORT_BATCH
 
+    def is_short_author_batch(self, request: AuthorBatchBody) -> bool:
+        """Whether a look-up of many authors is short."""
+        _check(request, AuthorBatchBody)
+        return len(request.ids) <= SHORT_BATCH and request.as_of is None
+
     def has_few_citations(self, request: EdgeBody) -> bool:
         """Whether a page of citations is short. Raises as ``citations``."""
         _check(request, EdgeBody)
+        if request.author:
+            return False
         return self._few(self._lookup.id(request.paper_id, request.as_of), "citations") is not None
 
     def has_few_references(self, request: EdgeBody) -> bool:
         """Whether a page of references is short. Raises as ``citations``."""
         _check(request, EdgeBody)
+        if request.author:
+            return False
         return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
