@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound, TimeLimit
 from scholarbase.indexes.matches import Condition
-from scholarbase.models.checks import date_bounds
-from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.checks import check_author_id, date_bounds
+from scholarbase.models.limits import MAX_AUTHORS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
+    AuthorPapersBody,
+    AuthorSearchParameters,
     EdgeBody,
     Filters,
     PaperBatchBody,
@@ -22,6 +25,8 @@ from scholarbase.models.requests import (
     TitleBatchBody,
 )
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
     CitationsResponse,
     Response,
     SearchResponse,
@@ -171,6 +176,35 @@ class Calls:
         found: SimilarResponse = self._run(SIMILAR, request)
         return found
 
+    def search_authors(self, name: str, **arguments: Any) -> AuthorsResponse:
+        """Authors with a name. A text without a word of two letters is nobody's name."""
+        try:
+            return self.library.run_author_search(
+                AuthorSearchParameters.of(q=name, as_of=self.as_of, **arguments)
+            )
+        except NothingLeft:
+            raise
+        except InvalidRequest:
+            return AuthorsResponse(self.library.snapshot_id, 0, None, ())
+
+    def authors(self, ids: Sequence[str]) -> list[AuthorProfile | None]:
+        """Authors in order; None for one of whom the library holds no paper, or whose id is malformed."""
+        readable = [one for one in dict.fromkeys(ids) if is_author_id_valid(one)]
+        found: dict[str, AuthorProfile | None] = {}
+        for start in range(0, len(readable), MAX_AUTHORS):
+            some = readable[start : start + MAX_AUTHORS]
+            found.update(zip(some, self.library.authors(some, as_of=self.as_of), strict=True))
+        return [found.get(one) for one in ids]
+
+    def author_papers(self, author_id: str, **arguments: Any) -> AuthorPapersResponse:
+        """Papers of an author. Raises AuthorNotFound."""
+        request = AuthorPapersBody.of(author_id=author_id, as_of=self.as_of, **arguments)
+        found = self.library.run_author_papers(request)
+        recorded = {"author": [author_id], **arguments}
+        recorded.pop("fields", None)
+        self.begun.append((recorded, [paper.id for paper in found.results], []))
+        return found
+
     def _edges(self, tool: str, paper_id: str, arguments: Mapping[str, Any]) -> CitationsResponse:
         if _excludes_all({**arguments, "as_of": self.as_of}):
             self.unrecorded().paper(paper_id, fields=())
@@ -193,6 +227,15 @@ class Calls:
         _gather(response.results, ids, scores)
         self.begun.append((tool.arguments_for(request), ids, scores))
         return response
+
+
+def is_author_id_valid(text: str) -> bool:
+    """Whether a look-up of authors accepts a text as an id."""
+    try:
+        check_author_id(text, "id")
+    except InvalidRequest:
+        return False
+    return True
 
 
 def _excludes_all(arguments: Mapping[str, Any]) -> bool:

@@ -1,13 +1,17 @@
-"""The errors of Semantic Scholar's interfaces, and their parameters that are numbers."""
+"""The errors of Semantic Scholar's interfaces, and the parameters of requests that raise them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import orjson
 
 from scholarbase.api.dialects.base import Body, DialectRequest, whole
-from scholarbase.errors import InvalidRequest
+from scholarbase.api.dialects.calls import Calls
+from scholarbase.errors import InvalidRequest, PaperNotFound
+from scholarbase.models.checks import shown
+from scholarbase.models.papers import Paper
 
 STATUSES: Final = {401: 403, 405: 404, 408: 400, 409: 400, 413: 400, 414: 400, 421: 400, 422: 400, 431: 400}
 """Native statuses that clients of the original do not expect. The client on PyPI raises an error for 400, 403, 404, 429
@@ -50,3 +54,35 @@ def number(request: DialectRequest, name: str, default: int, low: int, high: int
     if value > high:
         raise InvalidRequest(f"'{name}' must be <= {high}")
     return value
+
+
+def paper_of(request: DialectRequest, calls: Calls, fields: Sequence[str]) -> Paper:
+    """The paper in the path.
+
+    Raises:
+        PaperNotFound: the library does not have it, or the id is malformed, in the original's words.
+    """
+    paper_id = request.path["paper_id"]
+    try:
+        return calls.paper(paper_id, fields=fields)
+    except PaperNotFound:
+        raise not_found(paper_id) from None
+
+
+def not_found(paper_id: str) -> PaperNotFound:
+    return PaperNotFound(f"Paper with id {paper_id[:2000]} not found")
+
+
+def ids_of(request: DialectRequest, most: int, key: str = "ids") -> list[str]:
+    """The ids in the body.
+
+    Raises:
+        InvalidRequest: not a list of texts, or too many.
+    """
+    body = request.body if isinstance(request.body, dict) else {}
+    ids = body.get(key)
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise InvalidRequest(f"{key} is {shown(ids)}: it must be a list of strings.")
+    if len(ids) > most:
+        raise InvalidRequest(f"Too many ids: {len(ids):,} in {key}, and the maximum is {most}.")
+    return ids

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.semantic_scholar import bulk, errors, snippets, titles
-from scholarbase.api.dialects.semantic_scholar.errors import number, query_of
+from scholarbase.api.dialects.semantic_scholar import authors, bulk, errors, snippets, titles
+from scholarbase.api.dialects.semantic_scholar.errors import ids_of, not_found, number, paper_of, query_of
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.filters import PARAMETERS, Filters, dates_of, filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
 from scholarbase.errors import InvalidRequest, PaperNotFound
-from scholarbase.models.checks import is_id, shown
+from scholarbase.models.checks import is_id
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Hit
@@ -72,23 +72,6 @@ def _paper(request: DialectRequest, calls: Calls) -> Answer:
     return Writer(calls).paper(paper_of(request, calls, fields.native()), fields)
 
 
-def paper_of(request: DialectRequest, calls: Calls, fields: Sequence[str]) -> Paper:
-    """The paper in the path.
-
-    Raises:
-        PaperNotFound: the library does not have it, or the id is malformed, in the original's words.
-    """
-    paper_id = request.path["paper_id"]
-    try:
-        return calls.paper(paper_id, fields=fields)
-    except PaperNotFound:
-        raise _not_found(paper_id) from None
-
-
-def _not_found(paper_id: str) -> PaperNotFound:
-    return PaperNotFound(f"Paper with id {paper_id[:2000]} not found")
-
-
 def _edges(request: DialectRequest, calls: Calls, *, are_citations: bool) -> Answer:
     name = "citingPaper" if are_citations else "citedPaper"
     fields = paper_fields(requested(request), edge=name)
@@ -100,11 +83,11 @@ def _edges(request: DialectRequest, calls: Calls, *, are_citations: bool) -> Ans
     paper_id = request.path["paper_id"]
     read = calls.citations if are_citations else calls.references
     if not is_id(paper_id):
-        raise _not_found(paper_id)
+        raise not_found(paper_id)
     try:
         response = read(paper_id, limit=limit, offset=offset, fields=fields.native(), **dates)
     except PaperNotFound:
-        raise _not_found(paper_id) from None
+        raise not_found(paper_id) from None
     writer = Writer(calls)
     answer: dict[str, Any] = {"offset": offset}
     if response.next_offset is not None:
@@ -120,21 +103,6 @@ def _batch(request: DialectRequest, calls: Calls) -> Answer:
         raise InvalidRequest("No valid paper ids given")
     writer = Writer(calls)
     return [None if paper is None else writer.paper(paper, fields) for paper in papers]
-
-
-def ids_of(request: DialectRequest, most: int, key: str = "ids") -> list[str]:
-    """The ids in the body.
-
-    Raises:
-        InvalidRequest: not a list of texts, or too many.
-    """
-    body = request.body if isinstance(request.body, dict) else {}
-    ids = body.get(key)
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-        raise InvalidRequest(f"{key} is {shown(ids)}: it must be a list of strings.")
-    if len(ids) > most:
-        raise InvalidRequest(f"Too many ids: {len(ids):,} in {key}, and the maximum is {most}.")
-    return ids
 
 
 def _one_page(request: DialectRequest) -> int:
@@ -183,6 +151,20 @@ DIALECT: Final = Dialect(
             _EDGE_PAGE,
             papers=_one_page,
         ),
+        Operation(
+            "GET",
+            "/paper/{paper_id:path}/authors",
+            authors.of_paper,
+            "get_papers",
+            _PAGE,
+            papers=_one_page,
+        ),
+        Operation("GET", "/author/search", authors.search, None, _PAGE | {"query"}, papers=_one_page),
+        Operation("POST", "/author/batch", authors.batch, None, _FIELDS, papers=_one_page),
+        Operation(
+            "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_PAGE, papers=_one_page
+        ),
+        Operation("GET", "/author/{author_id:path}", authors.author, None, _FIELDS, papers=_one_page),
         Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=_one_page),
     ),
     errors.error,

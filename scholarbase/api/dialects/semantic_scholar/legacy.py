@@ -11,7 +11,7 @@ from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Opera
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import arxiv_id_of, author_id_of
 from scholarbase.api.dialects.semantic_scholar import errors
-from scholarbase.api.dialects.semantic_scholar.graph import paper_of
+from scholarbase.api.dialects.semantic_scholar.errors import paper_of
 from scholarbase.api.dialects.semantic_scholar.papers import PAGE, author_url, fields_of_study, paper_id_of
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper

@@ -10,6 +10,7 @@ from scholarbase.api.dialects.describing import arxiv_id_of, author_id_of, pdf_o
 from scholarbase.api.dialects.semantic_scholar.bibtex import bibtex
 from scholarbase.api.dialects.semantic_scholar.fields import EDGE, Fields
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import MAX_LIMIT, MAX_PAPERS
 from scholarbase.models.papers import Author, Paper
 from scholarbase.models.responses import Citation
@@ -132,6 +133,10 @@ VALUES: Final[Mapping[str, Callable[[Paper], Any]]] = {
 """The value of each field but ``paperId``, ``authors``, ``matchScore`` and the nested papers."""
 
 
+_OF_PAPERS: Final = frozenset(("authorId", "name", "url"))
+"""What a paper says about its authors."""
+
+
 class Writer:
     """Writes the papers of one answer. The native calls that nested papers need are not recorded.
 
@@ -141,6 +146,7 @@ class Writer:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls.unrecorded()
         self._nested = 0
+        self._authors: dict[str, AuthorProfile | None] = {}
 
     def papers(self, papers: Sequence[Paper], fields: Fields) -> list[dict[str, Any]]:
         return [self.paper(paper, fields) for paper in papers]
@@ -155,7 +161,44 @@ class Writer:
         return content
 
     def authors(self, authors: Sequence[Author], names: set[str]) -> list[dict[str, Any]]:
-        return [author_of(author, names) for author in authors]
+        """The authors of a paper; what only the catalogue of authors knows is looked up if it is requested."""
+        ids = [author_id_of(author) for author in authors]
+        if names <= _OF_PAPERS:
+            profiles = [AuthorProfile(one, author.name) for one, author in zip(ids, authors, strict=True)]
+            return [self.profile(one, names) for one in profiles]
+        unknown = [one for one in dict.fromkeys(ids) if one not in self._authors]
+        self.count(len(unknown), "/paper/{paper_id}/authors")
+        self._authors.update(zip(unknown, self._calls.authors(unknown), strict=True))
+        return [
+            self.profile(self._authors[one] or AuthorProfile(one, author.name), names, name=author.name)
+            for one, author in zip(ids, authors, strict=True)
+        ]
+
+    def profile(self, author: AuthorProfile, names: set[str], *, name: str = "") -> dict[str, Any]:
+        """An author; ``name`` as a paper has it. Counts are worldwide if known, else of the library."""
+        papers, citations = author.source_paper_count, author.source_citation_count
+        values: dict[str, Any] = {
+            "externalIds": {},
+            "url": author_url(author.id),
+            "name": name or author.name,
+            "aliases": list(author.aliases),
+            "affiliations": list(author.affiliations),
+            "normalizedAffiliations": [],
+            "homepage": author.homepage,
+            "paperCount": (author.paper_count or None) if papers is None else papers,
+            "citationCount": author.citation_count if citations is None else citations,
+            "hIndex": author.h_index,
+        }
+        return {"authorId": author.id, **{key: value for key, value in values.items() if key in names}}
+
+    def count(self, more: int, route: str) -> None:
+        """Count nested papers and authors."""
+        self._nested += more
+        if self._nested > MAX_PAPERS:
+            raise InvalidRequest(
+                f"Response would exceed maximum size: the nested papers and authors are more than {MAX_PAPERS:,}. "
+                f"Request fewer at once, or use {route}."
+            )
 
     def citation(self, citation: Citation, name: str, fields: Fields) -> dict[str, Any]:
         """A citation, with its paper under ``name``."""
@@ -172,27 +215,8 @@ class Writer:
     def _edges(self, paper: Paper, name: str, fields: Fields) -> list[dict[str, Any]]:
         read = self._calls.citations if name == "citations" else self._calls.references
         found = read(paper.id, limit=MAX_LIMIT, fields=fields.native()).results
-        self._nested += len(found)
-        if self._nested > MAX_PAPERS:
-            raise InvalidRequest(
-                f"Response would exceed maximum size: the papers in citations and references are more than "
-                f"{MAX_PAPERS:,}. Request fewer papers at once, or use /paper/{{paper_id}}/{name}."
-            )
+        self.count(len(found), f"/paper/{{paper_id}}/{name}")
         return self.papers([one.paper for one in found], fields)
-
-
-def author_of(author: Author, names: set[str]) -> dict[str, Any]:
-    """What a paper says about its author; null for the rest."""
-    author_id = author_id_of(author)
-    values: dict[str, Any] = {"authorId": author_id, "name": author.name}
-    if "url" in names:
-        values["url"] = author_url(author_id)
-    lists = {"aliases", "affiliations", "normalizedAffiliations"}
-    rest = sorted(names - values.keys())
-    return {
-        **values,
-        **{name: [] if name in lists else {} if name == "externalIds" else None for name in rest},
-    }
 
 
 def author_url(author_id: str) -> str | None:

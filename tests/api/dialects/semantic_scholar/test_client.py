@@ -103,6 +103,40 @@ def test_citations_and_references(client: SemanticScholar) -> None:
     assert {one.paper.corpusId for one in references} == {b for a, b in sample_edges() if a == first}
 
 
+def test_authors(client: SemanticScholar) -> None:
+    authors = list(client.get_paper_authors(QCD, fields=["name", "papers", "papers.corpusId"], limit=1))
+    assert [author.name for author in authors] == ["David J. Gross", "Washington Taylor"]
+    taylor = authors[1]
+    by_taylor = {
+        row["corpusid"]
+        for row in sample_rows("papers")
+        if "Washington Taylor" in [author["name"] for author in row["authors"]]
+    }
+    assert by_taylor
+    assert by_taylor <= {paper.corpusId for paper in taylor.papers}
+    found = client.search_author("Washington Taylor")
+    assert found[0].authorId == taylor.authorId
+    assert found[0].name == "Washington Taylor"
+    again = client.get_author(taylor.authorId)
+    assert again.paperCount == len(again.papers) == len(taylor.papers)
+    papers = list(client.get_author_papers(taylor.authorId, limit=1))
+    assert {paper.corpusId for paper in papers} == {paper.corpusId for paper in taylor.papers}
+    assert len(papers) == len(taylor.papers)
+    several, missing = client.get_authors([taylor.authorId, "name:nobody"], return_not_found=True)
+    assert [author.authorId for author in several] == [taylor.authorId]
+    assert missing == ["name:nobody"]
+
+
+def test_a_search_of_authors_to_its_end(client: SemanticScholar) -> None:
+    results = client.search_author("J.", limit=3)
+    assert (results.total, len(results)) == (0, 0)
+    results = client.search_author("Taylor", fields=["name"], limit=2)
+    names = [author.name for author in results]
+    ids = [author.authorId for author in results]
+    assert len(ids) == len(set(ids)) == results.total > 2
+    assert all("Taylor" in name for name in names)
+
+
 def test_completions_and_snippets(client: SemanticScholar) -> None:
     assert (QCD, TITLE, "Gross & Taylor, 1993") in [
         (one.id, one.title, one.authors_year) for one in client.get_autocomplete("two dimensional QC")
@@ -135,6 +169,13 @@ def test_recommendations(client: SemanticScholar) -> None:
         (lambda c: c.get_paper(QCD, fields=["age"]), BadQueryParametersException, "fields: .age"),
         (lambda c: c.get_papers(["nonsense"]), BadQueryParametersException, "No valid paper ids given"),
         (lambda c: c.search_paper("a", year="soon"), BadQueryParametersException, "year=soon"),
+        (
+            lambda c: c.get_author("name:nobody"),
+            ObjectNotFoundException,
+            "Author with id name:nobody not found",
+        ),
+        (lambda c: c.get_author("1", fields=["age"]), BadQueryParametersException, "fields: .age"),
+        (lambda c: c.get_authors(["name:nobody"]), BadQueryParametersException, "No valid author ids given"),
         (lambda c: c.get_recommended_papers("nonsense"), ObjectNotFoundException, "not found"),
         (
             lambda c: c.get_recommended_papers_from_lists(["nonsense"]),

@@ -203,6 +203,42 @@ def test_ids_in_citations_can_be_looked_up(http: httpx.Client) -> None:
     ]
 
 
+def test_authors(http: httpx.Client) -> None:
+    fields = "fields=url,paperCount,citationCount,hIndex,affiliations,externalIds,papers.year"
+    author = http.get(f"/graph/v1/author/71?{fields}").json()
+    assert author == {
+        "authorId": "71",
+        "url": "https://www.semanticscholar.org/author/71",
+        "paperCount": 2,
+        "citationCount": 5,
+        "hIndex": None,
+        "affiliations": [],
+        "externalIds": {},
+        "papers": [{"paperId": SHA[1], "year": 2019}, {"paperId": SHA[3], "year": 2021}],
+    }
+    of_paper = http.get(f"/graph/v1/paper/{SHA[1]}/authors").json()
+    assert of_paper == {
+        "offset": 0,
+        "data": [{"authorId": "71", "name": "Ana Núñez"}, {"authorId": "name:b. lee", "name": "B. Lee"}],
+    }
+    lee = http.get("/graph/v1/author/name:b. lee/papers?fields=title").json()
+    assert lee == {"offset": 0, "data": [{"paperId": SHA[1], "title": ROWS[0]["title"]}]}
+    with_counts = http.get(f"/graph/v1/paper/{SHA[1]}?fields=authors.paperCount").json()["authors"]
+    assert [(one["authorId"], one["paperCount"]) for one in with_counts] == [("71", 2), ("name:b. lee", 1)]
+    batch = http.post(
+        "/graph/v1/author/batch?fields=name", json={"ids": ["0", "71", "!", "name:B.  LEE"]}
+    ).json()
+    assert batch[1] == {"authorId": "71", "name": "Ana Núñez"}
+    assert (batch[0], batch[2]) == (None, None)
+    assert batch[3]["authorId"] == "name:b. lee"
+
+
+@pytest.mark.parametrize("query", ["", "J.", "nobody", "\x00", "a" * 5000, "()", "ana nunez"])
+def test_any_name_is_answered(http: httpx.Client, query: str) -> None:
+    found = http.get("/graph/v1/author/search", params={"query": query}).json()
+    assert found["total"] == len(found["data"]) == (1 if query == "ana nunez" else 0)
+
+
 def test_the_interface_before_the_graph(http: httpx.Client) -> None:
     paper = http.get("/s2-legacy/v1/paper/CorpusId:3?include_unknown_references=true").json()
     assert (paper["paperId"], paper["title"], paper["year"]) == (SHA[3], "Lamprey ladders", 2021)
