@@ -2,5 +2,5 @@
 
 The originals: https://api.semanticscholar.org/api-docs. ``graph`` has the routes of papers, ``authors`` those of
 authors, ``bulk`` the search in pages of a thousand, ``recommendations`` and ``legacy`` the two other interfaces;
-``fields``, ``papers`` and ``filters`` translate their parameters and papers.
+``parameters``, ``fields``, ``filters`` and ``query`` read requests, and ``papers`` writes answers.
 """

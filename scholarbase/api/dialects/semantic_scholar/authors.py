@@ -8,8 +8,7 @@ from typing import Any, Final
 from scholarbase.api.dialects.base import Answer, DialectRequest
 from scholarbase.api.dialects.calls import Calls, plain_query
 from scholarbase.api.dialects.describing import author_id_of
-from scholarbase.api.dialects.semantic_scholar import errors
-from scholarbase.api.dialects.semantic_scholar.errors import ids_of, number, paper_of
+from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.fields import (
     AuthorFields,
     author_fields,
@@ -17,6 +16,7 @@ from scholarbase.api.dialects.semantic_scholar.fields import (
     requested,
 )
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
+from scholarbase.api.dialects.semantic_scholar.parameters import ids_of, number, paper_of
 from scholarbase.errors import AuthorNotFound, InvalidRequest
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.checks import MAX_INTEGER
@@ -31,7 +31,7 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     """Authors with a name."""
     fields = author_fields(requested(request))
     limit, offset = _page(request)
-    name = plain_query(errors.query_of(request))[:MAX_NAME_LENGTH]
+    name = plain_query(parameters.query_of(request))[:MAX_NAME_LENGTH]
     found = calls.search_authors(name, limit=limit, offset=offset)
     answer: dict[str, Any] = {"total": found.total, "offset": offset}
     if found.next_offset is not None:

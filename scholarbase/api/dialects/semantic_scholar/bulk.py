@@ -11,11 +11,11 @@ import orjson
 from scholarbase.api.dialects.base import Answer, DialectRequest
 from scholarbase.api.dialects.calls import Calls, plain_query
 from scholarbase.api.dialects.semantic_scholar import query
-from scholarbase.api.dialects.semantic_scholar.errors import unacceptable
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.filters import PARAMETERS as FILTERS
 from scholarbase.api.dialects.semantic_scholar.filters import Filters, filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer, archives_of
+from scholarbase.api.dialects.semantic_scholar.parameters import unacceptable
 from scholarbase.indexes.matches import Condition, MatchSort, Position
 
 PARAMETERS: Final = FILTERS | {"query", "fields", "token", "sort", "limit", "offset"}

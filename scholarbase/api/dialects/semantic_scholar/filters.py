@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scholarbase.api.dialects.base import DialectRequest
-from scholarbase.api.dialects.semantic_scholar.errors import unacceptable
-from scholarbase.api.dialects.semantic_scholar.papers import fields_of_study, has_pdf
+from scholarbase.api.dialects.describing import pdf_of
+from scholarbase.api.dialects.semantic_scholar.papers import fields_of_study
+from scholarbase.api.dialects.semantic_scholar.parameters import listed, unacceptable
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_NAME_LENGTH
@@ -62,7 +63,7 @@ class Filters:
         return (
             (not self.fields_of_study or not self.fields_of_study.isdisjoint(fields))
             and (not self.publication_types or not self.publication_types.isdisjoint(types))
-            and (not self.with_pdf or has_pdf(paper))
+            and (not self.with_pdf or pdf_of(paper) is not None)
         )
 
 
@@ -73,7 +74,9 @@ def filters_of(request: DialectRequest) -> Filters:
         InvalidRequest: a value is malformed, in the original's words.
     """
     native: dict[str, Any] = dates_of(request)
-    if venues := _names(request, "venue"):
+    if venues := listed(request, "venue", MAX_NAMES):
+        if any(len(one) > MAX_NAME_LENGTH for one in venues):
+            raise unacceptable("venue", ",".join(venues))
         native["venue"] = venues
     if text := request.text("minCitationCount").strip():
         if not text.isdecimal() or len(text) > 18:
@@ -81,8 +84,8 @@ def filters_of(request: DialectRequest) -> Filters:
         native["min_citations"] = int(text)
     return Filters(
         native,
-        frozenset(name.casefold() for name in _names(request, "fieldsOfStudy")),
-        frozenset(_type(name) for name in _names(request, "publicationTypes")),
+        frozenset(name.casefold() for name in listed(request, "fieldsOfStudy", MAX_NAMES)),
+        frozenset(_type(name) for name in listed(request, "publicationTypes", MAX_NAMES)),
         "openAccessPdf" in request.query,
     )
 
@@ -123,15 +126,6 @@ def _dates(text: str) -> tuple[str, str]:
     """The first and last date of ``2019-03`` or ``2016-03-05:2020``, each of which may be empty in a range."""
     first, colon, last = text.partition(":")
     return first.strip(), last.strip() if colon else first.strip()
-
-
-def _names(request: DialectRequest, name: str) -> list[str]:
-    """The values of a list, separated by commas. Raises as :func:`filters_of`."""
-    names = [one.strip() for value in request.query.get(name, ()) for one in value.split(",")]
-    names = list(dict.fromkeys(one for one in names if one))
-    if len(names) > MAX_NAMES or any(len(one) > MAX_NAME_LENGTH for one in names):
-        raise unacceptable(name, ",".join(names))
-    return names
 
 
 def _type(name: str) -> str:

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.semantic_scholar import authors, bulk, errors, snippets, titles
-from scholarbase.api.dialects.semantic_scholar.errors import ids_of, not_found, number, paper_of, query_of
+from scholarbase.api.dialects.semantic_scholar import authors, bulk, parameters, snippets, titles
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.filters import PARAMETERS, Filters, dates_of, filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
+from scholarbase.api.dialects.semantic_scholar.parameters import ids_of, not_found, number, paper_of, query_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.models.checks import is_id
 from scholarbase.models.limits import MAX_LIMIT
@@ -167,7 +167,7 @@ DIALECT: Final = Dialect(
         Operation("GET", "/author/{author_id:path}", authors.author, None, _FIELDS, papers=_one_page),
         Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=_one_page),
     ),
-    errors.error,
-    errors.STATUSES,
+    parameters.error,
+    parameters.STATUSES,
     alone="/graph/v1",
 )

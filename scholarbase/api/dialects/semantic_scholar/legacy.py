@@ -10,9 +10,9 @@ from typing import Any, Final
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import arxiv_id_of, author_id_of
-from scholarbase.api.dialects.semantic_scholar import errors
-from scholarbase.api.dialects.semantic_scholar.errors import paper_of
+from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.papers import PAGE, author_url, fields_of_study, paper_id_of
+from scholarbase.api.dialects.semantic_scholar.parameters import paper_of
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Citation
@@ -78,6 +78,6 @@ DIALECT: Final = Dialect(
             papers=lambda request: 2 * MAX_LIMIT,
         ),
     ),
-    errors.error,
-    errors.STATUSES,
+    parameters.error,
+    parameters.STATUSES,
 )

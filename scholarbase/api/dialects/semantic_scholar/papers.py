@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import arxiv_id_of, author_id_of, pdf_of
+from scholarbase.api.dialects.describing import author_id_of, pdf_of
 from scholarbase.api.dialects.semantic_scholar.bibtex import bibtex
 from scholarbase.api.dialects.semantic_scholar.fields import EDGE, Fields
 from scholarbase.errors import InvalidRequest
@@ -222,7 +222,3 @@ class Writer:
 def author_url(author_id: str) -> str | None:
     """The page of an author at Semantic Scholar, None for an author without an id there."""
     return f"{PAGE}/author/{author_id}" if author_id.isdecimal() else None
-
-
-def has_pdf(paper: Paper) -> bool:
-    return arxiv_id_of(paper) is not None

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.semantic_scholar import errors
-from scholarbase.api.dialects.semantic_scholar.errors import number, paper_of
+from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.fields import Fields, paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.graph import read_papers
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
+from scholarbase.api.dialects.semantic_scholar.parameters import number, paper_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.models.checks import shown
 
@@ -113,7 +113,7 @@ DIALECT: Final = Dialect(
             papers=lambda request: MAX_RECOMMENDED,
         ),
     ),
-    errors.error,
-    errors.STATUSES,
+    parameters.error,
+    parameters.STATUSES,
     alone="/recommendations/v1",
 )

@@ -8,11 +8,11 @@ from typing import Any, Final
 from scholarbase.api.dialects.base import Answer, DialectRequest
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import names_of, pdf_of
-from scholarbase.api.dialects.semantic_scholar import errors
-from scholarbase.api.dialects.semantic_scholar.errors import number, unacceptable
+from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.fields import requested
 from scholarbase.api.dialects.semantic_scholar.filters import filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import paper_id_of
+from scholarbase.api.dialects.semantic_scholar.parameters import listed, number, unacceptable
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.query_syntax import words
 from scholarbase.models.checks import date_bounds
@@ -51,12 +51,12 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     """The best papers with their abstracts, as the original's best passages."""
     names = _names(request)
     filters = filters_of(request)
-    text, limit = errors.query_of(request), number(request, "limit", 10, 1, MAX_LIMIT)
-    authors = _listed(request, "authors", MAX_AUTHORS)
+    text, limit = parameters.query_of(request), number(request, "limit", 10, 1, MAX_LIMIT)
+    authors = listed(request, "authors", MAX_AUTHORS)
     arguments: dict[str, Any] = {**filters.native}
     if before := request.text("insertedBefore"):
         arguments["to"] = _earlier(arguments.get("to"), before)
-    if ids := _listed(request, "paperIds", MAX_IDS):
+    if ids := listed(request, "paperIds", MAX_IDS):
         found = calls.unrecorded().papers(ids, fields=())
         arguments["within"] = [paper.id for paper in found if paper is not None]
         if not arguments["within"]:
@@ -92,15 +92,6 @@ def _names(request: DialectRequest) -> set[str]:
     if not names or "snippet" in names:
         return set(_FIELDS)
     return {one for one in _FIELDS for name in names if name == one or name.startswith(f"{one}.")}
-
-
-def _listed(request: DialectRequest, name: str, most: int) -> list[str]:
-    """The values of a list, separated by commas. Raises InvalidRequest where they are too many."""
-    values = [one.strip() for value in request.query.get(name, ()) for one in value.split(",")]
-    values = list(dict.fromkeys(one for one in values if one))
-    if len(values) > most:
-        raise InvalidRequest(f"{name} has {len(values):,} values: the maximum is {most}.")
-    return values
 
 
 def _earlier(to: str | None, before: str) -> str:

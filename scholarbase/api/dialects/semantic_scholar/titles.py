@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, DialectRequest
 from scholarbase.api.dialects.calls import Calls, plain_query
-from scholarbase.api.dialects.semantic_scholar import errors
+from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.filters import filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer, paper_id_of
@@ -23,7 +23,7 @@ MAX_PARTIAL: Final = 100
 def match(request: DialectRequest, calls: Calls) -> Answer:
     """The paper whose title is the query, or nearly."""
     fields, filters = paper_fields(requested(request)), filters_of(request)
-    text = errors.query_of(request)
+    text = parameters.query_of(request)
     most = MAX_TITLE_MATCHES if filters.native or filters.keep else 1
     [matches] = calls.match([text], limit=most, fields=fields.native(*filters.needed))
     kept = [one for one in matches if filters.keep is None or filters.keep(one.paper)]
@@ -32,9 +32,9 @@ def match(request: DialectRequest, calls: Calls) -> Answer:
         found = calls.unrecorded().search(text, within=ids, limit=len(ids), fields=("id",), **filters.native)
         passing = {hit.paper.id for hit in found.results}
         kept = [one for one in kept if one.paper.id in passing]
-    calls.show([one.paper.id for one in kept[:1]])
+    calls.show([one.paper.id for one in kept[:1]], limit=1)
     if not kept:
-        return errors.error(404, "Title match not found")
+        return parameters.error(404, "Title match not found")
     content = Writer(calls).paper(kept[0].paper, fields)
     content["matchScore"] = round(100 * kept[0].score, 4)
     return {"data": [content]}
@@ -42,7 +42,7 @@ def match(request: DialectRequest, calls: Calls) -> Answer:
 
 def autocomplete(request: DialectRequest, calls: Calls) -> Answer:
     """The most cited papers whose title has all words of the query, and one that begins as its last word."""
-    text = plain_query(errors.query_of(request)[:MAX_PARTIAL])
+    text = plain_query(parameters.query_of(request)[:MAX_PARTIAL])
     found = words(text)[:MAX_WORDS]
     if not found:
         return {"matches": []}

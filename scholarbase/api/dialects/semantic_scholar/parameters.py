@@ -1,4 +1,4 @@
-"""The errors of Semantic Scholar's interfaces, and the parameters of requests that raise them."""
+"""The parameters of Semantic Scholar's interfaces, and the errors that malformed ones raise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import orjson
 from scholarbase.api.dialects.base import Body, DialectRequest, whole
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.errors import InvalidRequest, PaperNotFound
+from scholarbase.identifiers import MAX_LENGTH
 from scholarbase.models.checks import shown
 from scholarbase.models.papers import Paper
 
@@ -54,6 +55,21 @@ def number(request: DialectRequest, name: str, default: int, low: int, high: int
     if value > high:
         raise InvalidRequest(f"'{name}' must be <= {high}")
     return value
+
+
+def listed(request: DialectRequest, name: str, most: int) -> list[str]:
+    """The distinct values of a list, separated by commas.
+
+    Raises:
+        InvalidRequest: they are too many, or one is too long.
+    """
+    values = [one.strip() for value in request.query.get(name, ()) for one in value.split(",")]
+    values = list(dict.fromkeys(one for one in values if one))
+    if len(values) > most:
+        raise InvalidRequest(f"{name} has {len(values):,} values: the maximum is {most}.")
+    if any(len(one) > MAX_LENGTH for one in values):
+        raise unacceptable(name, ",".join(values))
+    return values
 
 
 def paper_of(request: DialectRequest, calls: Calls, fields: Sequence[str]) -> Paper:
