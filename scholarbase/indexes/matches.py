@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.fulltext import rows
 
 MatchSort = Literal["id", "-id", "date", "-date", "citation_count", "-citation_count"]
 UNKNOWN: Final = 2**63 - 1
@@ -51,9 +52,10 @@ class Condition:
 
 
 def count(connection: sqlite3.Connection, condition: Condition, filters: ResolvedFilters) -> int:
-    """Count the matches."""
+    """Count the matches. Raises as :func:`page`."""
     source, params = _source(condition, filters)
-    return int(connection.execute(f"SELECT count(*) {source}", params).fetchone()[0])
+    [[counted]] = rows(connection, f"SELECT count(*) {source}", params, condition.expression or "")
+    return int(counted)
 
 
 def page(
@@ -70,6 +72,9 @@ def page(
 
     Args:
         counts: whether citation counts are known; without, none is.
+
+    Raises:
+        InvalidRequest: the expression is malformed.
     """
     source, params = _source(condition, filters)
     name = sort.removeprefix("-")
@@ -88,7 +93,8 @@ def page(
     if sort == "id" and behind.startswith("fulltext"):
         order = "fulltext.rowid"
     sql = f"SELECT {key} AS key, p.id {source} {where} ORDER BY {order} LIMIT ?"
-    return [Position(*row) for row in connection.execute(sql, [*params, *start, limit])]
+    found = rows(connection, sql, [*params, *start, limit], condition.expression or "")
+    return [Position(*row) for row in found]
 
 
 def _source(condition: Condition, filters: ResolvedFilters) -> tuple[str, list[int | str]]:

@@ -362,14 +362,16 @@ class Library(Source):
             after: the position that the page before returned; None for the first page.
 
         Raises:
-            InvalidRequest: a filter is invalid.
+            InvalidRequest: a filter or the condition's expression is invalid.
             NothingLeft: ``as_of`` is before every paper.
+            TimeLimit: it took longer than the time limit.
         """
         self._check_open()
         start = perf_counter()
         resolved, _ = self._lookup.filters(filters)
         counts = filters.as_of is None
         total, found = self._catalog.matches(condition, resolved, sort, limit + 1, after, counts=counts)
+        deadlines.check("The full-text search", "use fewer or longer words, prefixes and phrases")
         last = found[limit - 1] if len(found) > limit else None
         matched = perf_counter()
         papers = self._catalog.papers([one.paper_id for one in found[:limit]], fields, counts=counts)
