@@ -71,10 +71,10 @@ def search(
     return Page(rows[0][0], [row[1] for row in rows[1:]])
 
 
-def matching(connection: sqlite3.Connection, expression: str) -> list[int]:
-    """Return all authors whose names match an expression."""
-    sql = "SELECT rowid FROM author_words WHERE author_words MATCH ?"
-    return [row[0] for row in connection.execute(sql, (expression,))]
+def matching(connection: sqlite3.Connection, expression: str, most: int) -> list[int]:
+    """Return the authors whose names match an expression; more than ``most`` of them if there are more."""
+    sql = "SELECT rowid FROM author_words WHERE author_words MATCH ? LIMIT ?"
+    return [row[0] for row in connection.execute(sql, (expression, most + 1))]
 
 
 def read(connection: sqlite3.Connection, numbers: Sequence[int], day: int | None) -> list[AuthorProfile]:

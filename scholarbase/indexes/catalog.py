@@ -247,10 +247,10 @@ class Catalog:
         with self._reading(*_AUTHORS) as connection:
             return authors.search(connection, expression, same, limit, offset, day)
 
-    def authors_named(self, expression: str) -> list[int]:
+    def authors_named(self, expression: str, most: int) -> list[int]:
         """Return the numbers of all authors by their names (:func:`.authors.matching`)."""
         with self._reading(*_AUTHORS) as connection:
-            return authors.matching(connection, expression)
+            return authors.matching(connection, expression, most)
 
     def authors(self, numbers: Sequence[int], day: int | None = None) -> list[AuthorProfile]:
         """Return authors by their numbers (:func:`.authors.read`)."""

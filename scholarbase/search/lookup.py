@@ -30,7 +30,7 @@ CACHED_EXCLUSIONS: Final = 4
 WARNED_IDS: Final = 20
 """Ids that a warning names."""
 MAX_AUTHOR_PAPERS: Final = MAX_IDS
-"""Papers of the authors of a filter, as many as of ``within``."""
+"""Papers of the authors of a filter, as many as of ``within``; also the authors that its names stand for."""
 _LAST_DAY: Final = 9999_12_31
 
 
@@ -81,7 +81,7 @@ class Lookup:
         """The papers by any of the authors, None without authors, and a warning about unknown ones.
 
         Raises:
-            InvalidRequest: they have too many papers, or a name is only initials.
+            InvalidRequest: they are too many or have too many papers, or a name is only initials.
         """
         if not authors:
             return None, ()
@@ -91,15 +91,17 @@ class Lookup:
         for one, author_id in ids.items():
             if author_id in found:
                 continue
-            named = [] if is_author_id(one) else self._catalog.authors_named(name_expression(one, "author"))
+            named = []
+            if not is_author_id(one):
+                named = self._catalog.authors_named(name_expression(one, "author"), MAX_AUTHOR_PAPERS)
             numbers.update(named)
             if not named:
                 unknown.append(one)
+            if len(numbers) > MAX_AUTHOR_PAPERS:
+                raise _too_many(authors)
         papers = self._catalog.papers_of_authors(numbers, MAX_AUTHOR_PAPERS)
         if len(papers) > MAX_AUTHOR_PAPERS:
-            raise InvalidRequest(
-                f"author {_shown(authors)} stands for more than {MAX_AUTHOR_PAPERS:,} papers: use whole names, or ids."
-            )
+            raise _too_many(authors)
         if not unknown:
             return frozenset(papers), ()
         where = f"this library (snapshot {self._snapshot})"
@@ -217,6 +219,13 @@ def name_expression(name: str, argument: str) -> str:
             f"{argument} {shown(name)} has no word of two letters: give a family name, not only initials."
         )
     return expression
+
+
+def _too_many(authors: Sequence[str]) -> InvalidRequest:
+    return InvalidRequest(
+        f"author {_shown(authors)} stands for more than {MAX_AUTHOR_PAPERS:,} authors or papers: use whole names, or "
+        "ids."
+    )
 
 
 def _shown(ids: Sequence[str], most: int = 5) -> str:

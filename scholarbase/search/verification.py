@@ -43,10 +43,10 @@ def verify(library: str | Path) -> Iterator[str]:
             yield _check_counts(db, manifest)
             citations.check(db)
             yield "edges: both ends of every citation are papers"
-            yield from _check_words(path / catalog.FILE_NAME)
             with closing(EdgeIndex.open(path / "vectors")) as index:
                 yield from _check_vectors(index, db, manifest)
                 yield from _check_content(index, db, manifest)
+        yield from _check_words(path / catalog.FILE_NAME)
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
     except sqlite3.DatabaseError as error:

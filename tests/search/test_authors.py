@@ -196,8 +196,10 @@ def test_citations_expansions_and_similar_papers_by_an_author(library: Library) 
 def test_an_author_filter_has_a_limit(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MAX_AUTHOR_PAPERS", 3)
     assert found(library, author="11") == {1, 4, 5}
-    with pytest.raises(InvalidRequest, match="author 'Smith' stands for more than 3 papers"):
+    with pytest.raises(InvalidRequest, match="author 'Smith' stands for more than 3 authors or papers"):
         library.search("gravity", author="Smith")
+    with pytest.raises(InvalidRequest, match="more than 3 authors or papers"):
+        library.search("gravity", author=["11", "Doe"])  # of two authors with four papers
 
 
 @pytest.mark.parametrize(
