@@ -172,6 +172,10 @@ class Calls:
 
     def similar(self, paper_id: str, **arguments: Any) -> SimilarResponse:
         """Papers similar to a paper. Raises as :meth:`citations`."""
+        if _excludes_all({**arguments, "as_of": self.as_of}):
+            self.unrecorded().paper(paper_id, fields=())
+            self.begun.append(({"paper_id": paper_id}, [], []))
+            return SimilarResponse(self.library.snapshot_id, 0, "eq", None, ())
         request = SimilarBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
         found: SimilarResponse = self._run(SIMILAR, request)
         return found
@@ -198,6 +202,9 @@ class Calls:
 
     def author_papers(self, author_id: str, **arguments: Any) -> AuthorPapersResponse:
         """Papers of an author. Raises AuthorNotFound."""
+        if _excludes_all({**arguments, "as_of": self.as_of}):
+            self.begun.append(({"author": [author_id]}, [], []))
+            return AuthorPapersResponse(self.library.snapshot_id, 0, None, ())
         request = AuthorPapersBody.of(author_id=author_id, as_of=self.as_of, **arguments)
         found = self.library.run_author_papers(request)
         recorded = {"author": [author_id], **arguments}

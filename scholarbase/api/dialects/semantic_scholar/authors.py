@@ -15,6 +15,7 @@ from scholarbase.api.dialects.semantic_scholar.fields import (
     paper_fields,
     requested,
 )
+from scholarbase.api.dialects.semantic_scholar.filters import dates_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
 from scholarbase.api.dialects.semantic_scholar.parameters import ids_of, number, paper_of
 from scholarbase.errors import AuthorNotFound, InvalidRequest
@@ -61,7 +62,9 @@ def papers(request: DialectRequest, calls: Calls) -> Answer:
     fields = paper_fields(requested(request))
     limit, offset = _page(request)
     author_id = _author_of(request, calls).id
-    found = calls.author_papers(author_id, limit=limit, offset=offset, fields=fields.native())
+    found = calls.author_papers(
+        author_id, limit=limit, offset=offset, fields=fields.native(), **dates_of(request)
+    )
     answer: dict[str, Any] = {"offset": offset}
     if found.next_offset is not None:
         answer["next"] = found.next_offset

@@ -16,10 +16,9 @@ from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_NAME_LENGTH
 from scholarbase.models.papers import Paper
 
-PARAMETERS: Final = frozenset(
+DATES: Final = frozenset(("year", "publicationDateOrYear"))
+PARAMETERS: Final = DATES | frozenset(
     (
-        "year",
-        "publicationDateOrYear",
         "venue",
         "fieldsOfStudy",
         "minCitationCount",

@@ -13,7 +13,7 @@ from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Opera
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.semantic_scholar import authors, bulk, parameters, snippets, titles
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
-from scholarbase.api.dialects.semantic_scholar.filters import PARAMETERS, Filters, dates_of, filters_of
+from scholarbase.api.dialects.semantic_scholar.filters import DATES, PARAMETERS, Filters, dates_of, filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
 from scholarbase.api.dialects.semantic_scholar.parameters import ids_of, not_found, number, paper_of, query_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
@@ -112,7 +112,7 @@ def _one_page(request: DialectRequest) -> int:
 
 _FIELDS: Final = frozenset(("fields",))
 _PAGE: Final = frozenset(("fields", "limit", "offset"))
-_EDGE_PAGE: Final = _PAGE | {"publicationDateOrYear", "year"}
+_EDGE_PAGE: Final = _PAGE | DATES
 
 DIALECT: Final = Dialect(
     "semantic-scholar",
@@ -162,7 +162,7 @@ DIALECT: Final = Dialect(
         Operation("GET", "/author/search", authors.search, None, _PAGE | {"query"}, papers=_one_page),
         Operation("POST", "/author/batch", authors.batch, None, _FIELDS, papers=_one_page),
         Operation(
-            "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_PAGE, papers=_one_page
+            "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=_one_page
         ),
         Operation("GET", "/author/{author_id:path}", authors.author, None, _FIELDS, papers=_one_page),
         Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=_one_page),

@@ -89,16 +89,17 @@ def not_found(paper_id: str) -> PaperNotFound:
     return PaperNotFound(f"Paper with id {paper_id[:2000]} not found")
 
 
-def ids_of(request: DialectRequest, most: int, key: str = "ids") -> list[str]:
-    """The ids in the body.
+def ids_of(request: DialectRequest, most: int) -> list[str]:
+    """The ids in the body. Other keys of it are ignored.
 
     Raises:
         InvalidRequest: not a list of texts, or too many.
     """
     body = request.body if isinstance(request.body, dict) else {}
-    ids = body.get(key)
+    ids = body.get("ids")
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-        raise InvalidRequest(f"{key} is {shown(ids)}: it must be a list of strings.")
+        raise InvalidRequest(f"ids is {shown(ids)}: it must be a list of strings.")
     if len(ids) > most:
-        raise InvalidRequest(f"Too many ids: {len(ids):,} in {key}, and the maximum is {most}.")
+        raise InvalidRequest(f"Too many ids: {len(ids):,}, and the maximum is {most}.")
+    request.ignore(*(name for name in body if name != "ids"))
     return ids

@@ -12,6 +12,7 @@ from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Opera
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.fields import Fields, paper_fields, requested
+from scholarbase.api.dialects.semantic_scholar.filters import DATES, dates_of
 from scholarbase.api.dialects.semantic_scholar.graph import read_papers
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
 from scholarbase.api.dialects.semantic_scholar.parameters import number, paper_of
@@ -22,6 +23,7 @@ MAX_RECOMMENDED: Final = 500
 DEFAULT_RECOMMENDED: Final = 100
 MAX_EXAMPLES: Final = 100
 """Positive and negative papers together. Each is a search of its own."""
+_EXAMPLES: Final = ("positivePaperIds", "negativePaperIds")
 POOLS: Final = ("recent", "all-cs")
 _RANK: Final = 60
 """The constant of reciprocal rank fusion (Cormack et al. 2009, https://doi.org/10.1145/1571941.1572114)."""
@@ -38,14 +40,15 @@ def _for_paper(request: DialectRequest, calls: Calls) -> Answer:
     if pool:
         request.ignore("from")
     paper = paper_of(request, calls.unrecorded(), ())
-    found = calls.similar(paper.id, limit=limit, fields=("id",))
+    found = calls.similar(paper.id, limit=limit, fields=("id",), **dates_of(request))
     return _answer(calls, [hit.paper.id for hit in found.results], fields)
 
 
 def _from_lists(request: DialectRequest, calls: Calls) -> Answer:
     fields = paper_fields(requested(request))
     limit = number(request, "limit", DEFAULT_RECOMMENDED, 1, MAX_RECOMMENDED)
-    liked, disliked = _examples(request, "positivePaperIds"), _examples(request, "negativePaperIds")
+    request.ignore(*(name for name in _body(request) if name not in _EXAMPLES))
+    liked, disliked = (_examples(request, name) for name in _EXAMPLES)
     if not liked:
         raise InvalidRequest("positivePaperIds is empty: send at least one paper.")
     if len(liked) + len(disliked) > MAX_EXAMPLES:
@@ -57,9 +60,10 @@ def _from_lists(request: DialectRequest, calls: Calls) -> Answer:
     examples = [paper.id for paper in found if paper is not None]
     if len(examples) < len(found):
         raise PaperNotFound("Input papers not found")
+    dates = dates_of(request)
     scores: dict[str, float] = {}
     for example in dict.fromkeys(examples):  # the positive ones first
-        similar = calls.unrecorded().similar(example, limit=MAX_RECOMMENDED, fields=("id",)).results
+        similar = calls.unrecorded().similar(example, limit=MAX_RECOMMENDED, fields=("id",), **dates).results
         is_liked = example in examples[: len(liked)]
         for rank, hit in enumerate(similar, 1):
             share = 1 / (_RANK + rank)
@@ -78,10 +82,13 @@ def _answer(calls: Calls, ids: Sequence[str], fields: Fields) -> dict[str, Any]:
     return {"recommendedPapers": Writer(calls).papers(read_papers(calls, ids, fields.native()), fields)}
 
 
+def _body(request: DialectRequest) -> dict[str, Any]:
+    return request.body if isinstance(request.body, dict) else {}
+
+
 def _examples(request: DialectRequest, name: str) -> list[str]:
     """The ids of a list in the body, which may be missing. Raises InvalidRequest for anything else."""
-    body = request.body if isinstance(request.body, dict) else {}
-    ids = body.get(name)
+    ids = _body(request).get(name)
     if ids is None:
         return []
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
@@ -89,7 +96,8 @@ def _examples(request: DialectRequest, name: str) -> list[str]:
     return ids
 
 
-_PARAMETERS: Final = frozenset(("fields", "limit"))
+_PARAMETERS: Final = DATES | {"fields", "limit"}
+"""The original has no limits of dates here. One that is sent is obeyed."""
 
 DIALECT: Final = Dialect(
     "s2-recommendations",

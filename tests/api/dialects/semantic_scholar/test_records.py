@@ -223,6 +223,9 @@ def test_authors(http: httpx.Client) -> None:
     }
     lee = http.get("/graph/v1/author/name:b. lee/papers?fields=title").json()
     assert lee == {"offset": 0, "data": [{"paperId": SHA[1], "title": ROWS[0]["title"]}]}
+    later = http.get("/graph/v1/author/71/papers?publicationDateOrYear=2020:").json()
+    assert [paper["paperId"] for paper in later["data"]] == [SHA[3]]
+    assert http.get("/graph/v1/author/71/papers?year=2021-2020").json() == {"offset": 0, "data": []}
     with_counts = http.get(f"/graph/v1/paper/{SHA[1]}?fields=authors.paperCount").json()["authors"]
     assert [(one["authorId"], one["paperCount"]) for one in with_counts] == [("71", 2), ("name:b. lee", 1)]
     batch = http.post(
