@@ -41,6 +41,7 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     if read.fuzzy:
         request.ignore("query~")
     if text and read.expression is None:  # without a word: nothing matches it
+        calls.begun.append(({"q": text}, [], []))
         return {"total": 0, "data": []}
     found = calls.matching(
         condition(filters, read), {"q": text}, filters.native, sort=sort, after=after, fields=fields.native()

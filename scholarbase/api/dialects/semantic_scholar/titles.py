@@ -45,6 +45,7 @@ def autocomplete(request: DialectRequest, calls: Calls) -> Answer:
     text = plain_query(parameters.query_of(request)[:MAX_PARTIAL])
     found = words(text)[:MAX_WORDS]
     if not found:
+        calls.begun.append(({"q": text}, [], []))
         return {"matches": []}
     last = found[-1] + ("*" if len(found[-1]) > 1 and text[-1:].isalnum() else "")
     quoted = [f'"{word}"' for word in found[:-1]] + [f'"{last.rstrip("*")}"' + last[len(found[-1]) :]]

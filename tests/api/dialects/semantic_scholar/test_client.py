@@ -213,6 +213,10 @@ def test_a_wrong_key_is_an_error_of_the_client(sample: Library, tmp_path: Path) 
     with serving_in_thread(sample, keys=str(keys)) as url:
         client = SemanticScholar(api_url=url, api_key=key, retry=False)
         assert client.get_paper(QCD, fields=["title"]).title == TITLE
+        with pytest.raises(
+            PermissionError, match="403"
+        ):  # the client does not send its key with this request
+            client.get_paper_citations(QCD)
         for wrong in (None, "wrong"):
             client = SemanticScholar(api_url=url, api_key=wrong, retry=False)
             with pytest.raises(PermissionError, match="403"):

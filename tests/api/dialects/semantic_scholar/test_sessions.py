@@ -89,6 +89,16 @@ def test_a_title_that_is_not_there_is_a_call_without_papers(http: httpx.Client) 
     assert (call["tool"], call["ids"], call.get("error_type")) == ("match_titles", [], None)
 
 
+def test_texts_without_words_are_calls(http: httpx.Client) -> None:
+    session = {"X-ScholarBase-Session": "wordless"}
+    for route in ("paper/search", "paper/search/bulk", "paper/autocomplete", "snippet/search"):
+        found = (
+            http.get(f"/graph/v1/{route}", params={"query": "()"}, headers=session).raise_for_status().json()
+        )
+        assert found.get("data", found.get("matches")) == []
+    assert [(call["arguments"]["q"], call["ids"]) for call in recorded(http, "wordless")] == [("()", [])] * 4
+
+
 def test_calls_can_be_replayed(http: httpx.Client, sample: Library) -> None:
     session = {"X-ScholarBase-Session": "again"}
     http.get(
