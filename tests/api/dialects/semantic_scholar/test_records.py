@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,12 +58,22 @@ ROWS: list[dict[str, Any]] = [
         "year": 2021,
     },
 ]
+CITATION = {
+    "citationid": "9",
+    "citingcorpusid": 3,
+    "citedcorpusid": 1,
+    "isinfluential": True,
+    "contexts": ["As surveyed in [1].", "We use [1]."],
+    "intents": [["background"], ["methodology"]],
+}
 
 
 @pytest.fixture(scope="module")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("records")
-    snapshot = snapshot_of(folder / "release", ROWS, [(2, 1), (3, 1), (3, 2)])
+    snapshot = snapshot_of(folder / "release", ROWS, [(2, 1), (3, 2)])
+    with gzip.open(snapshot / "citations" / "00000.gz", "at") as out:
+        out.write(json.dumps(CITATION) + "\n")
     ingest([snapshot], folder / "library", rules=IngestRules(keep="title"))
     with (
         Library.open(folder / "library") as library,
@@ -240,6 +252,25 @@ def test_authors(http: httpx.Client) -> None:
 def test_any_name_is_answered(http: httpx.Client, query: str) -> None:
     found = http.get("/graph/v1/author/search", params={"query": query}).json()
     assert found["total"] == len(found["data"]) == (1 if query == "ana nunez" else 0)
+
+
+def test_what_a_citation_says(http: httpx.Client) -> None:
+    fields = "fields=contexts,intents,contextsWithIntent,isInfluential,citedPaper.year"
+    first, second = http.get(f"/graph/v1/paper/{SHA[3]}/references?{fields}").json()["data"]
+    assert first == {
+        "contexts": CITATION["contexts"],
+        "intents": ["background", "methodology"],
+        "contextsWithIntent": [{"context": text, "intents": []} for text in CITATION["contexts"]],
+        "isInfluential": True,
+        "citedPaper": {"paperId": SHA[1], "year": 2019},
+    }
+    assert (second["contexts"], second["intents"], second["isInfluential"]) == ([], [], None)
+    bare = http.get(f"/graph/v1/paper/{SHA[3]}/references?fields=isInfluential&limit=1").json()
+    assert bare == {
+        "offset": 0,
+        "next": 1,
+        "data": [{"isInfluential": True, "citedPaper": {"paperId": SHA[1]}}],
+    }
 
 
 def test_the_interface_before_the_graph(http: httpx.Client) -> None:
