@@ -20,7 +20,16 @@ PREFIX = "SCHOLARBASE_"
 KeepRule = Literal["arxiv", "abstract", "title"]
 Profile = Literal["default", "scholarquest"]
 Fusion = Literal["scores", "rrf"]
-DialectName = Literal["arxiv", "paperscout", "scholarbase", "serper", "search-r1"]
+DialectName = Literal[
+    "semantic-scholar",
+    "s2-recommendations",
+    "s2-legacy",
+    "arxiv",
+    "scholarbase",
+    "serper",
+    "paperscout",
+    "search-r1",
+]
 DIALECT_NAMES: Final[tuple[DialectName, ...]] = get_args(DialectName)
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")

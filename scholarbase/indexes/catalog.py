@@ -19,13 +19,23 @@ import orjson
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import author_index, authors, citations, fulltext, listing, title_spans, titles
+from scholarbase.indexes import (
+    author_index,
+    authors,
+    citations,
+    fulltext,
+    listing,
+    matches,
+    title_spans,
+    titles,
+)
 from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.listing import Condition, ListOrder
+from scholarbase.indexes.matches import Matches, MatchSort, Position
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.authors import AuthorProfile
@@ -320,6 +330,21 @@ class Catalog:
         """Count the papers that meet a condition, and return a page of them (:func:`.listing.page`)."""
         with self._reading(*_LISTING) as connection:
             return listing.page(connection, condition, order, limit, offset, title_weight=title_weight)
+
+    def matches(
+        self,
+        condition: Matches,
+        filters: ResolvedFilters,
+        sort: MatchSort,
+        limit: int,
+        after: Position | None,
+        *,
+        counts: bool = True,
+    ) -> tuple[int, list[Position]]:
+        """Return the number of matches, and the positions of the next ones (:func:`.matches.page`)."""
+        with self._reading(*_FULL_TEXT) as connection:
+            total = matches.count(connection, condition, filters)
+            return total, matches.page(connection, condition, filters, sort, limit, after, counts=counts)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryError
 from scholarbase.indexes.filter_sql import filter_sql, json_list
@@ -181,8 +181,19 @@ def _matches(filters: ResolvedFilters) -> tuple[str, list[int | str]]:
 def _read(
     connection: sqlite3.Connection, sql: str, expression: str, params: list[int | str]
 ) -> list[tuple[int, float]]:
+    return rows(connection, sql, [expression, *params], expression)
+
+
+def rows(
+    connection: sqlite3.Connection, sql: str, params: list[int | str], expression: str
+) -> list[tuple[Any, ...]]:
+    """Run a statement with a full-text expression.
+
+    Raises:
+        InvalidRequest: the expression is malformed.
+    """
     try:
-        return connection.execute(sql, [expression, *params]).fetchall()
+        return connection.execute(sql, params).fetchall()
     except sqlite3.OperationalError as error:
         if str(error).startswith(_MALFORMED) or "expected integer" in str(error):
             raise InvalidRequest(

@@ -17,10 +17,7 @@ from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.requests import (
     AuthorPapersBody,
     EdgeBody,
-    ExpandBody,
     Filters,
-    SearchRequest,
-    SimilarBody,
 )
 from scholarbase.search.cache import Cache
 
@@ -48,9 +45,7 @@ class Lookup:
         self._earliest: tuple[int, bool] = (_LAST_DAY + 1, False)
         """The last possible day of a paper, and whether it is the earliest of all papers."""
 
-    def filters(
-        self, request: SearchRequest | ExpandBody | SimilarBody | EdgeBody
-    ) -> tuple[ResolvedFilters, tuple[str, ...]]:
+    def filters(self, request: Filters | EdgeBody) -> tuple[ResolvedFilters, tuple[str, ...]]:
         """The filters of a request, with days and catalogue ids, and warnings about those without effect.
 
         Raises:

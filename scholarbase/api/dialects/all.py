@@ -6,8 +6,18 @@ from typing import Final
 
 from scholarbase.api.dialects import arxiv, lewen, paperscout, search_r1, serper
 from scholarbase.api.dialects.base import Dialect
+from scholarbase.api.dialects.semantic_scholar import graph, legacy, recommendations
 
 DIALECTS: Final[dict[str, Dialect]] = {
     dialect.name: dialect
-    for dialect in (arxiv.DIALECT, paperscout.DIALECT, lewen.DIALECT, serper.DIALECT, search_r1.DIALECT)
+    for dialect in (
+        graph.DIALECT,
+        recommendations.DIALECT,
+        legacy.DIALECT,
+        arxiv.DIALECT,
+        lewen.DIALECT,
+        serper.DIALECT,
+        paperscout.DIALECT,
+        search_r1.DIALECT,
+    )
 }

@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scholarbase.api.admission import Load
-from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound, TimeLimit
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.listing import Condition, ListOrder, OneOf, Text, every
+from scholarbase.indexes.matches import Matches
 from scholarbase.indexes.query_syntax import MAX_WORDS
-from scholarbase.models.checks import date_bounds
-from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.checks import check_author_id, date_bounds
+from scholarbase.models.limits import MAX_AUTHORS, MAX_IDS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
+    AuthorPapersBody,
+    AuthorSearchParameters,
     EdgeBody,
+    Filters,
     PaperBatchBody,
     Request,
     SearchBody,
@@ -24,6 +29,8 @@ from scholarbase.models.requests import (
     TitleBatchBody,
 )
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
     CitationsResponse,
     Hit,
     Response,
@@ -32,7 +39,7 @@ from scholarbase.models.responses import (
     TitleMatch,
     Unfinished,
 )
-from scholarbase.search.library import Library
+from scholarbase.search.library import Library, Matching
 from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
 
 _UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -58,6 +65,20 @@ class Calls:
     as_of: str | None = None
     load: Load = field(default_factory=Load)
     begun: list[tuple[Mapping[str, Any], list[str], list[float]]] = field(default_factory=list)
+
+    def unrecorded(self) -> Calls:
+        """Calls on the same library as of the same date, whose papers are not those of the session's call."""
+        return Calls(self.library, self.as_of)
+
+    def show(self, ids: Sequence[str], **arguments: Any) -> None:
+        """Record that the answer shows only these papers of the last call.
+
+        Args:
+            arguments: those with which a native call would return them.
+        """
+        recorded, found, scores = self.begun.pop()
+        known = dict(zip(found, scores, strict=True)) if len(scores) == len(found) else {}
+        self.begun.append(({**recorded, **arguments}, list(ids), [known[one] for one in ids if one in known]))
 
     def search(self, q: str, **arguments: Any) -> SearchResponse:
         """Search for a text, which is read as plain words. Raises as ``Library.search``.
@@ -153,6 +174,24 @@ class Calls:
         self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
         return total, [hit.paper for hit in hits]
 
+    def matching(
+        self, condition: Matches, recorded: Mapping[str, Any], filters: Mapping[str, Any], **arguments: Any
+    ) -> Matching:
+        """A page of all papers that match a condition, not ranked. Raises as ``Library.matching``.
+
+        Args:
+            recorded: the recorded arguments besides the filters.
+            filters: those of a native search.
+        """
+        filters = {**filters, "as_of": self._date(filters.get("as_of"))}
+        found = Matching(0, [], None)
+        if not _excludes_all(filters):
+            given = Filters(**{name: value for name, value in filters.items() if value is not None})
+            found = self.library.matching(condition, given, **arguments)
+        named = {name: value for name, value in {**recorded, **filters}.items() if value}
+        self.begun.append((named, [paper.id for paper in found.papers], []))
+        return found
+
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.
 
@@ -201,11 +240,51 @@ class Calls:
 
     def similar(self, paper_id: str, **arguments: Any) -> SimilarResponse:
         """Papers similar to a paper. Raises as :meth:`citations`."""
+        if _excludes_all({**arguments, "as_of": self.as_of}):
+            self.unrecorded().paper(paper_id, fields=())
+            self.begun.append(({"paper_id": paper_id}, [], []))
+            return SimilarResponse(self.library.snapshot_id, 0, "eq", None, ())
         request = SimilarBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
         found: SimilarResponse = self._run(SIMILAR, request)
         return found
 
+    def search_authors(self, name: str, **arguments: Any) -> AuthorsResponse:
+        """Authors with a name. A text without a word of two letters is nobody's name."""
+        try:
+            return self.library.run_author_search(
+                AuthorSearchParameters.of(q=name, as_of=self.as_of, **arguments)
+            )
+        except NothingLeft:
+            raise
+        except InvalidRequest:
+            return AuthorsResponse(self.library.snapshot_id, 0, None, ())
+
+    def authors(self, ids: Sequence[str]) -> list[AuthorProfile | None]:
+        """Authors in order; None for one of whom the library holds no paper, or whose id is malformed."""
+        readable = [one for one in dict.fromkeys(ids) if is_author_id_valid(one)]
+        found: dict[str, AuthorProfile | None] = {}
+        for start in range(0, len(readable), MAX_AUTHORS):
+            some = readable[start : start + MAX_AUTHORS]
+            found.update(zip(some, self.library.authors(some, as_of=self.as_of), strict=True))
+        return [found.get(one) for one in ids]
+
+    def author_papers(self, author_id: str, **arguments: Any) -> AuthorPapersResponse:
+        """Papers of an author. Raises AuthorNotFound."""
+        if _excludes_all({**arguments, "as_of": self.as_of}):
+            self.begun.append(({"author": [author_id]}, [], []))
+            return AuthorPapersResponse(self.library.snapshot_id, 0, None, ())
+        request = AuthorPapersBody.of(author_id=author_id, as_of=self.as_of, **arguments)
+        found = self.library.run_author_papers(request)
+        recorded = {"author": [author_id], **arguments}
+        recorded.pop("fields", None)
+        self.begun.append((recorded, [paper.id for paper in found.results], []))
+        return found
+
     def _edges(self, tool: str, paper_id: str, arguments: Mapping[str, Any]) -> CitationsResponse:
+        if _excludes_all({**arguments, "as_of": self.as_of}):
+            self.unrecorded().paper(paper_id, fields=())
+            self.begun.append(({"paper_id": paper_id, **arguments}, [], []))
+            return CitationsResponse(self.library.snapshot_id, 0, None, ())
         request = EdgeBody.of(paper_id=paper_id, as_of=self.as_of, **arguments)
         found: CitationsResponse = self._run(tool_named(tool), request)
         return found
@@ -223,6 +302,15 @@ class Calls:
         _gather(response.results, ids, scores)
         self.begun.append((tool.arguments_for(request), ids, scores))
         return response
+
+
+def is_author_id_valid(text: str) -> bool:
+    """Whether a look-up of authors accepts a text as an id."""
+    try:
+        check_author_id(text, "id")
+    except InvalidRequest:
+        return False
+    return True
 
 
 def _excludes_all(arguments: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
+from scholarbase.indexes.author_names import name_id
 from scholarbase.models.papers import Author, Paper
 
 ARXIV_LINK: Final = "https://arxiv.org/abs/"
@@ -39,3 +40,8 @@ def day_of(paper: Paper) -> date | None:
         return date.fromisoformat(paper.publication_date or "")
     except ValueError:
         return None
+
+
+def author_id_of(author: Author) -> str:
+    """The source's id of an author, else ``name:`` and the normalized name."""
+    return author.author_id or name_id(author.name)

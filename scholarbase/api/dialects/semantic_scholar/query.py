@@ -1,0 +1,158 @@
+"""The query syntax of the bulk search, as expressions of FTS5.
+
+Words side by side must all match; ``+`` is AND, ``|`` is OR and ``-`` is NOT, ``"a phrase"``, ``prefix*``, and
+parentheses; ``~N`` after a phrase lets up to N words stand between its words. Every text is read somehow: marks without
+a meaning in their place are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from scholarbase.indexes.query_syntax import MAX_PREFIXES, MAX_WORDS, compile, words
+from scholarbase.indexes.stop_words import STOP_WORDS
+
+MAX_NESTED: Final = 5
+"""Nested parentheses; those within are ignored. FTS5's parser has room for about thirty levels of its own."""
+DEFAULT_DISTANCE: Final = 2
+MAX_DISTANCE: Final = 1000
+_TOKEN: Final = re.compile(
+    r'"(?P<phrase>[^"]*)"(?:(?P<near>~)(?P<distance>\d{0,9}))?'
+    r'|(?P<mark>[()|+])|(?P<minus>-(?=\S))|(?P<word>[^\s"()|+]+)'
+)
+_FUZZY: Final = re.compile(r"~\d*\Z")
+
+
+class Query(NamedTuple):
+    """What papers must match.
+
+    Args:
+        expression: of FTS5; None if the text has no words.
+        excludes: whether papers must not match it.
+        fuzzy: whether the text asked for similar words, which are not searched.
+    """
+
+    expression: str | None
+    excludes: bool = False
+    fuzzy: bool = False
+
+
+_Term = tuple[str, bool]
+"""An expression, and whether it is negated."""
+
+
+def read(text: str) -> Query:
+    """The condition of a text in query syntax."""
+    parser = _Parser(text, STOP_WORDS)
+    found = parser.parse()
+    if found is None:  # only stop words are words too
+        parser = _Parser(text, frozenset())
+        found = parser.parse()
+    return Query(None, fuzzy=parser.fuzzy) if found is None else Query(*found, parser.fuzzy)
+
+
+class _Parser:
+    def __init__(self, text: str, dropped: frozenset[str]) -> None:
+        self._tokens = list(_TOKEN.finditer(text))
+        self._at = 0
+        self._dropped = dropped
+        self._words = self._prefixes = 0
+        self.fuzzy = False
+
+    def parse(self) -> _Term | None:
+        parts = []
+        while self._at < len(self._tokens):
+            parts.append(self._either(0))
+            self._at += 1  # a closing parenthesis without an opening one
+        return _all([part for part in parts if part is not None])
+
+    def _either(self, depth: int) -> _Term | None:
+        """Alternatives, up to a closing parenthesis or the end."""
+        alternatives: list[list[_Term]] = [[]]
+        negated = False
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token["mark"] == ")":
+                break
+            self._at += 1
+            if token["mark"] == "|":
+                alternatives.append([])
+            elif token["minus"]:
+                negated = not negated
+                continue
+            elif token["mark"] != "+":
+                term = self._operand(token, depth)
+                if term is not None:
+                    alternatives[-1].append((term[0], term[1] != negated))
+            negated = False
+        found = [_all(terms) for terms in alternatives]
+        return _any([one for one in found if one is not None])
+
+    def _operand(self, token: re.Match[str], depth: int) -> _Term | None:
+        if token["mark"] == "(":
+            if depth == MAX_NESTED:
+                return None
+            inside = self._either(depth + 1)
+            self._at += 1  # the closing parenthesis
+            return inside
+        if token["phrase"] is not None:
+            return self._phrase(token)
+        text = token["word"]
+        self.fuzzy = self.fuzzy or _FUZZY.search(text) is not None
+        text = _FUZZY.sub("", text)
+        return self._expression(words(text), is_prefix=text.endswith("*"))
+
+    def _phrase(self, token: re.Match[str]) -> _Term | None:
+        found = words(token["phrase"])
+        if token["near"] is None or len(found) < 2:
+            return self._expression(found)
+        if not self._counted(found):
+            return None
+        distance = min(int(token["distance"] or DEFAULT_DISTANCE), MAX_DISTANCE)
+        return "NEAR({}, {})".format(" ".join(f'"{word}"' for word in found), distance), False
+
+    def _expression(self, found: list[str], *, is_prefix: bool = False) -> _Term | None:
+        is_prefix = is_prefix and bool(found) and len(found[-1]) > 1 and self._prefixes < MAX_PREFIXES
+        if not is_prefix and len(found) == 1 and found[0].casefold() in self._dropped:
+            return None
+        if not self._counted(found):
+            return None
+        self._prefixes += is_prefix
+        return compile('"{}"{}'.format(" ".join(found), "*" if is_prefix else "")), False
+
+    def _counted(self, found: Sequence[str]) -> bool:
+        """Whether there are words, and the query has no more than FTS5 can run."""
+        if not found or self._words + len(found) > MAX_WORDS:
+            return False
+        self._words += len(found)
+        return True
+
+
+def _all(terms: Sequence[_Term]) -> _Term | None:
+    """Papers that match all terms. FTS5 has no NOT without something before it, so that of a whole is kept apart."""
+    required = [expression for expression, negated in terms if not negated]
+    excluded = [expression for expression, negated in terms if negated]
+    if not terms:
+        return None
+    if not required:
+        return _joined("OR", excluded), True
+    expression = _joined("AND", required)
+    return (f"({expression} NOT {_joined('OR', excluded)})" if excluded else expression), False
+
+
+def _any(terms: Sequence[_Term]) -> _Term | None:
+    """Papers that match one of the terms."""
+    found = [expression for expression, negated in terms if not negated]
+    excluded = [expression for expression, negated in terms if negated]
+    if not terms:
+        return None
+    if not excluded:
+        return _joined("OR", found), False
+    expression = _joined("AND", excluded)  # either not A, or B: not (A without B)
+    return (f"({expression} NOT {_joined('OR', found)})" if found else expression), True
+
+
+def _joined(operator: str, expressions: Sequence[str]) -> str:
+    return expressions[0] if len(expressions) == 1 else f"({f' {operator} '.join(expressions)})"

@@ -1,0 +1,132 @@
+"""The search for snippets: the abstract of each paper, or its title where it has none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from scholarbase.api.dialects.base import Answer, DialectRequest
+from scholarbase.api.dialects.calls import Calls
+from scholarbase.api.dialects.describing import names_of, pdf_of
+from scholarbase.api.dialects.semantic_scholar import parameters
+from scholarbase.api.dialects.semantic_scholar.fields import requested
+from scholarbase.api.dialects.semantic_scholar.filters import filters_of
+from scholarbase.api.dialects.semantic_scholar.papers import paper_id_of
+from scholarbase.api.dialects.semantic_scholar.parameters import listed, number, unacceptable
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.query_syntax import words
+from scholarbase.models.checks import date_bounds
+from scholarbase.models.limits import MAX_LIMIT
+from scholarbase.models.papers import Paper
+
+MAX_IDS: Final = 100
+"""Papers to which a search can be limited."""
+MAX_AUTHORS: Final = 10
+PARAMETERS: Final = frozenset(
+    (
+        "query",
+        "fields",
+        "limit",
+        "paperIds",
+        "authors",
+        "minCitationCount",
+        "insertedBefore",
+        "publicationDateOrYear",
+        "year",
+        "venue",
+        "fieldsOfStudy",
+    )
+)
+_FIELDS: Final = (
+    "snippet.text",
+    "snippet.snippetKind",
+    "snippet.section",
+    "snippet.snippetOffset",
+    "snippet.annotations",
+)
+_READ: Final = ("title", "abstract", "authors", "corpus_id", "external_ids")
+
+
+def search(request: DialectRequest, calls: Calls) -> Answer:
+    """The best papers with their abstracts, as the original's best passages."""
+    names = _names(request)
+    filters = filters_of(request)
+    text, limit = parameters.query_of(request), number(request, "limit", 10, 1, MAX_LIMIT)
+    authors = listed(request, "authors", MAX_AUTHORS)
+    arguments: dict[str, Any] = {**filters.native}
+    if before := request.text("insertedBefore"):
+        arguments["to"] = _earlier(arguments.get("to"), before)
+    if ids := listed(request, "paperIds", MAX_IDS):
+        found = calls.unrecorded().papers(ids, fields=())
+        arguments["within"] = [paper.id for paper in found if paper is not None]
+        if not arguments["within"]:
+            calls.begun.append(({"q": text}, [], []))
+            return {"data": [], "retrievalVersion": calls.library.snapshot_id}
+    filters = replace(
+        filters, with_pdf=False, publication_types=frozenset()
+    )  # which the original does not have
+    most = MAX_LIMIT if filters.keep or authors else limit
+    hits = calls.search(text, limit=most, fields=(*_READ, *filters.needed), **arguments).results
+    kept = [
+        hit
+        for hit in hits
+        if (filters.keep is None or filters.keep(hit.paper))
+        and all(_wrote(name, hit.paper) for name in authors)
+    ][:limit]
+    calls.show([hit.paper.id for hit in kept], limit=limit)
+    data = [
+        {"score": hit.score, "paper": _paper(hit.paper), "snippet": _snippet(hit.paper, names)}
+        for hit in kept
+    ]
+    return {"data": data, "retrievalVersion": calls.library.snapshot_id}
+
+
+def _names(request: DialectRequest) -> set[str]:
+    """The requested parts of a snippet. Raises InvalidRequest for an unknown one."""
+    names = requested(request)
+    unknown = [name for name in names if name != "snippet" and not name.startswith(_FIELDS)]
+    if unknown:
+        raise InvalidRequest(
+            f"Unrecognized or unsupported fields: [{', '.join(name[:64] for name in unknown[:20])}]"
+        )
+    if not names or "snippet" in names:
+        return set(_FIELDS)
+    return {one for one in _FIELDS for name in names if name == one or name.startswith(f"{one}.")}
+
+
+def _earlier(to: str | None, before: str) -> str:
+    """The earlier of two last dates. Raises InvalidRequest for an invalid one."""
+    try:
+        dates = [date for date in (to, before) if date is not None]
+        return min(dates, key=lambda date: date_bounds(date)[1])
+    except InvalidRequest:
+        raise unacceptable("insertedBefore", before) from None
+
+
+def _wrote(name: str, paper: Paper) -> bool:
+    """Whether all words of a name are in the name of one of the paper's authors."""
+    wanted = {word.casefold() for word in words(name)}
+    return any(wanted <= {word.casefold() for word in words(one)} for one in names_of(paper.authors))
+
+
+def _snippet(paper: Paper, names: set[str]) -> dict[str, Any]:
+    text = paper.abstract or paper.title or ""
+    values = {
+        "text": text,
+        "snippetKind": "abstract" if paper.abstract else "title",
+        "section": None,
+        "snippetOffset": {"start": 0, "end": len(text)},
+        "annotations": {"sentences": None, "refMentions": None},
+    }
+    return {name: value for name, value in values.items() if f"snippet.{name}" in names}
+
+
+def _paper(paper: Paper) -> dict[str, Any]:
+    access = {"license": None, "status": None if pdf_of(paper) is None else "GREEN", "disclaimer": None}
+    return {
+        "corpusId": None if paper.corpus_id is None else str(paper.corpus_id),
+        "paperId": paper_id_of(paper),
+        "title": paper.title,
+        "authors": names_of(paper.authors),
+        "openAccessInfo": access,
+    }

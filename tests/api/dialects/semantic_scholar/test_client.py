@@ -1,0 +1,223 @@
+"""The client on PyPI, unchanged, against a server: https://pypi.org/project/semanticscholar."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.api.access.keys import create_key
+from scholarbase.search.library import Library
+from tests.conftest import sample_edges, sample_rows, serving_in_thread
+
+pytest.importorskip("semanticscholar")
+from semanticscholar import AsyncSemanticScholar, SemanticScholar
+from semanticscholar.SemanticScholarException import BadQueryParametersException, ObjectNotFoundException
+
+QCD = "arXiv:hep-th/9301068"
+TITLE = "Two Dimensional QCD is a String Theory"
+CORPUS_ID = 1014785
+CITING = {a for a, b in sample_edges() if b == CORPUS_ID}
+
+
+@pytest.fixture(scope="module")
+def client(server: str) -> SemanticScholar:
+    return SemanticScholar(api_url=server, retry=False, timeout=120)
+
+
+def test_a_search_to_its_end(client: SemanticScholar) -> None:
+    results = client.search_paper("quantum chromodynamics", limit=30, year="1993-")
+    papers = list(results)
+    assert len(papers) == len({paper.paperId for paper in papers}) == results.total > 100
+    assert all(paper.year >= 1993 for paper in papers)
+
+
+def test_a_search_to_the_thousandth_result(client: SemanticScholar) -> None:
+    papers = list(client.search_paper("theory of the model of a field of strings", limit=100))
+    assert len({paper.paperId for paper in papers}) == len(papers) == 1000
+
+
+def test_a_bulk_search_to_its_end(client: SemanticScholar) -> None:
+    results = client.search_paper("theory | model | field", bulk=True, sort="citationCount:desc")
+    papers = list(results)
+    assert len({paper.paperId for paper in papers}) == len(papers) == results.total > 1000
+    counts = [paper.citationCount for paper in papers if paper.citationCount is not None]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_filters(client: SemanticScholar) -> None:
+    results = client.search_paper(
+        "theory",
+        year="1993-1994",
+        open_access_pdf=True,
+        fields_of_study=["Physics"],
+        publication_date_or_year="1993-06-01:1994-06-30",
+        min_citation_count=5,
+    )
+    papers = list(results)
+    assert 0 < len(papers) == results.total
+    for paper in papers:
+        assert "1993-06-01" <= str(paper.publicationDate)[:10] <= "1994-06-30"
+        assert paper.citationCount >= 5
+
+
+def test_a_title(client: SemanticScholar) -> None:
+    found = client.search_paper("two dimensional QCD is a string theory.", match_title=True)
+    assert (found.title, found.paperId) == (TITLE, QCD)
+    with pytest.raises(ObjectNotFoundException, match="Title match not found"):
+        client.search_paper("total garbage nonsense", match_title=True)
+    with pytest.raises(ObjectNotFoundException, match="Title match not found"):
+        client.search_paper(TITLE, match_title=True, year="2000-")
+    assert client.search_paper(TITLE, match_title=True, year="1993").paperId == QCD
+
+
+def test_a_paper_with_all_fields(client: SemanticScholar) -> None:
+    [row] = [row for row in sample_rows("papers") if row["corpusid"] == CORPUS_ID]
+    paper = client.get_paper(QCD)
+    assert paper.title == row["title"]
+    assert paper.corpusId == CORPUS_ID
+    assert paper.citationCount == row["citationcount"]
+    assert {one.corpusId for one in paper.citations} == CITING
+    assert [author.name for author in paper.authors] == ["David J. Gross", "Washington Taylor"]
+    assert paper.citationStyles["bibtex"].startswith("@")
+    assert paper.embedding is None
+
+
+def test_several_papers(client: SemanticScholar) -> None:
+    found, missing = client.get_papers(
+        [QCD, "CorpusId:99999999999", "ARXIV:hep-th/9303046"], return_not_found=True
+    )
+    assert [paper.externalIds["ArXiv"] for paper in found] == ["hep-th/9301068", "hep-th/9303046"]
+    assert "CorpusId:99999999999" in missing
+
+
+def test_citations_and_references(client: SemanticScholar) -> None:
+    citations = list(client.get_paper_citations(QCD, limit=10))
+    assert {one.paper.corpusId for one in citations} == CITING
+    assert len(citations) == len(CITING)
+    first = min(CITING)
+    references = list(client.get_paper_references(f"CorpusId:{first}", limit=3))
+    assert {one.paper.corpusId for one in references} == {b for a, b in sample_edges() if a == first}
+
+
+def test_authors(client: SemanticScholar) -> None:
+    authors = list(client.get_paper_authors(QCD, fields=["name", "papers", "papers.corpusId"], limit=1))
+    assert [author.name for author in authors] == ["David J. Gross", "Washington Taylor"]
+    taylor = authors[1]
+    by_taylor = {
+        row["corpusid"]
+        for row in sample_rows("papers")
+        if "Washington Taylor" in [author["name"] for author in row["authors"]]
+    }
+    assert by_taylor
+    assert by_taylor <= {paper.corpusId for paper in taylor.papers}
+    found = client.search_author("Washington Taylor")
+    assert found[0].authorId == taylor.authorId
+    assert found[0].name == "Washington Taylor"
+    again = client.get_author(taylor.authorId)
+    assert again.paperCount == len(again.papers) == len(taylor.papers)
+    papers = list(client.get_author_papers(taylor.authorId, limit=1))
+    assert {paper.corpusId for paper in papers} == {paper.corpusId for paper in taylor.papers}
+    assert len(papers) == len(taylor.papers)
+    several, missing = client.get_authors([taylor.authorId, "name:nobody"], return_not_found=True)
+    assert [author.authorId for author in several] == [taylor.authorId]
+    assert missing == ["name:nobody"]
+
+
+def test_a_search_of_authors_to_its_end(client: SemanticScholar) -> None:
+    results = client.search_author("J.", limit=3)
+    assert (results.total, len(results)) == (0, 0)
+    results = client.search_author("Taylor", fields=["name"], limit=2)
+    names = [author.name for author in results]
+    ids = [author.authorId for author in results]
+    assert len(ids) == len(set(ids)) == results.total > 2
+    assert all("Taylor" in name for name in names)
+
+
+def test_completions_and_snippets(client: SemanticScholar) -> None:
+    assert (QCD, TITLE, "Gross & Taylor, 1993") in [
+        (one.id, one.title, one.authors_year) for one in client.get_autocomplete("two dimensional QC")
+    ]
+    [best, *_] = client.search_snippet(TITLE, limit=3, year="1993", authors=["gross"])
+    assert (best.paper.title, best.paper.corpus_id) == (TITLE, str(CORPUS_ID))
+    assert best.text.startswith("The partition function of two dimensional QCD")
+    only = client.search_snippet("theory", paper_ids=[QCD, "CorpusId:99999999999"])
+    assert [one.paper.title for one in only] == [TITLE]
+
+
+def test_recommendations(client: SemanticScholar) -> None:
+    similar = client.get_recommended_papers(QCD, limit=20)
+    ids = [paper.paperId for paper in similar]
+    assert len(ids) == len(set(ids)) == 20
+    assert QCD not in ids
+    again = client.get_recommended_papers_from_lists([QCD], limit=20)
+    assert {paper.paperId for paper in again} == set(ids)
+    without = client.get_recommended_papers_from_lists([QCD], [ids[0]], limit=20)
+    assert ids[0] not in [paper.paperId for paper in without]
+    assert [paper.paperId for paper in without] != ids[1:]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda c: c.get_paper("arXiv:9901.00001"), ObjectNotFoundException, "not found"),
+        (lambda c: c.get_paper("nonsense"), ObjectNotFoundException, "Paper with id nonsense not found"),
+        (lambda c: c.get_paper_citations("nonsense"), ObjectNotFoundException, "not found"),
+        (lambda c: c.get_paper(QCD, fields=["age"]), BadQueryParametersException, "fields: .age"),
+        (lambda c: c.get_papers(["nonsense"]), BadQueryParametersException, "No valid paper ids given"),
+        (lambda c: c.search_paper("a", year="soon"), BadQueryParametersException, "year=soon"),
+        (
+            lambda c: c.get_author("name:nobody"),
+            ObjectNotFoundException,
+            "Author with id name:nobody not found",
+        ),
+        (lambda c: c.get_author("1", fields=["age"]), BadQueryParametersException, "fields: .age"),
+        (lambda c: c.get_authors(["name:nobody"]), BadQueryParametersException, "No valid author ids given"),
+        (lambda c: c.get_recommended_papers("nonsense"), ObjectNotFoundException, "not found"),
+        (
+            lambda c: c.get_recommended_papers_from_lists(["nonsense"]),
+            ObjectNotFoundException,
+            "Input papers",
+        ),
+    ],
+)
+def test_errors(
+    client: SemanticScholar, call: Callable[[SemanticScholar], Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        call(client)
+
+
+def test_the_asynchronous_client(server: str) -> None:
+    async def run() -> tuple[list[str], int, set[int], str]:
+        client = AsyncSemanticScholar(api_url=server, retry=False, timeout=120)
+        results = await client.search_paper("quantum chromodynamics", limit=50, year="1993-")
+        ids = [paper.paperId async for paper in results]
+        citations = await client.get_paper_citations(QCD, limit=20)
+        citing = {one.paper.corpusId async for one in citations}
+        paper = await client.get_paper(QCD, fields=["title"])
+        return ids, results.total, citing, paper.title
+
+    ids, total, citing, title = asyncio.run(run())
+    assert len(ids) == len(set(ids)) == total
+    assert citing == CITING
+    assert title == TITLE
+
+
+def test_a_wrong_key_is_an_error_of_the_client(sample: Library, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    key, _ = create_key(keys, "agent")
+    with serving_in_thread(sample, keys=str(keys)) as url:
+        client = SemanticScholar(api_url=url, api_key=key, retry=False)
+        assert client.get_paper(QCD, fields=["title"]).title == TITLE
+        with pytest.raises(
+            PermissionError, match="403"
+        ):  # the client does not send its key with this request
+            client.get_paper_citations(QCD)
+        for wrong in (None, "wrong"):
+            client = SemanticScholar(api_url=url, api_key=wrong, retry=False)
+            with pytest.raises(PermissionError, match="403"):
+                client.get_paper(QCD)

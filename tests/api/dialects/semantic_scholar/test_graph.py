@@ -1,0 +1,287 @@
+"""The papers of Semantic Scholar's Academic Graph: https://api.semanticscholar.org/api-docs/graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import arxiv_rows, sample_edges, sample_rows
+
+QCD = "arXiv:hep-th/9301068"
+"""Of the sample: "Two Dimensional QCD is a String Theory", whose corpus id is 1014785."""
+CORPUS_ID = 1014785
+
+
+def get(server: str, path: str, status: int = 200, **parameters: Any) -> Any:
+    response = httpx.get(f"{server}/graph/v1/{path}", params=parameters)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def pages(server: str, path: str, **parameters: Any) -> list[dict[str, Any]]:
+    """All results of all pages, and a check that the pages are the whole."""
+    found: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = get(server, path, offset=offset, **parameters)
+        assert page["offset"] == offset
+        found += page["data"]
+        offset = page.get("next")
+    assert page.get("total", len(found)) == len(found)
+    return found
+
+
+def test_a_search_returns_ids_and_titles(server: str) -> None:
+    found = get(server, "paper/search", query="Two Dimensional QCD is a String Theory")
+    assert len(found["data"]) == 100
+    assert found["data"][0] == {"paperId": QCD, "title": "Two Dimensional QCD is a String Theory"}
+    assert found["next"] == 100
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"query": "quantum chromodynamics", "limit": 30},
+        {"query": "black hole entropy", "year": "1994-", "limit": 100},
+        {"query": "string theory", "openAccessPdf": "", "fieldsOfStudy": "physics", "limit": 90},
+    ],
+)
+def test_pages_have_each_result_once(server: str, parameters: dict[str, Any]) -> None:
+    ids = [paper["paperId"] for paper in pages(server, "paper/search", **parameters)]
+    assert len(ids) == len(set(ids)) > 7
+
+
+def test_results_end_at_the_thousandth(server: str) -> None:
+    last = get(server, "paper/search", query="string theory model of a field", offset=900)
+    assert last["total"] >= 1000
+    assert "next" not in last
+    over = get(server, "paper/search", 400, query="string theory model of a field", offset=901)
+    assert over["error"] == "Requested data for this limit and/or offset is not available"
+
+
+@pytest.mark.parametrize(
+    ("filters", "first", "last"),
+    [
+        ({"year": "1993"}, "1993-01-01", "1993-12-31"),
+        ({"year": "1993-1994"}, "1993-01-01", "1994-12-31"),
+        ({"year": "1995-"}, "1995-01-01", "2999"),
+        ({"year": "-1992"}, "0", "1992-12-31"),
+        ({"publicationDateOrYear": "1993-01-17"}, "1993-01-17", "1993-01-17"),
+        ({"publicationDateOrYear": "1993-02"}, "1993-02-01", "1993-02-28"),
+        ({"publicationDateOrYear": "1993-01-05:1993-03-06"}, "1993-01-05", "1993-03-06"),
+        ({"publicationDateOrYear": "1994:"}, "1994-01-01", "2999"),
+        ({"publicationDateOrYear": ":1992-06"}, "0", "1992-06-30"),
+        ({"publicationDateOrYear": ":1993-06-10", "year": "1993-1999"}, "1993-01-01", "1993-06-10"),
+    ],
+)
+def test_dates_are_obeyed(server: str, filters: dict[str, str], first: str, last: str) -> None:
+    found = pages(server, "paper/search", query="theory", fields="publicationDate", limit=100, **filters)
+    dates = [paper["publicationDate"] for paper in found]
+    assert dates
+    assert all(first <= date <= last for date in dates)
+
+
+def test_years_that_exclude_each_other_find_nothing(server: str) -> None:
+    found = get(server, "paper/search", query="theory", year="1995-1993")
+    assert (found["total"], found["data"]) == (0, [])
+    edges = get(server, f"paper/{QCD}/citations", publicationDateOrYear="1995:1993")
+    assert edges == {"offset": 0, "data": []}
+
+
+def test_fields_of_study_are_those_of_the_paper(server: str) -> None:
+    found = pages(
+        server,
+        "paper/search",
+        query="theory",
+        fieldsOfStudy="Mathematics,Medicine",
+        fields="fieldsOfStudy",
+        limit=100,
+    )
+    assert found
+    assert all({"Mathematics", "Medicine"} & set(paper["fieldsOfStudy"]) for paper in found)
+
+
+def test_the_least_number_of_citations(server: str) -> None:
+    found = get(server, "paper/search", query="theory", minCitationCount=40, fields="citationCount")["data"]
+    assert found
+    assert min(paper["citationCount"] for paper in found) >= 40
+
+
+def test_a_paper_has_the_values_of_its_source(server: str) -> None:
+    [row] = [row for row in sample_rows("papers") if row["corpusid"] == CORPUS_ID]
+    [arxiv] = [row for row in arxiv_rows() if row["id"] == "hep-th/9301068"]
+    fields = (
+        "corpusId,externalIds,url,title,abstract,venue,year,citationCount,referenceCount,isOpenAccess,openAccessPdf.url,"
+        "publicationDate,journal,tldr,embedding.specter_v2,influentialCitationCount,authors,s2FieldsOfStudy"
+    )
+    paper = get(server, f"paper/CorpusId:{CORPUS_ID}", fields=fields)
+    assert paper.pop("abstract").split() == arxiv["abstract"].split()
+    assert paper == {
+        "paperId": QCD,
+        "corpusId": CORPUS_ID,
+        "externalIds": {
+            "ArXiv": "hep-th/9301068",
+            "DOI": row["externalids"]["DOI"].lower(),
+            "CorpusId": CORPUS_ID,
+        },
+        "url": row["url"],
+        "title": row["title"],
+        "venue": row["venue"],
+        "year": row["year"],
+        "citationCount": row["citationcount"],
+        "referenceCount": row["referencecount"],
+        "isOpenAccess": True,
+        "openAccessPdf": {
+            "url": "https://arxiv.org/pdf/hep-th/9301068",
+            "status": "GREEN",
+            "license": None,
+            "disclaimer": None,
+        },
+        "publicationDate": "1993-01-17",
+        "journal": paper["journal"],
+        "tldr": None,
+        "embedding": None,
+        "influentialCitationCount": None,
+        "authors": [
+            {"authorId": "name:david j. gross", "name": "David J. Gross"},
+            {"authorId": "name:washington taylor", "name": "Washington Taylor"},
+        ],
+        "s2FieldsOfStudy": [{"category": "Physics", "source": None}],
+    }
+
+
+@pytest.mark.parametrize(
+    "paper_id",
+    [
+        QCD,
+        "ARXIV:hep-th/9301068v2",
+        "hep-th/9301068",
+        "CorpusID:1014785",
+        "DOI:10.1016/0550-3213(93)90403-C",
+        "10.1016/0550-3213(93)90403-c",
+        "URL:https://arxiv.org/abs/hep-th/9301068",
+        "arXiv%3Ahep-th%2F9301068",
+    ],
+)
+def test_ids_of_all_forms(server: str, paper_id: str) -> None:
+    assert httpx.get(f"{server}/graph/v1/paper/{paper_id}").json()["paperId"] == QCD
+    citations = httpx.get(f"{server}/graph/v1/paper/{paper_id}/citations?limit=1").json()
+    assert len(citations["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    "paper_id", ["arXiv:9901.00001", "nonsense", "CorpusId:0", "DOI:10.1/none", "%00", "search/x"]
+)
+@pytest.mark.parametrize("route", ["", "/citations", "/references"])
+def test_unknown_and_malformed_ids_are_not_found(server: str, paper_id: str, route: str) -> None:
+    response = httpx.get(f"{server}/graph/v1/paper/{paper_id}{route}")
+    assert response.status_code == 404
+    error = response.json()
+    assert error["error"] == error["message"] == error["detail"]
+    assert error["error"].startswith("Paper with id ")
+    assert error["error"].endswith(" not found")
+
+
+def test_citations_are_those_of_the_source(server: str) -> None:
+    edges = sample_edges()
+    citing = {a for a, b in edges if b == CORPUS_ID}
+    found = pages(server, f"paper/{QCD}/citations", fields="corpusId", limit=7)
+    assert [set(edge) for edge in found] == [{"citingPaper"}] * len(found)
+    corpus_ids = [edge["citingPaper"]["corpusId"] for edge in found]
+    assert len(corpus_ids) == len(set(corpus_ids))
+    assert set(corpus_ids) == citing
+    [first, *_] = sorted(citing)
+    cited = pages(
+        server, f"paper/CorpusId:{first}/references", fields="citedPaper.corpusId,contexts", limit=1000
+    )
+    assert {edge["citedPaper"]["corpusId"] for edge in cited} == {b for a, b in edges if a == first}
+    assert all(isinstance(edge["contexts"], list) for edge in cited)
+
+
+def test_nested_papers(server: str) -> None:
+    citing = {a for a, b in sample_edges() if b == CORPUS_ID}
+    paper = get(server, f"paper/{QCD}", fields="citations.corpusId,citations.authors.name,references")
+    assert {one["corpusId"] for one in paper["citations"]} == citing
+    assert set(paper["citations"][0]) == {"paperId", "corpusId", "authors"}
+    assert set(paper["citations"][0]["authors"][0]) == {"authorId", "name"}
+    assert paper["references"] == []
+
+
+def test_a_batch_keeps_the_order(server: str) -> None:
+    ids = ["CorpusId:99999999999", QCD, "nonsense", "arXiv:hep-th/9303046", QCD]
+    response = httpx.post(f"{server}/graph/v1/paper/batch?fields=year", json={"ids": ids})
+    found = [paper and paper["paperId"] for paper in response.json()]
+    assert found == [None, QCD, None, "arXiv:hep-th/9303046", QCD]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"ids": ["a"] * 501}, "the maximum is 500"),
+        ({"ids": ["nonsense"]}, "No valid paper ids given"),
+        ({"ids": []}, "No valid paper ids given"),
+        ({"ids": [1]}, "must be a list of strings"),
+        ({"ids": QCD}, "must be a list of strings"),
+        ([QCD], "must be a list of strings"),
+    ],
+)
+def test_malformed_batches(server: str, body: Any, message: str) -> None:
+    response = httpx.post(f"{server}/graph/v1/paper/batch", json=body)
+    assert response.status_code == 400
+    assert message in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "message"),
+    [
+        ("paper/search", {}, "Missing required parameter: query"),
+        ("paper/search", {"query": "a", "limit": 101}, "'limit' must be <= 100"),
+        ("paper/search", {"query": "a", "limit": 0}, "Unacceptable query params: [limit=0]"),
+        ("paper/search", {"query": "a", "offset": "x"}, "Unacceptable query params: [offset=x]"),
+        ("paper/search", {"query": "a", "year": "twenty"}, "Unacceptable query params: [year=twenty]"),
+        ("paper/search", {"query": "a", "year": "-"}, "Unacceptable query params: [year=-]"),
+        ("paper/search", {"query": "a", "minCitationCount": "-1"}, "Unacceptable query params: [minCitationCount=-1]"),
+        (
+            "paper/search",
+            {"query": "a", "publicationDateOrYear": "2019-02-30"},
+            "Unacceptable query params: [publicationDateOrYear=2019-02-30]",
+        ),
+        ("paper/search", {"query": "a", "fields": "title,bad,worse.name"},
+         "Unrecognized or unsupported fields: [bad, worse.name]"),
+        (f"paper/{QCD}", {"fields": "references.citations"},
+         "Unrecognized or unsupported fields: [references.citations]"),
+        (f"paper/{QCD}", {"fields": "journal.editor"}, "Unrecognized or unsupported fields: [journal.editor]"),
+        (f"paper/{QCD}", {"fields": "authors.age"}, "Unrecognized or unsupported fields: [authors.age]"),
+        (f"paper/{QCD}", {"fields": "contexts"}, "Unrecognized or unsupported fields: [contexts]"),
+        (f"paper/{QCD}/citations", {"limit": 1001}, "'limit' must be <= 1000"),
+        (f"paper/{QCD}/citations", {"offset": 9900}, "offset + limit must be < 10000"),
+        (f"paper/{QCD}/citations", {"fields": "citedPaper.title"},
+         "Unrecognized or unsupported fields: [citedPaper.title]"),
+    ],
+)  # fmt: skip
+def test_malformed_requests(server: str, path: str, parameters: dict[str, Any], message: str) -> None:
+    assert get(server, path, 400, **parameters)["error"] == message
+
+
+@pytest.mark.parametrize(
+    "query", ["", " ", "\x00", '"(((', "a" * 5_000, "''", "AND OR", "title:", "-", "semi-classical"]
+)
+def test_any_query_is_answered(server: str, query: str) -> None:
+    found = get(server, "paper/search", query=query)
+    assert found["total"] >= len(found["data"])
+
+
+def test_too_many_fields_are_rejected(server: str) -> None:
+    assert "1,001 names" in get(server, "paper/search", 400, query="a", fields="," * 1000)["error"]
+
+
+def test_unknown_parameters_are_named(server: str) -> None:
+    response = httpx.get(f"{server}/graph/v1/paper/search?query=a&openAccessPdf&sort=year")
+    assert response.headers["x-scholarbase-ignored"] == "sort"
+
+
+def test_other_methods_and_paths_have_statuses_that_clients_know(server: str) -> None:
+    assert httpx.put(f"{server}/graph/v1/paper/search").status_code == 404
+    assert get(server, "nothing", 404)["error"]

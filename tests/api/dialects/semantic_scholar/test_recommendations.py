@@ -1,0 +1,114 @@
+"""Semantic Scholar's recommendations, and each of its interfaces served alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
+
+QCD = "arXiv:hep-th/9301068"
+
+
+def ids_in(response: httpx.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [paper["paperId"] for paper in response.json()["recommendedPapers"]]
+
+
+def from_lists(server: str, body: Any, **parameters: Any) -> httpx.Response:
+    return httpx.post(f"{server}/recommendations/v1/papers/", json=body, params=parameters)
+
+
+def test_they_are_the_similar_papers(dense_server: str, dense: Library) -> None:
+    [seed, *_] = dense.search("string theory", limit=1).results
+    native = [hit.paper.id for hit in dense.similar(seed.paper.id, limit=100).results]
+    url = f"{dense_server}/recommendations/v1/papers/forpaper/{seed.paper.id}"
+    assert ids_in(httpx.get(url)) == native
+    response = httpx.get(f"{url}?limit=7&from=recent&fields=title,year")
+    assert ids_in(response) == native[:7]
+    assert set(response.json()["recommendedPapers"][0]) == {"paperId", "title", "year"}
+    assert response.headers["x-scholarbase-ignored"] == "from"
+    assert ids_in(from_lists(dense_server, {"positivePaperIds": [seed.paper.id]}, limit=30)) == native[:30]
+
+
+def test_negative_papers_count_against(dense_server: str, dense: Library) -> None:
+    liked, other, *_ = [hit.paper.id for hit in dense.search("string theory", limit=2).results]
+    both = ids_in(from_lists(dense_server, {"positivePaperIds": [liked, other]}, limit=500))
+    assert not {liked, other} & set(both)
+    body = {"positivePaperIds": [liked], "negativePaperIds": [other]}
+    without = ids_in(from_lists(dense_server, body, limit=500))
+    near_other = [hit.paper.id for hit in dense.similar(other, limit=10).results if hit.paper.id != liked]
+    ranks = [(both.index(one), without.index(one)) for one in near_other if one in without]
+    assert ranks
+    assert sum(before for before, _ in ranks) < sum(after for _, after in ranks)
+
+
+def test_dates_are_obeyed(dense_server: str, dense: Library) -> None:
+    [seed, *_] = dense.search("string theory", limit=1).results
+    url = f"{dense_server}/recommendations/v1/papers/forpaper/{seed.paper.id}?fields=year"
+    years = {paper["year"] for paper in httpx.get(url).json()["recommendedPapers"]}
+    middle = sorted(years)[len(years) // 2]
+    assert min(years) < middle
+    limited = httpx.get(f"{url}&year={middle}-").json()["recommendedPapers"]
+    body = {"positivePaperIds": [seed.paper.id], "limit": 3}
+    response = from_lists(dense_server, body, publicationDateOrYear=f"{middle}:", fields="year")
+    assert response.headers["x-scholarbase-ignored"] == "limit"
+    for papers in (limited, response.json()["recommendedPapers"]):
+        assert papers
+        assert min(paper["year"] for paper in papers) >= middle
+    assert ids_in(httpx.get(f"{url}&year=1995-1990")) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({}, 400, "positivePaperIds is empty"),
+        (None, 400, "positivePaperIds is empty"),
+        ({"positivePaperIds": [], "negativePaperIds": [QCD]}, 400, "positivePaperIds is empty"),
+        ({"positivePaperIds": QCD}, 400, "must be a list of strings"),
+        ({"positivePaperIds": [QCD], "negativePaperIds": [1]}, 400, "must be a list of strings"),
+        ({"positivePaperIds": [QCD] * 101}, 400, "the maximum is 100"),
+        ({"positivePaperIds": [QCD, "nonsense"]}, 404, "Input papers not found"),
+        (
+            {"positivePaperIds": [QCD], "negativePaperIds": ["arXiv:9901.00001"]},
+            404,
+            "Input papers not found",
+        ),
+    ],
+)
+def test_malformed_lists(server: str, body: Any, status: int, message: str) -> None:
+    response = from_lists(server, body)
+    assert response.status_code == status
+    assert message in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("limit=501", "'limit' must be <= 500"),
+        ("limit=0", "Unacceptable query params: [limit=0]"),
+        ("from=old", "Unrecognized value 'old' for `from`. Restrict to: `['recent', 'all-cs']`"),
+        ("fields=age", "Unrecognized or unsupported fields: [age]"),
+    ],
+)
+def test_malformed_requests(server: str, query: str, message: str) -> None:
+    response = httpx.get(f"{server}/recommendations/v1/papers/forpaper/{QCD}?{query}")
+    assert (response.status_code, response.json()["error"]) == (400, message)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path"),
+    [
+        ("semantic-scholar", f"/graph/v1/paper/{QCD}"),
+        ("s2-recommendations", f"/recommendations/v1/papers/forpaper/{QCD}"),
+        ("s2-legacy", f"/v1/paper/{QCD}"),
+    ],
+)
+def test_alone(sample: Library, dialect: str, path: str) -> None:
+    with serving_in_thread(sample, dialect=dialect) as url:
+        assert httpx.get(url + path).status_code == 200
+        other = httpx.get(f"{url}/v1/search?q=strings")
+        assert other.status_code == 404

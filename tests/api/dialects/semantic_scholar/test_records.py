@@ -1,0 +1,292 @@
+"""What Semantic Scholar's releases know of papers and arXiv does not: its ids, authors, types and journals."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread, snapshot_of
+
+SHA = {number: f"{number:040x}" for number in (1, 2, 3, 4)}
+ROWS: list[dict[str, Any]] = [
+    {
+        "corpusid": 1,
+        "externalids": {"DOI": "10.1000/One", "DBLP": "conf/x/One", "PubMed": "111", "PubMedCentral": "222"},
+        "url": f"https://www.semanticscholar.org/paper/{SHA[1]}",
+        "title": "Lamprey migration: {a} survey of 100% of rivers",
+        "abstract": "We survey lamprey migration in rivers.",
+        "authors": [{"authorId": "71", "name": "Ana Núñez"}, {"authorId": None, "name": "B.  Lee"}],
+        "venue": "Journal of Fish",
+        "year": 2019,
+        "referencecount": 2,
+        "citationcount": 5,
+        "isopenaccess": False,
+        "s2fieldsofstudy": [
+            {"category": "Biology", "source": "external"},
+            {"category": "Biology", "source": "s2"},
+        ],
+        "publicationtypes": ["JournalArticle", "Review"],
+        "publicationdate": "2019-05-06",
+        "journal": {"name": "Journal of Fish", "volume": "12", "pages": "1-9"},
+    },
+    {
+        "corpusid": 2,
+        "externalids": {"ArXiv": "1905.00001"},
+        "url": f"https://www.semanticscholar.org/paper/{SHA[2]}",
+        "title": "Counting lamprey with networks",
+        "abstract": "Networks count lamprey.",
+        "authors": [],
+        "venue": "",
+        "year": 2019,
+        "citationcount": 1,
+        "publicationtypes": ["Conference"],
+        "publicationdate": None,
+    },
+    {
+        "corpusid": 3,
+        "externalids": {},
+        "url": f"https://www.semanticscholar.org/paper/{SHA[3]}",
+        "title": "Lamprey ladders",
+        "authors": [{"authorId": "71", "name": "Ana Núñez"}],
+        "year": 2021,
+    },
+]
+CITATION = {
+    "citationid": "9",
+    "citingcorpusid": 3,
+    "citedcorpusid": 1,
+    "isinfluential": True,
+    "contexts": ["As surveyed in [1].", "We use [1]."],
+    "intents": [["background"], ["methodology"]],
+}
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("records")
+    snapshot = snapshot_of(folder / "release", ROWS, [(2, 1), (3, 2)])
+    with gzip.open(snapshot / "citations" / "00000.gz", "at") as out:
+        out.write(json.dumps(CITATION) + "\n")
+    ingest([snapshot], folder / "library", rules=IngestRules(keep="title"))
+    with (
+        Library.open(folder / "library") as library,
+        serving_in_thread(library) as url,
+        httpx.Client(base_url=url, timeout=120) as client,
+    ):
+        yield client
+
+
+def test_a_paper(http: httpx.Client) -> None:
+    fields = (
+        "corpusId,externalIds,url,venue,publicationVenue,journal,publicationTypes,isOpenAccess,openAccessPdf,"
+        "fieldsOfStudy,s2FieldsOfStudy,authors.url,authors.hIndex,citationStyles.bibtex,textAvailability"
+    )
+    paper = http.get(f"/graph/v1/paper/{SHA[1]}", params={"fields": fields}).json()
+    assert paper == {
+        "paperId": SHA[1],
+        "corpusId": 1,
+        "externalIds": {
+            "DOI": "10.1000/one",
+            "DBLP": "conf/x/One",
+            "PubMed": "111",
+            "PubMedCentral": "222",
+            "CorpusId": 1,
+        },
+        "url": f"https://www.semanticscholar.org/paper/{SHA[1]}",
+        "venue": "Journal of Fish",
+        "publicationVenue": {
+            "id": None,
+            "name": "Journal of Fish",
+            "type": None,
+            "alternate_names": [],
+            "url": None,
+        },
+        "journal": {"name": "Journal of Fish", "volume": "12", "pages": "1-9"},
+        "publicationTypes": ["JournalArticle", "Review"],
+        "isOpenAccess": False,
+        "openAccessPdf": None,
+        "fieldsOfStudy": ["Biology"],
+        "s2FieldsOfStudy": [{"category": "Biology", "source": None}],
+        "authors": [
+            {
+                "authorId": "71",
+                "name": "Ana Núñez",
+                "url": "https://www.semanticscholar.org/author/71",
+                "hIndex": None,
+            },
+            {"authorId": "name:b. lee", "name": paper["authors"][1]["name"], "url": None, "hIndex": None},
+        ],
+        "citationStyles": {
+            "bibtex": "@article{Nunez2019LampreyMAS,\n author = {Ana Núñez and B. Lee},\n"
+            " journal = {Journal of Fish},\n pages = {1-9},\n"
+            " title = {Lamprey migration: a survey of 100 of rivers},\n volume = {12},\n"
+            " year = {2019},\n doi = {10.1000/one}\n}\n"
+        },
+        "textAvailability": "abstract",
+    }
+
+
+def test_what_is_not_known(http: httpx.Client) -> None:
+    fields = (
+        "authors,venue,publicationVenue,journal,fieldsOfStudy,isOpenAccess,publicationDate,textAvailability"
+    )
+    paper = http.get(
+        f"/graph/v1/paper/CorpusId:3?fields={fields},citationStyles,abstract,tldr,citationCount"
+    ).json()
+    assert paper == {
+        "paperId": SHA[3],
+        "authors": [{"authorId": "71", "name": "Ana Núñez"}],
+        "venue": "",
+        "publicationVenue": None,
+        "journal": None,
+        "fieldsOfStudy": None,
+        "isOpenAccess": None,
+        "publicationDate": None,
+        "textAvailability": "none",
+        "citationStyles": {"bibtex": "@misc{Nunez2021LampreyL,\n author = {Ana Núñez},\n title = {Lamprey ladders},\n"
+                           " year = {2021}\n}\n"},
+        "abstract": None,
+        "tldr": None,
+        "citationCount": None,
+    }  # fmt: skip
+    authors = http.get(f"/graph/v1/paper/{SHA[2]}?fields=authors,openAccessPdf").json()
+    assert authors["authors"] == []
+    assert authors["openAccessPdf"]["url"] == "https://arxiv.org/pdf/1905.00001"
+
+
+@pytest.mark.parametrize("route", ["search", "search/bulk"])
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, {1, 2, 3}),
+        ({"publicationTypes": "Review,Book"}, {1}),
+        ({"publicationTypes": "Journal Article,Conference"}, {1, 2}),
+        ({"fieldsOfStudy": "biology"}, {1}),
+        ({"fieldsOfStudy": "Art"}, set()),
+        ({"openAccessPdf": ""}, {2}),
+        ({"venue": "Nature,Journal of Fish"}, {1}),
+        ({"minCitationCount": "1"}, {1, 2}),
+        ({"year": "2020-"}, {3}),
+        ({"publicationDateOrYear": "2019-05:2019-06"}, {1}),
+        ({"publicationDateOrYear": "2019:2021"}, {1, 2, 3}),
+        ({"publicationTypes": "JournalArticle", "openAccessPdf": ""}, set()),
+    ],
+)
+def test_filters(http: httpx.Client, route: str, filters: dict[str, str], expected: set[int]) -> None:
+    found = http.get(f"/graph/v1/paper/{route}", params={"query": "lamprey", **filters}).json()
+    assert {paper["paperId"] for paper in found["data"]} == {SHA[number] for number in expected}
+    assert found["total"] == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"venue": "Journal of Fish"}, True),
+        ({"venue": "Nature"}, False),
+        ({"publicationTypes": "Book"}, False),
+    ],
+)
+def test_filters_of_a_title(http: httpx.Client, filters: dict[str, str], found: bool) -> None:
+    parameters = {"query": "Lamprey migration: a survey of 100% of rivers", **filters}
+    response = http.get("/graph/v1/paper/search/match", params=parameters)
+    assert response.status_code == (200 if found else 404)
+    if found:
+        [paper] = response.json()["data"]
+        assert set(paper) == {"paperId", "title", "matchScore"}
+        assert 70 < paper["matchScore"] <= 100
+    else:
+        assert response.json()["error"] == "Title match not found"
+
+
+def test_ids_in_citations_can_be_looked_up(http: httpx.Client) -> None:
+    edges = http.get(f"/graph/v1/paper/{SHA[1]}/citations").json()["data"]
+    assert {edge["citingPaper"]["paperId"] for edge in edges} == {SHA[2], SHA[3]}
+    nested = http.get(f"/graph/v1/paper/{SHA[3]}?fields=references.externalIds,references.year").json()
+    assert nested["references"] == [
+        {"paperId": SHA[1], "externalIds": nested["references"][0]["externalIds"], "year": 2019},
+        {"paperId": SHA[2], "externalIds": {"ArXiv": "1905.00001", "CorpusId": 2}, "year": 2019},
+    ]
+
+
+def test_authors(http: httpx.Client) -> None:
+    fields = "fields=url,paperCount,citationCount,hIndex,affiliations,externalIds,papers.year"
+    author = http.get(f"/graph/v1/author/71?{fields}").json()
+    assert author == {
+        "authorId": "71",
+        "url": "https://www.semanticscholar.org/author/71",
+        "paperCount": 2,
+        "citationCount": 5,
+        "hIndex": None,
+        "affiliations": [],
+        "externalIds": {},
+        "papers": [{"paperId": SHA[1], "year": 2019}, {"paperId": SHA[3], "year": 2021}],
+    }
+    of_paper = http.get(f"/graph/v1/paper/{SHA[1]}/authors").json()
+    assert of_paper == {
+        "offset": 0,
+        "data": [{"authorId": "71", "name": "Ana Núñez"}, {"authorId": "name:b. lee", "name": "B. Lee"}],
+    }
+    lee = http.get("/graph/v1/author/name:b. lee/papers?fields=title").json()
+    assert lee == {"offset": 0, "data": [{"paperId": SHA[1], "title": ROWS[0]["title"]}]}
+    later = http.get("/graph/v1/author/71/papers?publicationDateOrYear=2020:").json()
+    assert [paper["paperId"] for paper in later["data"]] == [SHA[3]]
+    assert http.get("/graph/v1/author/71/papers?year=2021-2020").json() == {"offset": 0, "data": []}
+    with_counts = http.get(f"/graph/v1/paper/{SHA[1]}?fields=authors.paperCount").json()["authors"]
+    assert [(one["authorId"], one["paperCount"]) for one in with_counts] == [("71", 2), ("name:b. lee", 1)]
+    batch = http.post(
+        "/graph/v1/author/batch?fields=name", json={"ids": ["0", "71", "!", "name:B.  LEE"]}
+    ).json()
+    assert batch[1] == {"authorId": "71", "name": "Ana Núñez"}
+    assert (batch[0], batch[2]) == (None, None)
+    assert batch[3]["authorId"] == "name:b. lee"
+
+
+@pytest.mark.parametrize("query", ["", "J.", "nobody", "\x00", "a" * 5000, "()", "ana nunez"])
+def test_any_name_is_answered(http: httpx.Client, query: str) -> None:
+    found = http.get("/graph/v1/author/search", params={"query": query}).json()
+    assert found["total"] == len(found["data"]) == (1 if query == "ana nunez" else 0)
+
+
+def test_what_a_citation_says(http: httpx.Client) -> None:
+    fields = "fields=contexts,intents,contextsWithIntent,isInfluential,citedPaper.year"
+    first, second = http.get(f"/graph/v1/paper/{SHA[3]}/references?{fields}").json()["data"]
+    assert first == {
+        "contexts": CITATION["contexts"],
+        "intents": ["background", "methodology"],
+        "contextsWithIntent": [{"context": text, "intents": []} for text in CITATION["contexts"]],
+        "isInfluential": True,
+        "citedPaper": {"paperId": SHA[1], "year": 2019},
+    }
+    assert (second["contexts"], second["intents"], second["isInfluential"]) == ([], [], None)
+    bare = http.get(f"/graph/v1/paper/{SHA[3]}/references?fields=isInfluential&limit=1").json()
+    assert bare == {
+        "offset": 0,
+        "next": 1,
+        "data": [{"isInfluential": True, "citedPaper": {"paperId": SHA[1]}}],
+    }
+
+
+def test_the_interface_before_the_graph(http: httpx.Client) -> None:
+    paper = http.get("/s2-legacy/v1/paper/CorpusId:3?include_unknown_references=true").json()
+    assert (paper["paperId"], paper["title"], paper["year"]) == (SHA[3], "Lamprey ladders", 2021)
+    assert paper["authors"] == [
+        {"authorId": "71", "name": "Ana Núñez", "url": "https://www.semanticscholar.org/author/71"}
+    ]
+    assert [(one["arxivId"], one["title"]) for one in paper["references"]] == [
+        (None, ROWS[0]["title"]),
+        ("1905.00001", ROWS[1]["title"]),
+    ]
+    assert (paper["citations"], paper["numCitedBy"], paper["numCiting"]) == ([], 0, 2)
+    cited = http.get("/s2-legacy/v1/paper/arXiv:1905.00001").json()
+    assert (cited["arxivId"], cited["numCitedBy"]) == ("1905.00001", 1)
+    assert [one["paperId"] for one in cited["citations"]] == [SHA[3]]
+    assert cited["url"] == f"https://www.semanticscholar.org/paper/{SHA[2]}"
+    missing = http.get("/s2-legacy/v1/paper/arXiv:1905.99999")
+    assert (missing.status_code, missing.json()["error"]) == (404, "Paper with id arXiv:1905.99999 not found")
