@@ -18,13 +18,15 @@ import orjson
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import citations, fulltext, titles
+from scholarbase.indexes import citations, fulltext, listing, titles
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
+from scholarbase.indexes.listing import Listed, Listing
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
+from scholarbase.models.listing import ListSort
 from scholarbase.models.papers import Author, Paper
 
 FILE_NAME: Final = "catalog.sqlite"
@@ -65,6 +67,7 @@ _FULL_TEXT: Final = (
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
 )
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
+_LIST: Final = ("Listing papers", "use more or narrower filters")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
 _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
@@ -277,6 +280,16 @@ class Catalog:
         sql = f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}"
         with self._reading() as connection:
             return connection.execute(sql, [paper_id, *params]).fetchone() is not None
+
+    def listed(self, papers: Listing, sort: Sequence[ListSort], *, title_weight: float) -> Listed:
+        """Return all papers of a listing in order (:func:`.listing.listed`)."""
+        with self._reading(*_LIST) as connection:
+            return listing.listed(connection, papers, sort, title_weight=title_weight)
+
+    def years(self, papers: Listing) -> list[tuple[int, int]]:
+        """Return the number of papers of each year (:func:`.listing.years`)."""
+        with self._reading(*_LIST) as connection:
+            return listing.years(connection, papers)
 
     # -- citations --------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.listing import Listed, Listing
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -52,6 +53,7 @@ from scholarbase.models.limits import (
     Direction,
     Mode,
 )
+from scholarbase.models.listing import ListRequest, ListResponse
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
@@ -99,6 +101,8 @@ from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
 
+CACHED_LISTS: Final = 8
+"""Cached lists of ids, of 8 bytes for each paper: a caller pages through a list."""
 SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
@@ -166,6 +170,7 @@ class Library(Source):
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
+        self._listed: Cache[Listed] = Cache(CACHED_LISTS)
         self._files = files
         self._closed = False
 
@@ -326,6 +331,41 @@ class Library(Source):
             return ()
         least = "at least " if ranking.relation == "gte" else ""
         return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
+
+    # -- lists ------------------------------------------------------------------------------------------
+
+    @_runs(ListRequest)
+    def run_list(self, request: ListRequest) -> ListResponse:
+        """List papers: a page of all that match, in any order, and their exact number.
+
+        Raises:
+            InvalidRequest: an id, a filter or the syntax of ``q`` is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            PaperNotFound: the library does not hold a paper in ``within``.
+            TimeLimit: reading all ids takes longer than the time limit.
+        """
+        self._check_open()
+        start = perf_counter()
+        papers = self._lookup.listing(request)
+        found = self._listed.get((papers, request.sort), lambda: self._list(papers, request))
+        listed = perf_counter()
+        end = request.offset + request.limit
+        ids = found.ids[request.offset : end].tolist()
+        page = self._catalog.papers(ids, request.fields, counts=request.as_of is None)
+        stages().extend((("list", start, listed), ("hydrate", listed, perf_counter())))
+        scores = () if found.scores is None else found.scores[request.offset : end].tolist()
+        total = len(found.ids)
+        return ListResponse(
+            self.snapshot_id, total, _next(request.offset, len(ids), total), tuple(page), tuple(scores)
+        )
+
+    def count_years(self, request: ListRequest) -> list[tuple[int, int]]:
+        """The number of papers of each year in a list, most papers first. Raises as :meth:`run_list`."""
+        self._check_open()
+        return self._catalog.years(self._lookup.listing(request))
+
+    def _list(self, papers: Listing, request: ListRequest) -> Listed:
+        return self._catalog.listed(papers, request.sort, title_weight=self.settings.fts5_title_weight)
 
     # -- titles -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from scholarbase.errors import PaperNotFound, TimeLimit
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
+from scholarbase.models.listing import ListRequest, ListResponse
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -84,6 +85,26 @@ class Calls:
         ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
         self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
         return [hit.paper for hit in kept]
+
+    def listed(self, **arguments: Any) -> ListResponse:
+        """List papers by conditions. Dates that exclude each other find nothing. Raises as ``Library.run_list``."""
+        arguments = {**arguments, "as_of": self._date(arguments.pop("as_of", None))}
+        given = {name: value for name, value in arguments.items() if value not in (None, ())}
+        if _excludes_all(arguments):
+            found = ListResponse(self.library.snapshot_id, 0, None, ())
+        else:
+            found = self.library.run_list(ListRequest.of(**given))
+        conditions = [one._asdict() for one in given.get("conditions", ())]
+        recorded = {**given, "conditions": conditions} if conditions else given
+        self.begun.append((recorded, [paper.id for paper in found.papers], [*found.scores]))
+        return found
+
+    def years(self, **arguments: Any) -> Sequence[tuple[int, int]]:
+        """The number of listed papers of each year, most papers first. Raises as :meth:`listed`."""
+        given = {**arguments, "as_of": self._date(arguments.pop("as_of", None))}
+        if _excludes_all(given):
+            return ()
+        return self.library.count_years(ListRequest.of(**given))
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.
