@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import orjson
 from anyio import to_thread
@@ -39,6 +40,8 @@ log = logging.getLogger("scholarbase.api")
 
 AS_OF: Final = "X-ScholarBase-As-Of"
 """The request header with the date of all answers, as ``as_of`` of native requests."""
+FORM: Final = "application/x-www-form-urlencoded"
+MAX_FORM_FIELDS: Final = 1000
 IGNORED: Final = "X-ScholarBase-Ignored"
 """The response header with the parameters that had no effect."""
 
@@ -57,7 +60,7 @@ class DialectRoute(BaseRoute):
         self._dialect = dialect
         self._prefix = prefix
         routes = [
-            Route(prefix + one.path, _Endpoint(one, prefix), methods=[one.method])
+            Route(prefix + one.path or "/", _Endpoint(one, prefix), methods=[one.method])
             for one in dialect.operations
         ]
         self._router = Router(routes, redirect_slashes=False)
@@ -147,7 +150,9 @@ async def _parsed(operation: Operation, prefix: str, request: Request) -> Dialec
         query.setdefault(name, []).append(value)
     content: Any = None
     if operation.method == "POST" and (body := await request.body()):
-        if len(body) <= LARGE_BODY:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+            query |= _form(body)
+        elif len(body) <= LARGE_BODY:
             content = _loads(body)
         else:
             content = await to_thread.run_sync(_loads, body, limiter=request.app.state.parsing)
@@ -155,6 +160,20 @@ async def _parsed(operation: Operation, prefix: str, request: Request) -> Dialec
     asked = DialectRequest(request.path_params, query, content, base)
     asked.ignore(*(name for name in query if name not in operation.parameters))
     return asked
+
+
+def _form(body: bytes) -> dict[str, list[str]]:
+    """The parameters of a form, which replace those of the URL.
+
+    Raises:
+        InvalidRequest: there are too many.
+    """
+    try:
+        return parse_qs(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS
+        )
+    except ValueError as error:
+        raise InvalidRequest(f"The form has more than {MAX_FORM_FIELDS} fields: send fewer.") from error
 
 
 def _loads(body: bytes) -> Any:
