@@ -168,6 +168,11 @@ class Catalog:
         with self._reading() as connection:
             return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
 
+    def newest_day(self) -> int | None:
+        """Return the greatest first day of a paper, None if no paper has a date."""
+        with self._reading() as connection:
+            return cast("int | None", connection.execute("SELECT max(first_day) FROM papers").fetchone()[0])
+
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
         citations and references are None.

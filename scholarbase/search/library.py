@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType, NoneType
@@ -589,6 +589,11 @@ class Library(Source):
         return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def newest_day(self) -> int | None:
+        """The day ``yyyymmdd`` of the newest paper, None if no paper has a date."""
+        return self._catalog.newest_day()
 
     def forget_queries(self) -> None:
         """Forget the vectors and the rerankers' scores of earlier queries, so that the next searches take as long as if
