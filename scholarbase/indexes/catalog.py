@@ -333,6 +333,23 @@ class Catalog:
         with self._reading(*_EDGES) as connection:
             return citations.count(connection, paper_id, direction, filters)
 
+    def reference_ids(self, papers: Sequence[Identifier], day: int | None) -> dict[str, list[str]]:
+        """Return the canonical ids of the papers that each of these cites, by its own; with ``day``, of those that
+        certainly appeared by then. The order is that of the library."""
+        existing = "" if day is None else "AND p.last_day <= ?"
+        numbers = [number for number in self.resolve(papers) if number is not None]
+        sql = f"""
+            SELECT c.arxiv_id, c.corpus_id, c.external_ids ->> 'Doc', p.arxiv_id, p.corpus_id, p.external_ids ->> 'Doc'
+            FROM json_each(?) AS citing CROSS JOIN papers AS c ON c.id = citing.value
+            CROSS JOIN edges ON edges.citing = c.id CROSS JOIN papers AS p ON p.id = edges.cited {existing}
+        """
+        found: dict[str, list[str]] = {}
+        with self._reading(*_EDGES) as connection:
+            listed = orjson.dumps(numbers).decode()
+            for row in connection.execute(sql, (listed,) if day is None else (listed, day)):
+                found.setdefault(canonical_id(*row[:3]), []).append(canonical_id(*row[3:]))
+        return found
+
     def few_edges(self, paper_id: int, direction: Direction) -> int | None:
         """Count a paper's citations or references if they are few (:func:`.citations.few`)."""
         with self._reading() as connection:

@@ -35,6 +35,8 @@ _PRESENT: Final[dict[Presence, str]] = {
     "abstract": "EXISTS (SELECT 1 FROM abstracts AS a WHERE a.paper_id = p.id AND a.abstract <> '')",
     "arxiv": "p.arxiv_id IS NOT NULL",
     "doi": "p.external_ids ->> 'DOI' IS NOT NULL",
+    "any_doi": "(p.arxiv_id IS NOT NULL OR p.external_ids ->> 'DOI' IS NOT NULL)",
+    "preprint": "(p.arxiv_id IS NOT NULL AND p.external_ids ->> 'DOI' IS NULL)",
     "references": "EXISTS (SELECT 1 FROM edges WHERE edges.citing = p.id)",
     "authors": "p.authors IS NOT NULL",
 }

@@ -20,7 +20,7 @@ MAX_RANGES: Final = 100
 
 RangeOf = Literal["year", "first_day", "last_day", "citation_count", "reference_count"]
 IdsOf = Literal["id", "cites", "cited_by"]
-Presence = Literal["abstract", "arxiv", "doi", "references", "authors"]
+Presence = Literal["abstract", "arxiv", "doi", "any_doi", "preprint", "references", "authors"]
 ListSort = Literal[
     "-relevance", "relevance", "-date", "date", "-citation_count", "citation_count",
     "-reference_count", "reference_count", "-title", "title", "-id", "id",
@@ -50,7 +50,10 @@ class Among(NamedTuple):
 
 
 class Has(NamedTuple):
-    """The paper has an abstract, an arXiv id, a DOI, references in the library, or authors."""
+    """The paper has an abstract, an arXiv id, a DOI, references in the library, or authors.
+
+    ``any_doi`` counts the DOIs that arXiv gives. A ``preprint`` has an arXiv id, and no other DOI than arXiv's.
+    """
 
     field: Presence
     negated: bool = False

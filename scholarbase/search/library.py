@@ -364,6 +364,15 @@ class Library(Source):
         self._check_open()
         return self._catalog.years(self._lookup.listing(request))
 
+    def reference_ids(self, ids: Sequence[str], *, as_of: str | None = None) -> dict[str, list[str]]:
+        """The ids of the papers that each of these papers cites; nothing for one that the library does not hold.
+
+        Raises as ``papers``.
+        """
+        self._check_open()
+        day = self._lookup.day(as_of)
+        return self._catalog.reference_ids([parse(paper_id) for paper_id in ids], day)
+
     def _list(self, papers: Listing, request: ListRequest) -> Listed:
         return self._catalog.listed(papers, request.sort, title_weight=self.settings.fts5_title_weight)
 

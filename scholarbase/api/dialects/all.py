@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from scholarbase.api.dialects import custom, search_r1, searxng, serper
+from scholarbase.api.dialects import custom, openalex, search_r1, searxng, serper
 from scholarbase.api.dialects.base import Dialect
 
 DIALECTS: Final[dict[str, Dialect]] = {
-    dialect.name: dialect for dialect in (serper.DIALECT, search_r1.DIALECT, searxng.DIALECT, custom.DIALECT)
+    dialect.name: dialect
+    for dialect in (serper.DIALECT, search_r1.DIALECT, searxng.DIALECT, custom.DIALECT, openalex.DIALECT)
 }

@@ -39,3 +39,17 @@ def day_of(paper: Paper) -> date | None:
         return date.fromisoformat(paper.publication_date or "")
     except ValueError:
         return None
+
+
+def doi_of(paper: Paper) -> str | None:
+    """The DOI of the publisher, else the one that arXiv gives every paper (https://info.arxiv.org/help/doi.html)."""
+    doi = paper.external_ids.get("DOI")
+    if doi is not None:
+        return doi
+    found = arxiv_id_of(paper)
+    return None if found is None else f"10.48550/arxiv.{found}"
+
+
+def is_preprint(paper: Paper) -> bool:
+    """Whether the paper is on arXiv and no publisher's DOI is known."""
+    return arxiv_id_of(paper) is not None and "DOI" not in paper.external_ids
