@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scholarbase.api.dialects.arxiv_query import read_query
 from scholarbase.errors import ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
@@ -46,9 +47,12 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "a link": lambda n: "https://a.org/" + "/" * n,
     "capitals": lambda n: "aA" * (n // 2),
     "spaces": lambda n: "a." + " " * n,
+    "parentheses": lambda n: "(" * n,
+    "ranges": lambda n: "submittedDate:[1993 TO 1994] " * (n // 29),
     "digits": lambda n: "2021-" * (n // 5),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
+    "read_query": read_query,
     "is_prose": query_syntax.is_prose,
     "without_shortened": query_syntax.without_shortened,
     "is_syntax": query_syntax.is_syntax,

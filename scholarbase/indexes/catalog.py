@@ -23,10 +23,9 @@ from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
-from scholarbase.indexes.listing import Listed, Listing
+from scholarbase.indexes.listing import Condition, Listed, ListOrder
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.limits import CitationSort, Direction
-from scholarbase.models.listing import ListSort
 from scholarbase.models.papers import Author, Paper
 
 FILE_NAME: Final = "catalog.sqlite"
@@ -66,8 +65,8 @@ _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
 )
+_LISTING: Final = ("Listing papers", "use fewer words, names and conditions")
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
-_LIST: Final = ("Listing papers", "use more or narrower filters")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
 _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
@@ -237,6 +236,16 @@ class Catalog:
         with self._reading(*_FULL_TEXT) as connection:
             return fulltext.matching_ids(connection, expression, limit, filters)
 
+    def listed(self, condition: Condition, orders: Sequence[ListOrder], *, title_weight: float) -> Listed:
+        """Return all papers that meet a condition, in order (:func:`.listing.listed`)."""
+        with self._reading(*_LISTING) as connection:
+            return listing.listed(connection, condition, orders, title_weight=title_weight)
+
+    def years(self, condition: Condition) -> list[tuple[int, int]]:
+        """Return the number of papers of each year that meet a condition (:func:`.listing.years`)."""
+        with self._reading(*_LISTING) as connection:
+            return listing.years(connection, condition)
+
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""
         with self._reading(*_FULL_TEXT) as connection:
@@ -285,16 +294,6 @@ class Catalog:
         sql = f"SELECT 1 FROM papers AS p WHERE p.id = ? AND {condition}"
         with self._reading() as connection:
             return connection.execute(sql, [paper_id, *params]).fetchone() is not None
-
-    def listed(self, papers: Listing, sort: Sequence[ListSort], *, title_weight: float) -> Listed:
-        """Return all papers of a listing in order (:func:`.listing.listed`)."""
-        with self._reading(*_LIST) as connection:
-            return listing.listed(connection, papers, sort, title_weight=title_weight)
-
-    def years(self, papers: Listing) -> list[tuple[int, int]]:
-        """Return the number of papers of each year (:func:`.listing.years`)."""
-        with self._reading(*_LIST) as connection:
-            return listing.years(connection, papers)
 
     # -- citations --------------------------------------------------------------------------------------
 

@@ -1,133 +1,435 @@
-"""Listing papers by conditions: all ids in order, and counts by year.
+"""Papers that meet a condition, all of them counted, in any order.
 
-The whole order is read at once, since SQLite must sort all matches for any page of them: 335,000 ids take 0.3 s. A
-caller that keeps it has every page, and the exact total.
+A condition is a tree of words, names, categories, days, ids and values, joined by and, or and not. SQLite evaluates it
+on every paper, so that totals are exact and pages of any sort are parts of one list. Searches
+(:mod:`scholarbase.indexes.fulltext`) rank texts by words; this lists papers also without any word.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.indexes.filter_sql import filter_sql, json_list
-from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.models.listing import Has, IdsOf, InRange, ListSort, Presence, RangeOf
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.filter_sql import json_list
+from scholarbase.indexes.filters import category_forms
+from scholarbase.indexes.fulltext import TITLE_WEIGHT
 
-_BATCH: Final = 50_000
-"""Rows per fetch: a list of a million tuples takes ten times the memory of its array."""
-_NUMBERS: Final[dict[RangeOf, str]] = {
-    "year": "p.year",
-    "first_day": "p.first_day",
-    "last_day": "p.last_day",
-    "citation_count": "p.citation_count",
-    "reference_count": "p.reference_count",
+ListOrder: TypeAlias = Literal[
+    "-relevance", "relevance", "-date", "date", "-id", "id", "-citation_count", "citation_count",
+    "-reference_count", "reference_count", "-title", "title",
+]  # fmt: skip
+"""By BM25 of the condition's words (without any, by date), by date, arXiv id, counts or title; with ``-`` the greatest
+first."""
+Presence: TypeAlias = Literal["abstract", "doi", "references"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Papers that match an FTS5 expression (:mod:`scholarbase.indexes.query_syntax`)."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Papers with an author whose name has all these words in any order. Case and accents are ignored, a single letter
+    is an initial, and ``*`` ends the beginning of a word."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """Papers whose venue has all these words, read as those of :class:`Author`."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """Papers of a category (``cs.CL``) or an archive (``cs``)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """Papers whose whole range of possible days is in a range of days ``yyyymmdd``."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArxivIds:
+    """Papers with one of these arXiv ids, without versions; None for all papers with an arXiv id."""
+
+    ids: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Papers with a number in a range, whose ends are included: ``year``, or a count of the source."""
+
+    field: Literal["year", "citation_count", "reference_count"]
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """Papers with an abstract, a publisher's DOI, or references in the library."""
+
+    what: Presence
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Papers with these catalogue ids (``id``), that cite one of them (``cites``), or that one cites (``cited_by``)."""
+
+    relation: Literal["id", "cites", "cited_by"]
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A comparison of a paper's text in a field, code point by code point.
+
+    Args:
+        field: of :data:`FIELDS`.
+        operator: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``starts``, ``ends`` or ``has``.
+    """
+
+    field: str
+    operator: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Papers that meet every part; all papers without parts."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Papers that meet any part; no papers without parts."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Papers that do not meet a condition."""
+
+    part: Condition
+
+
+Condition: TypeAlias = (
+    Text
+    | Author
+    | Venue
+    | Category
+    | Days
+    | ArxivIds
+    | Number
+    | Has
+    | Among
+    | Value
+    | Every
+    | Either
+    | Without
+)
+
+FIELDS: Final = {
+    "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'))",
+    "title": "p.title",
+    "abstract": "(SELECT abstract FROM abstracts WHERE paper_id = p.id)",
+    "authors": "(SELECT group_concat(value ->> 0, ', ') FROM json_each(p.authors))",
+    "categories": "p.categories",
+    "update_date": "p.publication_date",
 }
-_AMONG: Final[dict[IdsOf, str]] = {
+"""The SQL of the fields that :class:`Value` compares. An id is the arXiv id, else the canonical id."""
+_COMPARED: Final = {
+    **{operator: f"{{}} {operator} ?" for operator in ("=", "<", "<=", ">", ">=")},
+    "starts": "substr({}, 1, length(?)) = ?",
+    "ends": "substr({}, -length(?)) = ?",
+    "has": "instr({}, ?)",
+}
+_SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
+    "-relevance": ("s.score DESC NULLS LAST", "p.first_day DESC NULLS LAST, p.id DESC"),
+    "relevance": ("s.score NULLS FIRST", "p.first_day NULLS FIRST, p.id"),
+    "-date": ("p.first_day DESC NULLS LAST, p.last_day DESC", "p.id DESC"),
+    "date": ("p.first_day NULLS LAST, p.last_day", "p.id"),
+    "id": ("p.arxiv_id NULLS LAST", "p.id"),
+    "-id": ("p.arxiv_id DESC NULLS LAST", "p.id DESC"),
+    "-citation_count": ("p.citation_count DESC NULLS LAST", "p.id"),
+    "citation_count": ("p.citation_count NULLS LAST", "p.id"),
+    "-reference_count": ("p.reference_count DESC NULLS LAST", "p.id"),
+    "reference_count": ("p.reference_count NULLS LAST", "p.id"),
+    "-title": ("p.title DESC", "p.id DESC"),
+    "title": ("p.title", "p.id"),
+}
+"""The SQL of each order, and the order of papers that are equal in it. Unknown values come last."""
+_BY_DATE: Final[dict[ListOrder, ListOrder]] = {"-relevance": "-date", "relevance": "date"}
+_COUNTS: Final = ("citation_count", "reference_count")
+_PRESENT: Final = {
+    "abstract": "EXISTS (SELECT 1 FROM abstracts WHERE paper_id = p.id AND abstract <> '')",
+    "doi": "p.external_ids ->> 'DOI' IS NOT NULL",
+    "references": "EXISTS (SELECT 1 FROM edges WHERE citing = p.id)",
+}
+_AMONG: Final = {
     "id": "p.id IN (SELECT value FROM json_each(?))",
     "cites": "p.id IN (SELECT citing FROM edges WHERE cited IN (SELECT value FROM json_each(?)))",
     "cited_by": "p.id IN (SELECT cited FROM edges WHERE citing IN (SELECT value FROM json_each(?)))",
 }
-_PRESENT: Final[dict[Presence, str]] = {
-    "abstract": "EXISTS (SELECT 1 FROM abstracts AS a WHERE a.paper_id = p.id AND a.abstract <> '')",
-    "arxiv": "p.arxiv_id IS NOT NULL",
-    "doi": "p.external_ids ->> 'DOI' IS NOT NULL",
-    "any_doi": "(p.arxiv_id IS NOT NULL OR p.external_ids ->> 'DOI' IS NOT NULL)",
-    "preprint": "(p.arxiv_id IS NOT NULL AND p.external_ids ->> 'DOI' IS NULL)",
-    "references": "EXISTS (SELECT 1 FROM edges WHERE edges.citing = p.id)",
-    "authors": "p.authors IS NOT NULL",
-}
-_SORTED_BY: Final = {
-    "date": ("p.first_day", "p.last_day"),
-    "citation_count": ("p.citation_count",),
-    "reference_count": ("p.reference_count",),
-    "title": ("p.title",),
-    "id": ("p.id",),
-}
-
-
-class AmongIds(NamedTuple):
-    """:class:`~scholarbase.models.listing.Among` with catalogue ids."""
-
-    field: IdsOf
-    ids: tuple[int, ...]
-    negated: bool = False
-
-
-class Listing(NamedTuple):
-    """Which papers are listed. ``expression`` is FTS5's, None for papers of any text."""
-
-    expression: str | None
-    filters: ResolvedFilters
-    conditions: tuple[InRange | AmongIds | Has, ...] = ()
+_BATCH: Final = 50_000
+"""Rows per fetch: a list of a million tuples takes ten times the memory of its array."""
+_ENDS: Final = "[ .,'-]"
+"""What separates the words of a name, as a class of GLOB."""
 
 
 class Listed(NamedTuple):
-    """The ids of papers in order, and the scores of BM25 (larger is better); None without an expression."""
+    """All papers that meet a condition, in order, and the scores of BM25; None where no words are compared."""
 
     ids: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float32] | None
 
 
 def listed(
-    connection: sqlite3.Connection, listing: Listing, sort: Sequence[ListSort], *, title_weight: float
+    connection: sqlite3.Connection,
+    condition: Condition,
+    orders: Sequence[ListOrder],
+    *,
+    title_weight: float = TITLE_WEIGHT,
 ) -> Listed:
-    """All papers of a listing in order. NULLs are sorted last, ties by id."""
-    source, params = _source(listing)
-    score = "NULL" if listing.expression is None else f"-bm25(fulltext, {float(title_weight)!r}, 1.0)"
-    order = ", ".join([*(_order(name) for name in sort), "p.id"])
-    cursor = connection.execute(f"SELECT p.id, {score} AS score {source} ORDER BY {order}", params)
-    ids, scores = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+    """All papers that meet a condition, by the first order, then by the next ones.
+
+    SQLite must sort all of them for any page: a caller that keeps the list has every page, and the exact total.
+    """
+    by_words = any(order.endswith("relevance") for order in orders)
+    ranked = list(dict.fromkeys(_words_of(condition))) if by_words else []
+    scores, score, source, words = "", "NULL", "papers AS p", []
+    if ranked:
+        scores = f"""
+            WITH s AS MATERIALIZED (
+                SELECT rowid AS id, -bm25(fulltext, {float(title_weight)!r}, 1.0) AS score FROM fulltext
+                WHERE fulltext MATCH ?
+            )
+        """
+        score, words = "s.score", [" OR ".join(f"({expression})" for expression in ranked)]
+        rest = _without_words(condition) if len(ranked) == 1 else None
+        if rest is None:
+            source += " LEFT JOIN s ON s.id = p.id"
+        else:  # every paper has the words, so they need not be looked up again
+            source, condition = "s CROSS JOIN papers AS p ON p.id = s.id", rest
+    else:
+        orders = [_BY_DATE.get(order, order) for order in orders]
+    where, params = condition_sql(condition)
+    keys = ", ".join([*(_SORTED[order][0] for order in orders), _SORTED[orders[0]][1]])
+    cursor = connection.execute(
+        f"{scores} SELECT p.id, coalesce({score}, 0) FROM {source} WHERE {where} ORDER BY {keys}",
+        [*words, *params],
+    )
+    id_parts, score_parts = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
     while rows := cursor.fetchmany(_BATCH):
-        ids.append(np.fromiter((row[0] for row in rows), np.int32, len(rows)))
-        if listing.expression is not None:
-            scores.append(np.fromiter((row[1] for row in rows), np.float32, len(rows)))
-    return Listed(np.concatenate(ids), None if listing.expression is None else np.concatenate(scores))
+        id_parts.append(np.fromiter((row[0] for row in rows), np.int32, len(rows)))
+        if ranked:
+            score_parts.append(np.fromiter((row[1] for row in rows), np.float32, len(rows)))
+    return Listed(np.concatenate(id_parts), np.concatenate(score_parts) if ranked else None)
 
 
-def years(connection: sqlite3.Connection, listing: Listing) -> list[tuple[int, int]]:
-    """The number of papers of each year, most papers first. Papers without a year are not counted."""
-    source, params = _source(listing)
+def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[int, int]]:
+    """The number of papers of each year that meet a condition, most papers first; those without one do not count."""
+    where, params = condition_sql(condition)
     return connection.execute(
-        f"SELECT p.year, count(*) AS papers {source} AND p.year IS NOT NULL GROUP BY 1 ORDER BY papers DESC, 1 DESC",
+        f"""
+        SELECT p.year, count(*) AS papers FROM papers AS p WHERE p.year IS NOT NULL AND {where}
+        GROUP BY 1 ORDER BY papers DESC, 1 DESC
+        """,
         params,
     ).fetchall()
 
 
-def _order(name: ListSort) -> str:
-    field, direction = name.removeprefix("-"), "DESC" if name.startswith("-") else "ASC"
-    if field == "relevance":
-        return f"score {direction}"
-    return ", ".join(f"{column} {direction} NULLS LAST" for column in _SORTED_BY[field])
+def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
+    """Whether a condition or an order needs the source's counts of citations or references."""
+    if any(order.removeprefix("-") in _COUNTS for order in orders):
+        return True
+    match condition:
+        case Every(parts) | Either(parts):
+            return any(map(uses_counts, parts))
+        case Without(part):
+            return uses_counts(part)
+        case Number(field):
+            return field in _COUNTS
+    return False
 
 
-def _source(listing: Listing) -> tuple[str, list[int | str]]:
-    condition, params = filter_sql(listing.filters, "p")
-    conditions = [condition]
-    for one in listing.conditions:
-        if isinstance(one, InRange):
-            found = " OR ".join(_range(_NUMBERS[one.field], low, high, params) for low, high in one.ranges)
-        elif isinstance(one, AmongIds):
-            found = _AMONG[one.field]
-            params.append(json_list(one.ids))
-        else:
-            found = _PRESENT[one.field]
-        conditions.append(f"NOT ifnull({found or 0}, 0)" if one.negated else f"({found or 0})")
-    where = " AND ".join(conditions)
-    if listing.expression is None:
-        return f"FROM papers AS p WHERE {where}", params
-    # CROSS JOIN keeps the full text in the outer loop.
-    source = "FROM fulltext CROSS JOIN papers AS p ON p.id = fulltext.rowid WHERE fulltext MATCH ?"
-    return f"{source} AND {where}", [listing.expression, *params]
+def _without_words(condition: Condition) -> Condition | None:
+    """What a condition requires besides its words; None if papers without them may meet it."""
+    match condition:
+        case Text():
+            return Every(())
+        case Every(parts) if any(isinstance(part, Text) for part in parts):
+            return Every(tuple(part for part in parts if not isinstance(part, Text)))
+    return None
 
 
-def _range(column: str, low: int | None, high: int | None, params: list[int | str]) -> str:
-    parts = []
-    for sign, limit in ((">=", low), ("<=", high)):
-        if limit is not None:
-            parts.append(f"{column} {sign} ?")
-            params.append(limit)
-    return f"({' AND '.join(parts) or f'{column} IS NOT NULL'})"
+def _words_of(condition: Condition) -> list[str]:
+    """The FTS5 expressions that raise a paper's rank: those outside of Without."""
+    match condition:
+        case Text(expression):
+            return [expression]
+        case Every(parts) | Either(parts):
+            return [expression for part in parts for expression in _words_of(part)]
+    return []
+
+
+def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
+    """A condition on the row ``p`` of ``papers``, and its parameters in order. NULL is false."""
+    params: list[str | int] = []
+    match condition:
+        case Every(parts):
+            sql, params = _joined(parts, "AND", "1")
+        case Either(parts):
+            sql, params = _joined(parts, "OR", "0")
+        case Without(part):
+            inner, params = condition_sql(part)
+            sql = f"{inner} IS NOT TRUE"
+        case _:
+            sql, params = _leaf_sql(condition)
+    return f"({sql})", params
+
+
+def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
+    sql, params = "0", list[str | int]()
+    match condition:
+        case Text(expression):
+            sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
+        case Author(words):
+            # The longest word without accents is first looked for in the whole column, which takes a tenth of the time.
+            each = " AND ".join(["' ' || (one.value ->> 0) || ' ' GLOB ?"] * len(words))
+            may_have = "p.authors LIKE ? OR length(p.authors) <> length(CAST(p.authors AS BLOB))"
+            sql = f"({may_have}) AND EXISTS (SELECT 1 FROM json_each(p.authors) AS one WHERE {each})"
+            params = [f"%{max(map(_folded, words), key=len)}%", *map(_word_pattern, words)]
+        case Venue(words):
+            sql = " AND ".join(["' ' || p.venue || ' ' GLOB ?"] * len(words))
+            params = list(map(_word_pattern, words))
+        case Category(name):
+            own = "instr(' ' || p.categories || ' ', ' ' || ? || ' ')"
+            of_archive = "instr(' ' || p.categories, ' ' || ? || '.')"
+            forms = sorted(category_forms(name))
+            sql = " OR ".join([own, of_archive] * len(forms))
+            params = [form for form in forms for _ in (own, of_archive)]
+        case Days(first, last):
+            limits = [("p.first_day >= ?", first), ("p.last_day <= ?", last)]
+            sql = " AND ".join(limit for limit, day in limits if day is not None) or "1"
+            params = [day for _, day in limits if day is not None]
+        case ArxivIds(None):
+            sql = "p.arxiv_id IS NOT NULL"
+        case ArxivIds(ids):
+            sql, params = "p.arxiv_id IN (SELECT value FROM json_each(?))", [json_list(ids or ())]
+        case Number(field, low, high):
+            bounds = [(f"p.{field} >= ?", low), (f"p.{field} <= ?", high)]
+            sql = (
+                " AND ".join(limit for limit, number in bounds if number is not None)
+                or f"p.{field} IS NOT NULL"
+            )
+            params = [number for _, number in bounds if number is not None]
+        case Has(what):
+            sql = _PRESENT[what]
+        case Among(relation, ids):
+            sql, params = _AMONG[relation], [json_list(ids)]
+        case Value(field, operator, text):
+            sql = _COMPARED[operator].format(FIELDS[field])
+            params = [text] * sql.count("?")
+    return sql, params
+
+
+def _joined(parts: Sequence[Condition], operator: str, empty: str) -> tuple[str, list[str | int]]:
+    each = [condition_sql(part) for part in parts]
+    text = f" {operator} ".join(sql for sql, _ in each)
+    return text or empty, [value for _, params in each for value in params]
+
+
+def every(parts: Sequence[Condition]) -> Condition:
+    """Every part; those of words as one expression, which FTS5 joins faster than SQLite."""
+    return _with_words_joined(parts, "AND", Every)
+
+
+def either(parts: Sequence[Condition]) -> Condition:
+    """Any part; those of words as one expression."""
+    return _with_words_joined(parts, "OR", Either)
+
+
+def _with_words_joined(
+    parts: Sequence[Condition], operator: str, join: Callable[[tuple[Condition, ...]], Condition]
+) -> Condition:
+    texts = [part.expression for part in parts if isinstance(part, Text)]
+    rest = [part for part in parts if not isinstance(part, Text)]
+    if len(texts) > 1:
+        texts = [f" {operator} ".join(f"({text})" for text in texts)]
+    # SQLite evaluates the parts in their order: names take longest.
+    joined = (*map(Text, texts), *sorted(rest, key=lambda part: isinstance(part, Author | Venue)))
+    return joined[0] if len(joined) == 1 else join(joined)
+
+
+def words_condition(text: str, column: Literal["title", "abstract"] | None = None) -> Text | None:
+    """Papers with a text's words in sequence, in a column or in any; a star at the end makes the last word a prefix.
+    None for a text without words."""
+    found = query_syntax.words(text)
+    if not found:
+        return None
+    star = "*" if text.rstrip().endswith("*") and len(found[-1]) > 1 else ""
+    field = f"{column}:" if column else ""
+    return Text(query_syntax.compile(f'{field}"{" ".join(found)}"{star}'))
+
+
+def name_words(text: str) -> tuple[str, ...]:
+    """The words of a name for :class:`Author` and :class:`Venue`."""
+    spaced = "".join(c if c == "*" or c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in text)
+    found = (word.split("*")[0] + ("*" if "*" in word else "") for word in spaced.split())
+    return tuple(word for word in found if word != "*")
+
+
+def _word_pattern(word: str) -> str:
+    """A GLOB pattern for names between spaces that have a word, its beginning, or for one letter an initial."""
+    stem = word.rstrip("*")
+    is_open = word.endswith("*") or len(stem) == 1
+    return f"*{_ENDS}{_classes(stem)}{'' if is_open else _ENDS}*"
+
+
+def _folded(word: str) -> str:
+    """A word in lower case without accents and a star."""
+    return "".join(
+        c for c in unicodedata.normalize("NFD", word.lower().rstrip("*")) if not unicodedata.combining(c)
+    )
+
+
+def _classes(word: str) -> str:
+    """A GLOB pattern for a word in any case, with and without accents."""
+    return "".join(
+        f"[{_variants().get(c, c + c.upper() if len(c.upper()) == 1 else c)}]" for c in _folded(word)
+    )
+
+
+@cache
+def _variants() -> dict[str, str]:
+    """The Latin letters of each letter from a to z: itself, in upper case, and both with accents."""
+    found = {letter: letter + letter.upper() for letter in map(chr, range(ord("a"), ord("z") + 1))}
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00)):
+        base = unicodedata.normalize("NFD", chr(code))[0].lower()
+        if base in found:
+            found[base] += chr(code)
+    for letter, special in (("l", "łŁ"), ("o", "øØ"), ("d", "đĐ"), ("i", "ı")):
+        found[letter] += special
+    return found

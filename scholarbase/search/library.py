@@ -32,7 +32,7 @@ from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.listing import Listed, Listing
+from scholarbase.indexes.listing import Condition, Days, Listed, ListOrder, every, uses_counts
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -53,8 +53,7 @@ from scholarbase.models.limits import (
     Direction,
     Mode,
 )
-from scholarbase.models.listing import ListRequest, ListResponse
-from scholarbase.models.papers import Paper
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
     EdgeBody,
@@ -102,7 +101,7 @@ from scholarbase.timing import stages
 log = logging.getLogger("scholarbase.library")
 
 CACHED_LISTS: Final = 8
-"""Cached lists of ids, of 8 bytes for each paper: a caller pages through a list."""
+"""Cached lists of all papers that meet a condition, of 8 bytes for each: a caller pages through one."""
 SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
@@ -334,35 +333,48 @@ class Library(Source):
 
     # -- lists ------------------------------------------------------------------------------------------
 
-    @_runs(ListRequest)
-    def run_list(self, request: ListRequest) -> ListResponse:
-        """List papers: a page of all that match, in any order, and their exact number.
+    def listed(
+        self,
+        condition: Condition,
+        *,
+        order: ListOrder | Sequence[ListOrder] = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+        as_of: str | None = None,
+    ) -> tuple[int, list[Hit]]:
+        """The number of papers that meet a condition, and a page of them (:mod:`scholarbase.indexes.listing`).
+
+        Args:
+            order: one or several, the first one first.
 
         Raises:
-            InvalidRequest: an id, a filter or the syntax of ``q`` is invalid.
+            InvalidRequest: the condition or the order needs counts of citations, which are unknown with ``as_of``.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper in ``within``.
-            TimeLimit: reading all ids takes longer than the time limit.
+            TimeLimit: it takes longer than the time limit.
         """
-        self._check_open()
+        orders: tuple[ListOrder, ...] = (order,) if isinstance(order, str) else tuple(order)
+        condition = self._existing(condition, as_of, orders)
         start = perf_counter()
-        papers = self._lookup.listing(request)
-        found = self._listed.get((papers, request.sort), lambda: self._list(papers, request))
-        listed = perf_counter()
-        end = request.offset + request.limit
-        ids = found.ids[request.offset : end].tolist()
-        page = self._catalog.papers(ids, request.fields, counts=request.as_of is None)
-        stages().extend((("list", start, listed), ("hydrate", listed, perf_counter())))
-        scores = () if found.scores is None else found.scores[request.offset : end].tolist()
-        total = len(found.ids)
-        return ListResponse(
-            self.snapshot_id, total, _next(request.offset, len(ids), total), tuple(page), tuple(scores)
+        weight = self.settings.fts5_title_weight
+        found = self._listed.get(
+            (condition, orders), lambda: self._catalog.listed(condition, orders, title_weight=weight)
         )
+        listed = perf_counter()
+        page = slice(offset, offset + limit)
+        papers = self._catalog.papers(found.ids[page].tolist(), fields, counts=as_of is None)
+        scores = [0.0] * len(papers) if found.scores is None else found.scores[page].tolist()
+        stages().extend((("list", start, listed), ("hydrate", listed, perf_counter())))
+        return len(found.ids), [Hit(score, paper) for score, paper in zip(scores, papers, strict=True)]
 
-    def count_years(self, request: ListRequest) -> list[tuple[int, int]]:
-        """The number of papers of each year in a list, most papers first. Raises as :meth:`run_list`."""
+    def count_years(self, condition: Condition, *, as_of: str | None = None) -> list[tuple[int, int]]:
+        """The number of papers of each year that meet a condition, most papers first. Raises as :meth:`listed`."""
+        return self._catalog.years(self._existing(condition, as_of))
+
+    def held(self, ids: Sequence[str], *, as_of: str | None = None) -> tuple[int, ...]:
+        """The catalogue ids of those papers that the library holds, for a condition. Raises as ``papers``."""
         self._check_open()
-        return self._catalog.years(self._lookup.listing(request))
+        return self._lookup.held(ids, as_of)
 
     def reference_ids(self, ids: Sequence[str], *, as_of: str | None = None) -> dict[str, list[str]]:
         """The ids of the papers that each of these papers cites; nothing for one that the library does not hold.
@@ -373,8 +385,20 @@ class Library(Source):
         day = self._lookup.day(as_of)
         return self._catalog.reference_ids([parse(paper_id) for paper_id in ids], day)
 
-    def _list(self, papers: Listing, request: ListRequest) -> Listed:
-        return self._catalog.listed(papers, request.sort, title_weight=self.settings.fts5_title_weight)
+    def _existing(
+        self, condition: Condition, as_of: str | None, orders: Sequence[ListOrder] = ()
+    ) -> Condition:
+        """A condition on the papers that exist as of a day."""
+        self._check_open()
+        day = self._lookup.day(as_of)
+        if day is None:
+            return condition
+        if uses_counts(condition, orders):
+            raise InvalidRequest(
+                f"Counts of citations and references cannot be combined with as_of {as_of!r}: the snapshot has only "
+                "its own, later counts. Leave one of them out."
+            )
+        return every([condition, Days(last=day)])
 
     # -- titles -----------------------------------------------------------------------------------------
 

@@ -10,9 +10,7 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
-from scholarbase.indexes.listing import AmongIds, Listing
 from scholarbase.models.checks import as_of_day, date_bounds
-from scholarbase.models.listing import Among, ListRequest
 from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest, SimilarBody
 from scholarbase.search.cache import Cache
 
@@ -39,7 +37,7 @@ class Lookup:
         """The last possible day of a paper, and whether it is the earliest of all papers."""
 
     def filters(
-        self, request: SearchRequest | ExpandBody | SimilarBody | EdgeBody | ListRequest
+        self, request: SearchRequest | ExpandBody | SimilarBody | EdgeBody
     ) -> tuple[ResolvedFilters, tuple[str, ...]]:
         """The filters of a request, with days and catalogue ids, and warnings about those without effect.
 
@@ -123,28 +121,16 @@ class Lookup:
             )
         return day
 
-    def listing(self, request: ListRequest) -> Listing:
-        """The papers that a request lists.
+    def held(self, ids: Sequence[str], as_of: str | None = None) -> tuple[int, ...]:
+        """The catalogue ids of those papers that the library holds, as of a day, in ascending order.
 
         Raises:
-            InvalidRequest: ``q`` is malformed, or an id or a filter is invalid.
+            InvalidRequest: an id is malformed.
             NothingLeft: ``as_of`` is before every paper.
-            PaperNotFound: the library does not hold a paper in ``within``.
         """
-        filters, _ = self.filters(request)
-        conditions = tuple(
-            AmongIds(one.field, self._held(one.ids, request.as_of), one.negated)
-            if isinstance(one, Among)
-            else one
-            for one in request.conditions
-        )
-        return Listing(None if request.q is None else query_syntax.compile(request.q), filters, conditions)
-
-    def _held(self, ids: Sequence[str], as_of: str | None) -> tuple[int, ...]:
-        """The catalogue ids of those papers that the library holds, as of a day."""
-        held = {number for number in self._catalog.resolve([parse(i) for i in ids]) if number is not None}
+        numbers = {number for number in self._catalog.resolve([parse(i) for i in ids]) if number is not None}
         day = self.day(as_of)
-        return tuple(sorted(held if day is None else self._catalog.existing(list(held), day)))
+        return tuple(sorted(numbers if day is None else self._catalog.existing(list(numbers), day)))
 
     def id(self, paper_id: str, as_of: str | None = None) -> int:
         """The catalogue id of a paper. Raises as ``paper``."""

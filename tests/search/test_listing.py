@@ -1,4 +1,4 @@
-"""Lists of papers by conditions, against plain SQL on the sample's tables."""
+"""Lists of papers by numbers, citations and what papers have, in every order, against plain Python on the sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.listing import Among, Has, InRange, ListRequest
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import Among, Either, Every, Has, Number, Text, Without, every
 from scholarbase.search.library import Library
 
 CITED = "arXiv:hep-th/9302103"
@@ -31,110 +32,103 @@ def name(row: Any) -> str:
     return f"arXiv:{row['arxiv_id']}" if row["arxiv_id"] else f"CorpusId:{row['corpus_id']}"
 
 
-def every(sample: Library, **arguments: Any) -> list[str]:
+def ids(sample: Library, condition: Any = Every(()), **options: Any) -> list[str]:  # noqa: B008
     """The ids on all pages."""
-    ids: list[str] = []
-    offset: int | None = 0
-    while offset is not None:
-        found = sample.run_list(ListRequest.of(limit=1000, offset=offset, fields=(), **arguments))
-        ids += [paper.id for paper in found.papers]
-        offset = found.next_offset
-        assert found.total >= len(ids)
-    assert found.total == len(ids)
-    return ids
-
-
-def test_pages_have_every_paper_once_newest_first(sample: Library, rows: list[sqlite3.Row]) -> None:
-    dated = sorted((row for row in rows if row["first_day"]), key=lambda r: (-r["first_day"], -r["last_day"]))
-    assert every(sample)[: len(dated)] == [name(row) for row in dated]
-    assert len(every(sample)) == len(set(every(sample))) == len(rows)
-
-
-def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
-    counted = sorted(rows, key=lambda r: -1 if r["citation_count"] is None else r["citation_count"])
-    assert every(sample, sort=("-citation_count", "-id")) == [name(row) for row in reversed(counted)]
-    assert every(sample, sort=("id",)) == [name(row) for row in rows]
-    assert every(sample, sort=("title",)) == [
-        name(row) for row in sorted(rows, key=lambda r: r["title"].encode())
-    ]
+    found: list[str] = []
+    total = 1
+    while len(found) < total:
+        total, hits = sample.listed(condition, offset=len(found), fields=(), **options)
+        found += [hit.paper.id for hit in hits]
+    return found
 
 
 @pytest.mark.parametrize(
     ("condition", "keep"),
     [
-        (
-            InRange("year", ((1993, 1994), (1996, None))),
-            lambda r: r["year"] in (1993, 1994) or (r["year"] or 0) > 1995,
-        ),
-        (InRange("year", ((None, 1994),), negated=True), lambda r: r["year"] is None or r["year"] > 1994),
-        (InRange("citation_count", ((10, 20),)), lambda r: 10 <= (r["citation_count"] or 0) <= 20),
-        (InRange("year", ()), lambda r: False),
+        (Number("year", 1993, 1994), lambda r: r["year"] in (1993, 1994)),
+        (Number("year"), lambda r: r["year"] is not None),
+        (Without(Number("year", high=1994)), lambda r: r["year"] is None or r["year"] > 1994),
+        (Number("citation_count", 10, 20), lambda r: 10 <= (r["citation_count"] or 0) <= 20),
         (Has("abstract"), lambda r: bool(r["abstract"])),
-        (Has("abstract", negated=True), lambda r: not r["abstract"]),
-        (Has("arxiv"), lambda r: r["arxiv_id"] is not None),
+        (Without(Has("abstract")), lambda r: not r["abstract"]),
         (Has("doi"), lambda r: '"DOI"' in (r["external_ids"] or "")),
-        (Among("id", (CITED, "arXiv:2309.06180")), lambda r: name(r) == CITED),
-        (Among("id", (CITED,), negated=True), lambda r: name(r) != CITED),
     ],
 )
 def test_conditions(sample: Library, rows: list[sqlite3.Row], condition: Any, keep: Any) -> None:
-    expected = [name(row) for row in rows if keep(row)]
-    assert every(sample, conditions=(condition,), sort=("id",)) == expected
+    expected = {name(row) for row in rows if keep(row)}
+    found = ids(sample, condition)
+    assert set(found) == expected
+    assert len(found) == len(expected)
+
+
+def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
+    counted = sorted(rows, key=lambda r: (r["citation_count"] is None, -(r["citation_count"] or 0)))
+    assert ids(sample, order="-citation_count") == [name(row) for row in counted]
+    titled = sorted(rows, key=lambda r: (r["title"].encode(), r["id"]))
+    assert ids(sample, order="title") == [name(row) for row in titled]
+    both = sorted(
+        rows,
+        key=lambda r: (r["citation_count"] is None, r["citation_count"] or 0, r["title"].encode()),
+    )
+    assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
 
 
 def test_citing_and_cited_papers(sample: Library) -> None:
     citing = {edge.paper.id for edge in sample.citations(CITED, limit=1000).results}
     assert citing
-    assert set(every(sample, conditions=(Among("cites", (CITED,)),))) == citing
+    assert set(ids(sample, Among("cites", sample.held([CITED])))) == citing
     one = sorted(citing)[0]
     cited = {edge.paper.id for edge in sample.references(one, limit=1000).results}
     assert CITED in cited
-    assert set(every(sample, conditions=(Among("cited_by", (one,)),))) == cited
-    assert set(every(sample, conditions=(Among("cited_by", (one,)), Has("references")))) <= cited
+    assert set(ids(sample, Among("cited_by", sample.held([one, "arXiv:2309.06180"])))) == cited
+    assert set(sample.reference_ids([one])[one]) == cited
+    assert ids(sample, Among("id", sample.held([CITED]))) == [CITED]
 
 
-def test_a_text_is_query_syntax_with_exact_counts(sample: Library) -> None:
-    request = ListRequest.of(q='"black hole" AND title:entropy', sort=("-relevance",), limit=10)
-    found = sample.run_list(request)
-    native = sample.search(
-        '"black hole" AND title:entropy', syntax="query", engine="fts5", limit=10, exact=True
-    )
-    assert found.total == native.total > 0
-    assert {paper.id for paper in found.papers} == {hit.paper.id for hit in native.results}
-    assert list(found.scores) == sorted(found.scores, reverse=True)
+def test_relevance_is_that_of_the_full_text(sample: Library) -> None:
+    text = Text(query_syntax.compile('"black hole" AND title:entropy'))
+    native = sample.search('"black hole" AND title:entropy', syntax="query", limit=100, exact=True)
+    total, hits = sample.listed(text)
+    assert total == native.total > 0
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in native.results], rel=1e-6)
+    years = sorted(hit.paper.year or 0 for hit in hits)
+    later = every([text, Number("year", low=years[-1])])
+    by_id = {hit.paper.id: hit.score for hit in hits}
+    some = sample.listed(later)[1]
+    assert 0 < len(some) < len(hits)
+    assert all(hit.score == by_id[hit.paper.id] for hit in some)
+    # A paper without the words may be among the results, with a score of 0.
+    either = sample.listed(Either((text, Among("id", sample.held([CITED])))))[1]
+    assert {hit.paper.id: hit.score for hit in either} == {**by_id, CITED: by_id.get(CITED, 0.0)}
 
 
 def test_years(sample: Library, rows: list[sqlite3.Row]) -> None:
     counted = Counter(row["year"] for row in rows if row["year"] is not None)
-    assert dict(sample.count_years(ListRequest.of())) == counted
-    assert [n for _, n in sample.count_years(ListRequest.of())] == sorted(counted.values(), reverse=True)
+    found = sample.count_years(Every(()))
+    assert dict(found) == counted
+    assert [papers for _, papers in found] == sorted(counted.values(), reverse=True)
 
 
 def test_nothing_is_later_than_as_of(sample: Library) -> None:
-    ids = every(sample, as_of="1994-06")
-    papers = [paper for paper in sample.papers(ids) if paper is not None]
-    assert len(papers) == len(ids) > 0
+    found = ids(sample, order="-date", as_of="1994-06")
+    papers = [paper for paper in sample.papers(found) if paper is not None]
+    assert len(papers) == len(found) > 0
     assert max(paper.publication_date or "" for paper in papers) <= "1994-06-30"
-    late = next(p.id for p in sample.run_list(ListRequest.of(limit=1)).papers)
-    assert every(sample, conditions=(Among("cited_by", (late,)),), as_of="1994-06") == []
-    [first] = sample.run_list(ListRequest.of(as_of="1994-06", limit=1)).papers
-    assert first.citation_count is None
+    latest = ids(sample, order="-date")[0]
+    assert sample.held([latest], as_of="1994-06") == ()
+    early = ids(sample, Has("references"), as_of="1994-06")[0]
+    assert set(sample.reference_ids([early], as_of="1994-06").get(early, ())) <= set(found)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("condition", "order"),
     [
-        {"sort": ("-relevance",)},
-        {"sort": ("-citation_count",), "as_of": "1994-06"},
-        {"conditions": (InRange("citation_count", ((1, None),)),), "as_of": "1994-06"},
-        {"conditions": (Has("abstract"),) * 101},
-        {"conditions": (InRange("year", ((1, 2),) * 101),)},
-        {"conditions": (Among("id", (CITED,) * 10_001),)},
-        {"q": '"unclosed'},
-        {"q": ""},
-        {"conditions": (Among("id", ("nonsense",)),)},
+        (Every(()), "-citation_count"),
+        (Every(()), ("-date", "reference_count")),
+        (Number("citation_count", 1), "-date"),
+        (Without(Either((Has("abstract"), Number("reference_count")))), "-date"),
     ],
 )
-def test_invalid_requests(sample: Library, arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest):
-        sample.run_list(ListRequest.of(**arguments))
+def test_counts_of_a_past_date_are_unknown(sample: Library, condition: Any, order: Any) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be combined with as_of"):
+        sample.listed(condition, order=order, as_of="1994-06")

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from scholarbase.api.dialects import custom, openalex, search_r1, searxng, serper
+from scholarbase.api.dialects import arxiv, custom, openalex, search_r1, searxng, serper
 from scholarbase.api.dialects.base import Dialect
 
 DIALECTS: Final[dict[str, Dialect]] = {
     dialect.name: dialect
-    for dialect in (serper.DIALECT, search_r1.DIALECT, searxng.DIALECT, custom.DIALECT, openalex.DIALECT)
+    for dialect in (
+        arxiv.DIALECT,
+        serper.DIALECT,
+        search_r1.DIALECT,
+        searxng.DIALECT,
+        custom.DIALECT,
+        openalex.DIALECT,
+    )
 }

@@ -113,6 +113,7 @@ class Operation:
         calls: how many calls of a session the request is, such as the queries of a batch.
         papers: the most papers that the answer needs.
         short: whether the request takes a few milliseconds.
+        form: whether the body of a POST has URL parameters, as HTML forms send them, and not JSON.
     """
 
     method: str
@@ -123,6 +124,7 @@ class Operation:
     calls: Callable[[DialectRequest], int] = lambda request: 1
     papers: Callable[[DialectRequest], int] = lambda request: 100
     short: Callable[[DialectRequest], bool] = lambda request: False
+    form: bool = False
 
 
 def detail_error(status: int, message: str) -> Body:

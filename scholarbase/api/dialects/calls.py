@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from scholarbase.errors import PaperNotFound, TimeLimit
+from scholarbase.indexes.listing import Condition, ListOrder
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
-from scholarbase.models.listing import ListRequest, ListResponse
-from scholarbase.models.papers import Paper
+from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     EdgeBody,
     PaperBatchBody,
@@ -22,6 +22,7 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.responses import (
     CitationsResponse,
+    Hit,
     Response,
     SearchResponse,
     SimilarResponse,
@@ -86,25 +87,44 @@ class Calls:
         self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
         return [hit.paper for hit in kept]
 
-    def listed(self, **arguments: Any) -> ListResponse:
-        """List papers by conditions. Dates that exclude each other find nothing. Raises as ``Library.run_list``."""
-        arguments = {**arguments, "as_of": self._date(arguments.pop("as_of", None))}
-        given = {name: value for name, value in arguments.items() if value not in (None, ())}
-        if _excludes_all(arguments):
-            found = ListResponse(self.library.snapshot_id, 0, None, ())
-        else:
-            found = self.library.run_list(ListRequest.of(**given))
-        conditions = [one._asdict() for one in given.get("conditions", ())]
-        recorded = {**given, "conditions": conditions} if conditions else given
-        self.begun.append((recorded, [paper.id for paper in found.papers], [*found.scores]))
-        return found
+    def listed(
+        self,
+        condition: Condition | None,
+        recorded: Mapping[str, Any],
+        *,
+        order: ListOrder | Sequence[ListOrder] = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+    ) -> tuple[int, list[Paper]]:
+        """The papers of :meth:`hits`."""
+        total, hits = self.hits(condition, recorded, order=order, limit=limit, offset=offset, fields=fields)
+        return total, [hit.paper for hit in hits]
 
-    def years(self, **arguments: Any) -> Sequence[tuple[int, int]]:
-        """The number of listed papers of each year, most papers first. Raises as :meth:`listed`."""
-        given = {**arguments, "as_of": self._date(arguments.pop("as_of", None))}
-        if _excludes_all(given):
-            return ()
-        return self.library.count_years(ListRequest.of(**given))
+    def hits(
+        self,
+        condition: Condition | None,
+        recorded: Mapping[str, Any],
+        *,
+        order: ListOrder | Sequence[ListOrder] = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+    ) -> tuple[int, list[Hit]]:
+        """The number of papers that meet a condition, and a page of them; none without a condition.
+
+        Args:
+            recorded: the arguments that a session records.
+        """
+        total = 0
+        hits: list[Hit] = []
+        if condition is not None:
+            total, hits = self.library.listed(
+                condition, order=order, limit=limit, offset=offset, fields=fields, as_of=self.as_of
+            )
+        arguments = {name: value for name, value in {**recorded, "as_of": self.as_of}.items() if value}
+        self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
+        return total, hits
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.

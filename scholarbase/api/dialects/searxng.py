@@ -148,9 +148,9 @@ DIALECT: Final = Dialect(
     "SearXNG's JSON search",
     (
         Operation("GET", "/search", _search, parameters=KNOWN),
-        Operation("POST", "/search", _search, parameters=KNOWN),
-        Operation("GET", "", _index, None, parameters=KNOWN),
-        Operation("POST", "", _index, None, parameters=KNOWN),
+        Operation("POST", "/search", _search, parameters=KNOWN, form=True),
+        Operation("GET", "", _index, None, KNOWN),
+        Operation("POST", "", _index, None, KNOWN, form=True),
     ),
     _error,
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 import orjson
 from anyio import to_thread
@@ -32,6 +32,7 @@ from scholarbase.api.responding import LARGE_BODY, large_response, loads, reserv
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.checks import as_of_day
+from scholarbase.models.requests import MAX_KEYS
 from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.recording import Recording, ReturnedPapers
 from scholarbase.tools.responding import CallResponse
@@ -40,8 +41,6 @@ log = logging.getLogger("scholarbase.api")
 
 AS_OF: Final = "X-ScholarBase-As-Of"
 """The request header with the date of all answers, as ``as_of`` of native requests."""
-FORM: Final = "application/x-www-form-urlencoded"
-MAX_FORM_FIELDS: Final = 1000
 IGNORED: Final = "X-ScholarBase-Ignored"
 """The response header with the parameters that had no effect."""
 
@@ -145,35 +144,37 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
 
 async def _parsed(operation: Operation, prefix: str, request: Request) -> DialectRequest:
     """Raises InvalidRequest: the body is not valid JSON."""
-    query: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        query.setdefault(name, []).append(value)
+    parameters = request.query_params.multi_items()
     content: Any = None
     if operation.method == "POST" and (body := await request.body()):
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
-            query |= _form(body)
-        elif len(body) <= LARGE_BODY:
-            content = _loads(body)
+        parse = _parse_form if operation.form else _loads
+        if len(body) <= LARGE_BODY:
+            content = parse(body)
         else:
-            content = await to_thread.run_sync(_loads, body, limiter=request.app.state.parsing)
+            content = await to_thread.run_sync(parse, body, limiter=request.app.state.parsing)
+    if operation.form and content is not None:
+        parameters, content = [*parameters, *content], None
+    query: dict[str, list[str]] = {}
+    for name, value in parameters:
+        query.setdefault(name, []).append(value)
     base = str(request.base_url).rstrip("/") + prefix
     asked = DialectRequest(request.path_params, query, content, base)
     asked.ignore(*(name for name in query if name not in operation.parameters))
     return asked
 
 
-def _form(body: bytes) -> dict[str, list[str]]:
-    """The parameters of a form, which replace those of the URL.
+def _parse_form(body: bytes) -> list[tuple[str, str]]:
+    """The parameters of a form.
 
     Raises:
         InvalidRequest: there are too many.
     """
     try:
-        return parse_qs(
-            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS
+        return parse_qsl(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_KEYS, errors="replace"
         )
-    except ValueError as error:
-        raise InvalidRequest(f"The form has more than {MAX_FORM_FIELDS} fields: send fewer.") from error
+    except ValueError:
+        raise InvalidRequest(f"The body has more than {MAX_KEYS} parameters: send fewer.") from None
 
 
 def _loads(body: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Texts of requests as native query syntax (docs/search-syntax.md). Every text can be read; odd ones as plain words."""
+"""Texts of requests as conditions on words. Every text can be read; odd ones as plain words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final, Literal
 from scholarbase.api.dialects.calls import plain_query
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import Text
 from scholarbase.indexes.query_syntax import MAX_WORDS
 from scholarbase.indexes.stop_words import STOP_WORDS
 
@@ -17,38 +18,35 @@ _FOREIGN: Final = str.maketrans({":": " ", "*": " ", "?": " ", "~": " ", "^": " 
 """Marks of other query languages, which are not searched for."""
 
 
-def all_words(text: str, column: Column | None = None, most: int = MAX_WORDS) -> str | None:
-    """A query for papers with all words of a text; None for a text without words.
+def all_words(text: str, column: Column | None = None, most: int = MAX_WORDS) -> Text | None:
+    """Papers with all words of a text; None for a text without words.
 
     ``AND``, ``OR`` and ``NOT``, parentheses and phrases in quotation marks are operators, unless they are malformed.
 
     Args:
         column: where the words must be; None for anywhere.
-        most: words of the query. Further ones are left out.
+        most: words that are read. Further ones are left out.
     """
     text = plain_query(text)
-    if _BOOLEAN.search(text):
-        boolean = _in(column, text.translate(_FOREIGN))
+    if _BOOLEAN.search(text) and len(query_syntax.words(text)) <= most:
         try:
-            query_syntax.compile(boolean)
-            if len(query_syntax.words(boolean)) <= most:
-                return boolean
+            return _compiled(text.translate(_FOREIGN), column)
         except InvalidRequest:
             pass
     found = _words(text)[:most]
-    return _in(column, " ".join(found)) if found else None
+    return _compiled(" ".join(found), column) if found else None
 
 
-def any_word(text: str, column: Column | None = None, most: int = MAX_WORDS) -> str | None:
-    """A query for papers with any word of a text; None for a text without words. Arguments as for :func:`all_words`."""
+def any_word(text: str, column: Column | None = None, most: int = MAX_WORDS) -> Text | None:
+    """Papers with any word of a text; None for a text without words. Arguments as for :func:`all_words`."""
     found = _words(plain_query(text))
     kept = [word for word in found if word not in STOP_WORDS] or found
-    return _in(column, " OR ".join(kept[:most])) if kept else None
+    return _compiled(" OR ".join(kept[:most]), column) if kept else None
 
 
 def _words(text: str) -> list[str]:
     return list(dict.fromkeys(word.casefold() for word in query_syntax.words(text)))
 
 
-def _in(column: Column | None, query: str) -> str:
-    return f"({query})" if column is None else f"{column}:({query})"
+def _compiled(query: str, column: Column | None) -> Text:
+    return Text(query_syntax.compile(query if column is None else f"{column}:({query})"))

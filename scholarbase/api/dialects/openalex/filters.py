@@ -1,4 +1,4 @@
-"""The filters of lists of works, as conditions of native lists.
+"""The filters of lists of works, as conditions on papers.
 
 The forms of values are those of core/filter.py and core/fields.py of OpenAlex's server: ``a|b`` is either, ``!a|b``
 neither, ``a+b`` (a space in a decoded URL) both, ``>5``, ``<5`` and ``2019-2021`` are ranges.
@@ -7,16 +7,28 @@ neither, ``a+b`` (a space in a decoded URL) both, ``>5``, ``<5`` and ``2019-2021
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
-from datetime import date, timedelta
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final, Literal, NamedTuple
 
 from scholarbase.api.dialects.openalex.ids import paper_id
 from scholarbase.api.dialects.texts import Column, all_words, any_word
 from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.listing import (
+    Among,
+    ArxivIds,
+    Condition,
+    Days,
+    Either,
+    Has,
+    ListOrder,
+    Number,
+    Without,
+    either,
+    every,
+)
 from scholarbase.indexes.query_syntax import MAX_WORDS
-from scholarbase.models.listing import Among, Condition, Has, IdsOf, InRange, Presence, RangeOf
 
 MAX_VALUES: Final = 100
 """Values of one filter, as the original allows."""
@@ -30,12 +42,12 @@ TEXTS: Final[dict[str, Column | None]] = {
     "display_name.search": "title",
     "abstract.search": "abstract",
 }
-NUMBERS: Final[dict[str, RangeOf]] = {
+NUMBERS: Final[dict[str, Literal["year", "citation_count", "reference_count"]]] = {
     "publication_year": "year",
     "cited_by_count": "citation_count",
     "referenced_works_count": "reference_count",
 }
-IDS: Final[dict[str, IdsOf]] = {
+IDS: Final[dict[str, Literal["id", "cites", "cited_by"]]] = {
     "openalex": "id",
     "openalex_id": "id",
     "ids.openalex": "id",
@@ -52,59 +64,64 @@ IDS: Final[dict[str, IdsOf]] = {
     "cited_by": "cited_by",
 }
 _SCHEMES: Final = ("doi", "mag", "pmid", "pmcid")
-FLAGS: Final[dict[str, Presence]] = {
-    "is_oa": "arxiv",
-    "open_access.is_oa": "arxiv",
-    "has_abstract": "abstract",
-    "has_pdf_url": "arxiv",
-    "has_references": "references",
+_ON_ARXIV: Final = ArxivIds()
+FLAGS: Final[dict[str, Condition]] = {
+    "is_oa": _ON_ARXIV,
+    "open_access.is_oa": _ON_ARXIV,
+    "has_abstract": Has("abstract"),
+    "has_doi": either([_ON_ARXIV, Has("doi")]),
+    "has_pdf_url": _ON_ARXIV,
+    "has_references": Has("references"),
 }
 DATES: Final = ("from_publication_date", "to_publication_date", "publication_date")
 TYPES: Final = ("type", "type_crossref")
 PREPRINTS: Final = frozenset(("preprint", "posted-content"))
 ARTICLES: Final = frozenset(("article", "journal-article"))
-NAMES: Final = tuple(sorted([*TEXTS, *NUMBERS, *IDS, *FLAGS, *DATES, *TYPES, "has_doi"]))
+NAMES: Final = tuple(sorted([*TEXTS, *NUMBERS, *IDS, *FLAGS, *DATES, *TYPES]))
 """The filters that a library can follow."""
-_NOTHING: Final = Among("id", ())
+_PREPRINT: Final = every([_ON_ARXIV, Without(Has("doi"))])
+_NOTHING: Final = Either(())
+Held = Callable[[Sequence[str]], tuple[int, ...]]
+"""The catalogue ids of those papers that the library holds."""
 _NUMBER: Final = re.compile(r"\d{1,12}", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Filters:
     """The filters of a request.
 
     Args:
-        text: query syntax for the papers' texts, None without a search.
-        conditions: all hold.
-        fallback: the query to use where no paper matches ``text``, None without one.
+        condition: all filters and searches.
+        fallback: the condition to use where no paper meets the first one; None without one.
         has_search: whether relevance can be compared.
     """
 
-    text: str | None = None
-    conditions: list[Condition] = field(default_factory=list)
-    fallback: str | None = None
-    has_search: bool = False
+    condition: Condition
+    fallback: Condition | None
+    has_search: bool
 
 
-def read(search: str | None, text: str) -> Filters:
+def read(search: str | None, text: str, held: Held) -> Filters:
     """The filters of the parameters ``search`` and ``filter``.
 
     Raises:
         InvalidRequest: a filter is unknown or cannot be followed, or has an invalid value.
     """
-    found = Filters()
     pairs = _split(text)
     if len(pairs) > MAX_FILTERS:
         raise InvalidRequest(f"There are {len(pairs)} filters: send {MAX_FILTERS} at most.")
     searches = [_Search(TEXTS[name], value) for name, value in pairs if name in TEXTS]
     if search is not None and search != '""':
         searches.insert(0, _Search(None, search, is_filter=False))
-    _read_searches(found, searches)
-    for name, value in pairs:
-        if name not in TEXTS:
-            found.conditions += _conditions(name, value)
-    return found
+    others = [_condition(name, value, held) for name, value in pairs if name not in TEXTS]
+    fallback = None
+    if len(searches) == 1 and searches[0].is_plain:
+        words = any_word(searches[0].value)
+        fallback = None if words is None else every([words, *others])
+    most = max(MAX_WORDS // max(sum(len(one.values) for one in searches), 1), 1)
+    found = [one.condition(most) for one in searches]
+    return Filters(every([*found, *others]), fallback, bool(searches))
 
 
 def _split(text: str) -> list[tuple[str, str]]:
@@ -136,43 +153,28 @@ class _Search(NamedTuple):
     is_filter: bool = True
 
     @property
-    def is_negated(self) -> bool:
-        return self.is_filter and self.value.startswith("!")
-
-    @property
     def values(self) -> list[str]:
         return self.value.removeprefix("!").split("|") if self.is_filter else [self.value]
 
+    @property
+    def is_plain(self) -> bool:
+        return self.column is None and len(self.values) == 1 and not self._is_negated
 
-def _read_searches(found: Filters, searches: list[_Search]) -> None:
-    """Raises InvalidRequest: all searches are negated."""
-    if not searches:
-        return
-    found.has_search = True
-    most = max(MAX_WORDS // sum(len(one.values) for one in searches), 1)
-    wanted: list[str] = []
-    unwanted: list[str] = []
-    for one in searches:
-        queries = [query for value in one.values if (query := all_words(value, one.column, most)) is not None]
-        if queries:
-            joined = f"({' OR '.join(queries)})" if len(queries) > 1 else queries[0]
-            (unwanted if one.is_negated else wanted).append(joined)
-        elif not one.is_negated:
-            found.conditions.append(_NOTHING)  # no paper has a text without words
-            return
-    if not wanted:
-        raise InvalidRequest(
-            "A search that is only negated cannot be followed by this library: add one without !."
-        )
-    found.text = " AND ".join(wanted) + "".join(f" NOT {query}" for query in unwanted)
-    if len(searches) == 1 and searches[0].column is None and len(searches[0].values) == 1:
-        found.fallback = any_word(searches[0].value)
+    @property
+    def _is_negated(self) -> bool:
+        return self.is_filter and self.value.startswith("!")
+
+    def condition(self, most: int) -> Condition:
+        """The papers with all words of one of the values. No paper has a text without words."""
+        found = either([words for one in self.values if (words := all_words(one, self.column, most))])
+        return Without(found) if self._is_negated else found
 
 
-def _conditions(name: str, value: str) -> list[Condition]:
+def _condition(name: str, value: str, held: Held) -> Condition:
+    """Raises InvalidRequest: the value is invalid."""
+    is_negated = value.startswith("!")
     values = value.split("|")
-    negated = value.startswith("!")
-    if negated:
+    if is_negated:
         values = [one.removeprefix("!") for one in values]
     if len(values) > MAX_VALUES:
         raise InvalidRequest(
@@ -183,56 +185,43 @@ def _conditions(name: str, value: str) -> list[Condition]:
             "The ! operator can only be used at the beginning of an OR query, meaning NOT (a or b). Problem value: "
             f"{value[:200]}"
         )
-    for kinds, condition in _READERS:
-        if name in kinds:
-            return condition(name, values, negated)
-    raise AssertionError(name)
+    if name in FLAGS or name in DATES:
+        if len(values) > 1 or is_negated:
+            raise InvalidRequest(f"Value for {name} must be one value, not {value[:200]}.")
+        return _flag(name, values[0]) if name in FLAGS else _days(name, values[0].strip())
+    if name in NUMBERS:
+        found = either([_range(name, one.strip()) for one in values])
+    elif name in IDS:
+        found = _ids(name, values, held)
+    else:
+        found = either([_type(one.strip().lower()) for one in values])
+    return Without(found) if is_negated else found
 
 
-def _number_range(name: str, values: list[str], negated: bool) -> list[Condition]:
-    if values == ["null"]:
-        return [InRange(NUMBERS[name], ((None, None),), not negated)]
-    ranges = tuple(_range(name, value.strip()) for value in values)
-    return [InRange(NUMBERS[name], ranges, negated)]
-
-
-def _range(name: str, value: str) -> tuple[int | None, int | None]:
-    """The first and last number of ``5``, ``>5``, ``<5``, ``5-``, ``-5`` or ``5-9``."""
+def _range(name: str, value: str) -> Condition:
+    """The papers with ``5``, ``>5``, ``<5``, ``5-``, ``-5`` or ``5-9``, or ``null`` for an unknown number."""
+    field = NUMBERS[name]
+    if value == "null":
+        return Without(Number(field))
     sign, number = value[:1], value[1:]
     if sign in ("<", ">") and _NUMBER.fullmatch(number):
-        return (None, int(number) - 1) if sign == "<" else (int(number) + 1, None)
+        return Number(field, high=int(number) - 1) if sign == "<" else Number(field, low=int(number) + 1)
     first, dash, last = value.partition("-")
     if all(not part or _NUMBER.fullmatch(part) for part in (first, last)) and (first or last):
         low = int(first) if first else None
-        return low, (int(last) if last else None) if dash else low
+        return Number(field, low, (int(last) if last else None) if dash else low)
     raise InvalidRequest(f"Value for param {name} must be a number or a range, not {value[:200]}.")
 
 
-def _days(name: str, values: list[str], negated: bool) -> list[Condition]:
-    if len(values) != 1 or negated:
-        raise InvalidRequest(f"{name} takes one date, such as 2020-05-17.")
-    value = values[0].strip()
+def _days(name: str, value: str) -> Condition:
     sign = value[:1] if value[:1] in ("<", ">") else ""
     day = _day(name, value.removeprefix(sign))
-    if sign == ">":
-        return [_from(day + timedelta(days=1))] if day < date.max else [_NOTHING]
-    if sign == "<":
-        return [_to(day - timedelta(days=1))] if day > date.min else [_NOTHING]
+    number = day.year * 10_000 + day.month * 100 + day.day
+    if sign:
+        return Days(first=number + 1) if sign == ">" else Days(last=number - 1)
     if name == "from_publication_date":
-        return [_from(day)]
-    return [_to(day)] if name == "to_publication_date" else [_from(day), _to(day)]
-
-
-def _from(day: date) -> Condition:
-    return InRange("first_day", ((_digits(day), None),))
-
-
-def _to(day: date) -> Condition:
-    return InRange("last_day", ((None, _digits(day)),))
-
-
-def _digits(day: date) -> int:
-    return day.year * 10_000 + day.month * 100 + day.day
+        return Days(first=number)
+    return Days(last=number) if name == "to_publication_date" else Days(number, number)
 
 
 def _day(name: str, value: str) -> date:
@@ -246,16 +235,20 @@ def _day(name: str, value: str) -> date:
     )
 
 
-def _ids(name: str, values: list[str], negated: bool) -> list[Condition]:
-    """A space joins ids of which each must hold."""
+def _ids(name: str, values: list[str], held: Held) -> Condition:
+    """One of the ids; those that a space joins, all of them."""
     scheme = name.removeprefix("ids.")
     prefix = f"{scheme}:" if scheme in _SCHEMES else ""
-    found = [[_id(name, one, prefix) for one in value.split()] for value in values]
-    if any(not group for group in found):
+    groups = [[_id(name, one, prefix) for one in value.split()] for value in values]
+    if any(not group for group in groups):
         raise InvalidRequest(f"'' is not a valid OpenAlex ID, in {name}.")
-    if len(found) == 1 and not negated:
-        return [Among(IDS[name], (one,)) for one in found[0][:MAX_VALUES]]
-    return [Among(IDS[name], tuple(one for group in found for one in group), negated)]
+    if sum(map(len, groups)) > MAX_VALUES:
+        raise InvalidRequest(
+            f"Maximum number of values exceeded for {name}. Decrease values to {MAX_VALUES} or below"
+        )
+    if all(len(group) == 1 for group in groups):
+        return Among(IDS[name], held([one for group in groups for one in group]))
+    return either([every([Among(IDS[name], held([one])) for one in group]) for group in groups])
 
 
 def _id(name: str, text: str, prefix: str) -> str:
@@ -267,47 +260,29 @@ def _id(name: str, text: str, prefix: str) -> str:
     return known
 
 
-def _flag(name: str, values: list[str], negated: bool) -> list[Condition]:
-    value = values[0].strip().lower()
-    if len(values) != 1 or negated or value not in ("true", "false"):
-        raise InvalidRequest(f"Value for {name} must be true or false, not {'|'.join(values)[:200]}.")
-    if name in ("is_oa", "open_access.is_oa") and value == "false":
-        return [_NOTHING]  # of papers that are not on arXiv it is unknown
-    return [Has(FLAGS[name], value == "false")]
+def _flag(name: str, text: str) -> Condition:
+    value = text.strip().lower()
+    if value not in ("true", "false"):
+        raise InvalidRequest(f"Value for {name} must be true or false, not {text[:200]}.")
+    if value == "true":
+        return FLAGS[name]
+    # Of papers that are not on arXiv it is unknown whether they are open.
+    return _NOTHING if name in ("is_oa", "open_access.is_oa") else Without(FLAGS[name])
 
 
-def _has_doi(name: str, values: list[str], negated: bool) -> list[Condition]:
-    _flag("has_abstract", values, negated)
-    return [Has("any_doi", values[0].strip().lower() == "false")]
+def _type(name: str) -> Condition:
+    if name in PREPRINTS:
+        return _PREPRINT
+    return Without(_PREPRINT) if name in ARTICLES else _NOTHING
 
 
-def _types(name: str, values: list[str], negated: bool) -> list[Condition]:
-    names = {value.strip().lower() for value in values}
-    is_preprint, is_article = bool(names & PREPRINTS), bool(names & ARTICLES)
-    if is_preprint and is_article:
-        return [_NOTHING] if negated else []
-    if not is_preprint and not is_article:
-        return [] if negated else [_NOTHING]
-    return [Has("preprint", is_preprint == negated)]
-
-
-_READERS: Final[tuple[tuple[Container[str], Callable[[str, list[str], bool], list[Condition]]], ...]] = (
-    (NUMBERS, _number_range),
-    (DATES, _days),
-    (IDS, _ids),
-    (FLAGS, _flag),
-    (TYPES, _types),
-    (("has_doi",), _has_doi),
-)
-
-
-def sorts(text: str, *, has_search: bool) -> tuple[str, ...] | None:
-    """The native sorts of the parameter ``sort``; None without one.
+def orders(text: str, *, has_search: bool) -> tuple[ListOrder, ...] | None:
+    """The native orders of the parameter ``sort``; None without one.
 
     Raises:
         InvalidRequest: a field or direction is unknown, or there is no relevance.
     """
-    found: list[str] = []
+    found: list[ListOrder] = []
     for part in text.split(",") if text.strip() else ():
         key, colon, direction = part.partition(":")
         name = key.strip().replace("-", "_")
@@ -325,20 +300,21 @@ def sorts(text: str, *, has_search: bool) -> tuple[str, ...] | None:
                 )
             found.append("-relevance")
         else:
-            found.append(("-" if direction == "desc" else "") + SORTS[name])
+            found.append(SORTS[name][direction == "desc"])
     if len(found) > MAX_SORTS:
         raise InvalidRequest(f"sort has {len(found)} fields: send {MAX_SORTS} at most.")
     return tuple(found) or None
 
 
-SORTS: Final[Mapping[str, str]] = {
-    "relevance_score": "relevance",
-    "cited_by_count": "citation_count",
-    "publication_date": "date",
-    "publication_year": "date",
-    "referenced_works_count": "reference_count",
-    "display_name": "title",
-    "title": "title",
-    "id": "id",
+SORTS: Final[Mapping[str, tuple[ListOrder, ListOrder]]] = {
+    "relevance_score": ("-relevance", "-relevance"),
+    "cited_by_count": ("citation_count", "-citation_count"),
+    "publication_date": ("date", "-date"),
+    "publication_year": ("date", "-date"),
+    "referenced_works_count": ("reference_count", "-reference_count"),
+    "display_name": ("title", "-title"),
+    "title": ("title", "-title"),
+    "id": ("id", "-id"),
 }
+"""The ascending and the descending order of each field."""
 MAX_SORTS: Final = 5

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -17,15 +18,15 @@ from scholarbase.api.dialects.openalex.filters import Filters
 from scholarbase.api.dialects.openalex.ids import paper_id
 from scholarbase.api.dialects.openalex.works import FIELDS, REFERENCES, Context, paper_fields
 from scholarbase.errors import InvalidRequest, PaperNotFound
-from scholarbase.models.listing import ListResponse
+from scholarbase.indexes.listing import ListOrder
 from scholarbase.models.papers import Paper
+from scholarbase.models.responses import Hit
 
 MAX_RESULTS: Final = 10_000
 """The last result that ``page`` reaches; cursors reach all."""
 MAX_PER_PAGE: Final = 200
 DEFAULT_PER_PAGE: Final = 25
 MAX_GROUPS: Final = 200
-MAX_SAMPLE: Final = 10_000
 NO_EFFECT: Final = (
     "api_key",
     "api-key",
@@ -68,29 +69,33 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     start = perf_counter()
     _check(request)
     search = request.text("search") if "search" in request.query else None
-    found = filters.read(search, request.text("filter"))
+    found = filters.read(search, request.text("filter"), partial(calls.library.held, as_of=calls.as_of))
     if group := request.text("group_by") or request.text("group-by"):
         return _groups(group, request, found, calls, start)
     page, per_page, cursor = _page(request), _per_page(request), request.text("cursor")
     offset = _offset(cursor) if cursor else (page - 1) * per_page
     select = _select(request)
-    sort = filters.sorts(request.text("sort"), has_search=found.has_search)
-    order = (*(sort or _default(found, calls)), "id")
-    listed = _papers(found, calls, sort=order, limit=per_page, offset=offset, fields=paper_fields(select))
+    order = filters.orders(request.text("sort"), has_search=found.has_search) or _default(found, calls)
+    recorded = _recorded(request, per_page, offset)
+    total, hits = _hits(
+        found, calls, recorded, order=order, limit=per_page, offset=offset, fields=paper_fields(select)
+    )
     meta: dict[str, Any] = {
-        "count": listed.total,
+        "count": total,
         "db_response_time_ms": _milliseconds(start),
         "page": None if cursor else page,
         "per_page": per_page,
         "groups_count": None,
     }
     if cursor:
-        meta["next_cursor"] = None if listed.next_offset is None else _cursor(listed.next_offset)
+        end = offset + len(hits)
+        meta["next_cursor"] = _cursor(end) if hits and end < total else None
+    papers = [hit.paper for hit in hits]
     scores = None
     if found.has_search:
-        scores = dict(zip((paper.id for paper in listed.papers), listed.scores, strict=False))
-    context = Context(request.base, _references(listed.papers, select, calls), scores, is_list=True)
-    results = [works.work(paper, context, select) for paper in listed.papers]
+        scores = {hit.paper.id: hit.score for hit in hits}
+    context = Context(request.base, _references(papers, select, calls), scores, is_list=True)
+    results = [works.work(paper, context, select) for paper in papers]
     return {"meta": meta, "results": results, "group_by": []}
 
 
@@ -171,27 +176,26 @@ def _select(request: DialectRequest) -> list[str] | None:
     return names
 
 
-def _default(found: Filters, calls: Calls) -> tuple[str, ...]:
+def _default(found: Filters, calls: Calls) -> tuple[ListOrder, ...]:
     """The order without ``sort``. Citation counts of a past date are unknown."""
     if found.has_search:
-        return ("-relevance", "-date")
+        return ("-relevance",)
     return ("-citation_count",) if calls.as_of is None else ("-date",)
 
 
-def _papers(found: Filters, calls: Calls, **page: Any) -> ListResponse:
+def _recorded(request: DialectRequest, limit: int, offset: int) -> dict[str, Any]:
+    """What a session records of a request."""
+    texts = {"q": request.text("search"), "filter": request.text("filter"), "sort": request.text("sort")}
+    return {**texts, "limit": limit, "offset": offset}
+
+
+def _hits(found: Filters, calls: Calls, recorded: Mapping[str, Any], **page: Any) -> tuple[int, list[Hit]]:
     """A page of the papers with all words of the search; if none has them, with any."""
-    _drop_relevance(found, page)
-    listed = calls.listed(q=found.text, conditions=tuple(found.conditions), **page)
-    if listed.total or found.fallback is None:
-        return listed
+    total, hits = calls.hits(found.condition, recorded, **page)
+    if total or found.fallback is None:
+        return total, hits
     calls.begun.pop()
-    return calls.listed(q=found.fallback, conditions=tuple(found.conditions), **page)
-
-
-def _drop_relevance(found: Filters, page: dict[str, Any]) -> None:
-    """A search without words finds nothing, in any order."""
-    if found.text is None:
-        page["sort"] = tuple(name for name in page["sort"] if name != "-relevance")
+    return calls.hits(found.fallback, recorded, **page)
 
 
 def _references(papers: Sequence[Paper], select: Sequence[str] | None, calls: Calls) -> dict[str, list[str]]:
@@ -215,9 +219,9 @@ def _groups(name: str, request: DialectRequest, found: Filters, calls: Calls, st
         raise InvalidRequest(
             "Unable to paginate beyond page 1: group-by has one page with up to 200 results."
         )
-    counts = calls.years(q=found.text, conditions=tuple(found.conditions))
+    counts = calls.library.count_years(found.condition, as_of=calls.as_of)
     if not counts and found.fallback is not None:
-        counts = calls.years(q=found.fallback, conditions=tuple(found.conditions))
+        counts = calls.library.count_years(found.fallback, as_of=calls.as_of)
     groups = [
         {"key": str(year), "key_display_name": str(year), "count": count}
         for year, count in counts[:MAX_GROUPS]

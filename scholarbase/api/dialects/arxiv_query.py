@@ -1,0 +1,258 @@
+"""The query language of the arXiv API: https://info.arxiv.org/help/api/user-manual.html#query_details
+
+Words and phrases with a field before them, ``AND``, ``OR`` and ``ANDNOT``, parentheses, and ranges of dates. Words side
+by side are alternatives and bind most tightly; then come ``AND`` and ``ANDNOT``, then ``OR``. A range of dates beside
+words limits them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from scholarbase import identifiers
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import (
+    ArxivIds,
+    Author,
+    Category,
+    Condition,
+    Days,
+    Either,
+    Text,
+    Venue,
+    Without,
+    either,
+    every,
+    name_words,
+    words_condition,
+)
+from scholarbase.indexes.query_syntax import MAX_DEPTH, MAX_PREFIXES, MAX_WORDS
+from scholarbase.indexes.stop_words import STOP_WORDS
+from scholarbase.models.checks import shown
+
+MAX_NAMES: Final = 20
+"""Names of authors and journals in a query, each of which is compared with those of every paper."""
+NOT_STORED: Final = ("co", "rn")
+"""Fields that a library does not store: comments and report numbers."""
+_OPERATORS: Final = {"AND": "AND", "OR": "OR", "ANDNOT": "NOT", "NOT": "NOT"}
+_FIELD: Final = re.compile(
+    r"(ti|abs|au|cat|id|jr|all|co|rn|submittedDate|lastUpdatedDate)[ \t]?:\s{0,9}", re.IGNORECASE
+)
+_PIECE: Final = re.compile(r'[^\s()"]+')
+_RANGE_LENGTH: Final = 100
+"""Characters of a range of dates."""
+_TIME: Final = frozenset((4, 6, 8, 10, 12, 14))
+"""Digits of a year, a month, a day, and of hours, minutes and seconds after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A query that was read. ``condition`` is None for a query without words; ``ignored`` are fields without effect."""
+
+    condition: Condition | None
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: Literal["term", "days", "operator", "open", "close", "end"]
+    text: str = ""
+    field: str = ""
+    days: Days | None = None
+
+
+def read_query(text: str) -> Read:
+    """Read a query. One that makes no sense in the language, or is too complex, is read as words.
+
+    Raises:
+        InvalidRequest: a range of dates cannot be read. Without it, papers of any date would be found.
+    """
+    tokens = [*_tokens(text), _Token("end")]
+    terms = [token for token in tokens if token.kind == "term"]
+    if _is_too_complex(tokens, terms):
+        found = query_syntax.free_text(" ".join(" ".join(one.text for one in terms).split()[:MAX_WORDS]))
+        days = [token.days for token in tokens if token.days is not None]
+        parts: list[Condition] = [*days, *([Text(found)] if found else [])]
+        return Read(every(parts) if parts else None)
+    ignored = tuple(dict.fromkeys(one.field for one in terms if one.field in NOT_STORED))
+    return Read(_Parser(tokens).either(), ignored)
+
+
+def _is_too_complex(tokens: list[_Token], terms: list[_Token]) -> bool:
+    depth = deepest = 0
+    for token in tokens:
+        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        deepest = max(deepest, depth)
+    return (
+        deepest > MAX_DEPTH
+        or sum(len(query_syntax.words(one.text)) for one in terms) > MAX_WORDS
+        or sum(one.field in ("au", "jr") for one in terms) > MAX_NAMES
+        or sum(one.text.endswith("*") for one in terms) > MAX_PREFIXES
+        or sum(token.kind == "days" for token in tokens) > MAX_WORDS
+    )
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """The tokens of a text, with as many closing parentheses as opening ones."""
+    text = text.translate({0x201C: '"', 0x201D: '"'})
+    last_quote = text.rfind('"')
+    at = opened = 0
+    while (at := _space_end(text, at)) < len(text):
+        field = ""
+        if (match := _FIELD.match(text, at)) is not None:
+            field, at = match[1].lower(), match.end()
+            if field.endswith("date"):
+                days, at = _days_at(text, at)
+                yield _Token("days", days=days)
+                continue
+        if text.startswith("(", at):
+            at, opened = at + 1, opened + 1
+            yield _Token("open", field=field)
+        elif text.startswith(")", at):
+            if opened:
+                yield _Token("close")
+            at, opened = at + 1, max(opened - 1, 0)
+        elif text.startswith('"', at):
+            # A quotation mark that is never closed is punctuation: what follows may be a range of dates.
+            end = text.find('"', at + 1) if at < last_quote else at
+            if end > at:
+                yield _Token("term", text[at + 1 : end], field)
+            at = end + 1
+        elif (piece := _PIECE.match(text, at)) is not None:
+            at = piece.end()
+            operator = _OPERATORS.get(piece[0])
+            yield _Token("operator", operator) if operator else _Token("term", piece[0], field)
+    yield from [_Token("close")] * opened
+
+
+def _space_end(text: str, at: int) -> int:
+    """Where white space at a position ends."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _days_at(text: str, at: int) -> tuple[Days, int]:
+    """The range of dates at a position, ``[202301010000 TO 202312312359]`` or one date, and where it ends.
+
+    A paper's date is a day, which passes if all of it is in the range.
+
+    Raises:
+        InvalidRequest: there is none.
+    """
+    if text[at : at + 1] == "[":
+        end = text.find("]", at, at + _RANGE_LENGTH) + 1
+        parts = text[at + 1 : end - 1].split() if end else []
+        bounds = (parts[0], parts[2]) if len(parts) == 3 and parts[1].upper() == "TO" else None
+    else:
+        piece = _PIECE.match(text, at, at + _RANGE_LENGTH)
+        end = at if piece is None else piece.end()
+        bounds = None if piece is None else (piece[0].rstrip("*"), piece[0].rstrip("*"))
+    if bounds is not None:
+        first, last = map(_digits, bounds)
+        if first is not None and last is not None:
+            return Days(_first_day(first), _last_day(last)), end
+    raise InvalidRequest(
+        f"{shown(text[at : at + 40])} is not a range of dates: use [YYYYMMDDHHMM TO YYYYMMDDHHMM]"
+    )
+
+
+def _digits(text: str) -> str | None:
+    """The digits of a point in time, empty for ``*``; None for another text."""
+    if text == "*":
+        return ""
+    digits = text.removesuffix("Z").replace("-", "").replace(":", "").replace("T", "")
+    return digits if digits.isascii() and digits.isdigit() and len(digits) in _TIME else None
+
+
+def _first_day(digits: str) -> int | None:
+    """The first day as a number ``yyyymmdd``, which need not exist, since it is only compared."""
+    if not digits:
+        return None
+    return int(digits[:8].ljust(8, "0")) + (int(digits[8:] or "0") > 0)
+
+
+def _last_day(digits: str) -> int | None:
+    if not digits:
+        return None
+    return int(digits[:8].ljust(8, "9")) - (len(digits) > 8 and digits[8:].ljust(4, "0") < "2359")
+
+
+class _Parser:
+    """A recursive-descent parser of balanced tokens; each method returns None for tokens without words."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def either(self, field: str = "") -> Condition | None:
+        """The alternatives up to a closing parenthesis or the end."""
+        parts: list[Condition] = []
+        together: list[Condition] = []
+        operator = ""
+        while True:
+            part = self._side_by_side(field)
+            if operator == "OR":
+                parts += [every(together)] if together else []
+                together = []
+            if part is not None:
+                together.append(Without(part) if operator == "NOT" else part)
+            operator = self._operator()
+            if not operator:
+                break
+        parts += [every(together)] if together else []
+        return either(parts) if parts else None
+
+    def _operator(self) -> str:
+        """The operator of a run of operators, such as ``AND NOT``; empty where there is none."""
+        found = set()
+        while self._tokens[self._at].kind == "operator":
+            found.add(self._tokens[self._at].text)
+            self._at += 1
+        return next((one for one in ("NOT", "AND", "OR") if one in found), "")
+
+    def _side_by_side(self, field: str) -> Condition | None:
+        """Operands without operators between them: any of them, within the ranges of dates. Stop words count only
+        where there is nothing else."""
+        found: list[Condition] = []
+        stops: list[Condition] = []
+        days: list[Condition] = []
+        while (token := self._tokens[self._at]).kind not in ("operator", "close", "end"):
+            self._at += 1
+            if token.kind == "open":
+                part = self.either(token.field or field)
+                self._at += 1  # the closing parenthesis
+            elif token.days is not None:
+                days.append(token.days)
+                continue
+            else:
+                part = _condition(replace(token, field=token.field or field))
+            if part is not None:
+                (stops if token.text.lower() in STOP_WORDS and not token.field else found).append(part)
+        found = found or stops
+        return every([either(found), *days] if found else days) if found or days else None
+
+
+def _condition(token: _Token) -> Condition | None:
+    """The papers of a term; None for a term without words, or in a field that is not stored."""
+    text, name = token.text, token.field
+    spaced = text.replace("_", " ")
+    match name:
+        case "au" | "jr":
+            words = name_words(spaced)
+            return (Author(words) if name == "au" else Venue(words)) if words else None
+        case "cat":
+            category = text.strip().rstrip("*").rstrip(".")
+            return Category(category) if category else None
+        case "id":
+            found = identifiers.arxiv_id(text.strip())
+            return Either(()) if found is None else ArxivIds((found,))
+        case "ti":
+            return words_condition(spaced, "title")
+        case "abs":
+            return words_condition(spaced, "abstract")
+    return None if name in NOT_STORED else words_condition(spaced)

@@ -1,0 +1,444 @@
+"""The arXiv API, as the clients on PyPI and its manual call it: https://info.arxiv.org/help/api/user-manual.html"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+from xml.etree import ElementTree
+
+import arxiv
+import httpx
+import pytest
+
+from scholarbase.api.dialects.atom import feed
+from scholarbase.models.papers import Author, Paper
+from scholarbase.search.library import Library
+from tests.conftest import arxiv_rows, serving_in_thread
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+ARXIV = "{http://arxiv.org/schemas/atom}"
+SEARCHED = "{http://a9.com/-/spec/opensearch/1.1/}"
+
+
+@pytest.fixture
+def client(server: str) -> arxiv.Client:
+    """The client of the package arxiv, with another base URL."""
+    client = arxiv.Client(page_size=50, delay_seconds=0, num_retries=0)
+    client.query_url_format = f"{server}/api/query?{{}}"
+    return client
+
+
+def ids(client: arxiv.Client, **search: Any) -> list[str]:
+    """The ids that the client finds, without their versions."""
+    found = client.results(arxiv.Search(**{"max_results": None, **search}))
+    return [result.get_short_id().removesuffix("v1") for result in found]
+
+
+def request(server: str, **parameters: Any) -> ElementTree.Element:
+    response = httpx.get(f"{server}/api/query", params=parameters)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("application/atom+xml")
+    return ElementTree.fromstring(response.content)
+
+
+def found(root: ElementTree.Element) -> list[str]:
+    return [
+        entry.findtext(f"{ATOM}id", "").removeprefix("http://arxiv.org/abs/").removesuffix("v1")
+        for entry in root.iter(f"{ATOM}entry")
+    ]
+
+
+def total(root: ElementTree.Element) -> int:
+    return int(root.findtext(f"{SEARCHED}totalResults", ""))
+
+
+@pytest.fixture(scope="module")
+def papers(sample: Library) -> dict[str, Paper]:
+    """The papers of the sample's arXiv part by arXiv id."""
+    found = sample.papers([f"arXiv:{row['id']}" for row in arxiv_rows()])
+    return {paper.external_ids["arXiv"]: paper for paper in found if paper is not None}
+
+
+def native(sample: Library, q: str, **filters: Any) -> list[str]:
+    """The arXiv ids that a native query finds."""
+    hits = sample.search(q, syntax="query", limit=1000, **filters).results
+    return [hit.paper.external_ids["arXiv"] for hit in hits if "arXiv" in hit.paper.external_ids]
+
+
+def test_the_client_pages_to_the_end(client: arxiv.Client, sample: Library) -> None:
+    listed = ids(client, query="ti:string")
+    assert len(listed) > 100
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == set(native(sample, "title:string"))
+
+
+def test_the_client_reads_every_element(client: arxiv.Client) -> None:
+    [result] = client.results(arxiv.Search(id_list=["hep-th/9301068"]))
+    assert result.entry_id == "http://arxiv.org/abs/hep-th/9301068v1"
+    assert result.title == "Two Dimensional QCD is a String Theory"
+    assert [author.name for author in result.authors] == ["David J. Gross", "Washington Taylor"]
+    assert result.published.isoformat() == result.updated.isoformat() == "1993-01-17T00:00:00+00:00"
+    assert result.summary.startswith("The partition function of two dimensional QCD")
+    assert (result.primary_category, result.categories) == ("hep-th", ["hep-th", "hep-ph"])
+    assert result.doi is not None
+    assert result.doi.lower() == "10.1016/0550-3213(93)90403-c"
+    assert result.pdf_url == "http://arxiv.org/pdf/hep-th/9301068v1"
+    assert {link.rel for link in result.links} == {"alternate", "related"}
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ('ti:"string theory"', 'title:"string theory"'),
+        ("abs:black AND abs:hole", "abstract:black AND abstract:hole"),
+        ("ti:string ANDNOT abs:field", "title:string NOT abstract:field"),
+        ("ti:string AND NOT abs:field", "title:string NOT abstract:field"),
+        ("all:monopole OR ti:instanton AND abs:gauge", "monopole OR (title:instanton AND abstract:gauge)"),
+        (
+            "(ti:monopole OR ti:instanton) AND abs:gauge",
+            "(title:monopole OR title:instanton) AND abstract:gauge",
+        ),
+        ("ti:(monopole OR instanton)", "title:(monopole OR instanton)"),
+        ("ti:supersym*", "title:supersym*"),
+        ("monopole instanton", "monopole OR instanton"),
+        ("ti:monopole the instanton", "title:monopole OR instanton"),
+        ("ti:gauge_theory", 'title:"gauge theory"'),
+        ("co:pages AND ti:monopole", "title:monopole"),
+    ],
+)
+def test_queries(server: str, sample: Library, query: str, same: str) -> None:
+    expected = native(sample, same)
+    root = request(server, search_query=query, max_results=2000)
+    assert expected
+    assert set(found(root)) == set(expected)
+    assert total(root) == len(expected)
+
+
+def test_words_in_fields_that_are_not_stored_are_named(server: str) -> None:
+    response = httpx.get(f"{server}/api/query?search_query=co:pages+AND+ti:string&tracking=1")
+    assert response.headers["x-scholarbase-ignored"] == "tracking, co"
+
+
+def test_the_best_comes_first(client: arxiv.Client) -> None:
+    assert ids(client, query='"two dimensional QCD is a string theory"', max_results=1) == ["hep-th/9301068"]
+    by_relevance = ids(client, query="all:string AND all:theory")
+    ascending = arxiv.SortOrder.Ascending
+    assert ids(client, query="all:string AND all:theory", sort_order=ascending) == by_relevance[::-1]
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_the_whole_result_is_sorted_by_date(client: arxiv.Client, sample: Library, descending: bool) -> None:
+    order = arxiv.SortOrder.Descending if descending else arxiv.SortOrder.Ascending
+    by_date = arxiv.SortCriterion.SubmittedDate
+    results = list(
+        client.results(
+            arxiv.Search("ti:theory", max_results=None, sort_by=by_date, sort_order=order),
+        )
+    )
+    dates = [result.published for result in results]
+    assert len(dates) == len(native(sample, "title:theory")) > 200
+    assert dates == sorted(dates, reverse=descending)
+
+
+def test_a_category_alone_lists_the_newest_first(client: arxiv.Client, papers: dict[str, Paper]) -> None:
+    listed = [one for one in ids(client, query="cat:hep-lat") if one in papers]
+    expected = {one for one, paper in papers.items() if "hep-lat" in paper.categories}
+    assert set(listed) == expected
+    dates = [papers[one].publication_date or "" for one in listed]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_an_archive_has_the_papers_of_its_categories(server: str) -> None:
+    archive = request(server, search_query="cat:math", max_results=0)
+    assert total(archive) > total(request(server, search_query="cat:math.QA", max_results=0)) > 0
+    assert total(request(server, search_query="cat:MATH.*", max_results=0)) == total(archive)
+
+
+@pytest.mark.parametrize(
+    ("limit", "first", "last"),
+    [
+        ("submittedDate:[199301150000 TO 199301172359]", "1993-01-15", "1993-01-17"),
+        ("lastUpdatedDate:[19930115 TO 19930117]", "1993-01-15", "1993-01-17"),
+        ("submittedDate:[199301150600 TO 199301171200]", "1993-01-16", "1993-01-16"),
+        ("submittedDate : [* TO 199301]", "1900", "1993-01-31"),
+        ("submittedDate:1993", "1993-01-01", "1993-12-31"),
+        ('"submittedDate:[199301150000 TO 199301172359]', "1993-01-15", "1993-01-17"),
+        ("submittedDate:[1993-01-15T00:00:00Z TO 19930231235959]", "1993-01-15", "1993-02-28"),
+    ],
+)
+def test_dates_are_obeyed(
+    client: arxiv.Client, papers: dict[str, Paper], limit: str, first: str, last: str
+) -> None:
+    for query in (f"{limit} AND cat:hep-ph", f"all:theory {limit}", f"(cat:hep-ph {limit})"):
+        listed = [papers[one] for one in ids(client, query=query) if one in papers]
+        assert all(first <= (paper.publication_date or "") <= last for paper in listed), query
+    expected = {one for one, paper in papers.items() if first <= (paper.publication_date or "") <= last}
+    assert expected
+    assert {one for one in ids(client, query=limit) if one in papers} == expected
+
+
+def test_a_date_limit_holds_in_a_query_that_is_too_complex(
+    client: arxiv.Client, papers: dict[str, Paper]
+) -> None:
+    deep = "(" * 40 + "theory" + ")" * 40
+    for query in (
+        f"{deep} AND submittedDate:[1993 TO 1993]",
+        f"{' OR '.join(['au:smith'] * 50)} string submittedDate:[1993 TO 1993]",
+    ):
+        results = list(client.results(arxiv.Search(query, max_results=None)))
+        assert results
+        assert {result.published.year for result in results} == {1993}
+
+
+@pytest.mark.parametrize(
+    "limit", ["submittedDate:[yesterday TO today]", "submittedDate:[1993 TO", "submittedDate:"]
+)
+def test_dates_that_cannot_be_read_are_an_error(server: str, limit: str) -> None:
+    response = httpx.get(f"{server}/api/query", params={"search_query": f"ti:string AND {limit}"})
+    assert response.status_code == 400
+    assert "range of dates" in (ElementTree.fromstring(response.content).findtext(f".//{ATOM}summary") or "")
+
+
+def authors_with(*ends: str) -> set[str]:
+    """The ids of the records with an author whose name has one of these ends."""
+    lists = {row["id"]: (row["authors"] or "").replace(" and ", ", ").split(", ") for row in arxiv_rows()}
+    return {one for one, names in lists.items() if any(each.endswith(ends) for each in names)}
+
+
+@pytest.mark.parametrize(
+    ("query", "ends"),
+    [
+        ("au:Witten", ["Witten"]),
+        ("au:witten_e", ["Witten"]),
+        ('au:"E. Witten"', ["Witten"]),
+        ("au:edward_witten", ["Edward Witten"]),
+        ("au:meissner OR au:meißner", ["Meißner", "Meissner"]),
+        ("au:jezabek", ["Jeżabek", "Jezabek"]),
+        ("au:AZCÁRRAGA", ["Azcárraga", "Azcarraga"]),
+        ("au:de_azcarraga", ["Azcárraga", "Azcarraga"]),
+    ],
+)
+def test_authors(client: arxiv.Client, papers: dict[str, Paper], query: str, ends: list[str]) -> None:
+    expected = authors_with(*ends)
+    assert expected
+    assert set(ids(client, query=query)) & set(papers) == expected
+
+
+def test_another_initial_is_another_author(client: arxiv.Client) -> None:
+    assert ids(client, query="au:witten_q") == []
+    assert ids(client, query="au:wit") == []
+    assert set(ids(client, query="au:witt*")) >= set(ids(client, query="au:witten"))
+
+
+def test_a_list_of_ids_has_the_order_of_the_list(client: arxiv.Client) -> None:
+    wanted = ["hep-th/9302103v2", "0000.0000", "hep-th/9301068", "1201.56789", "hep-th/9302103"]
+    assert ids(client, id_list=wanted) == ["hep-th/9302103", "hep-th/9301068"]
+
+
+def test_pages_of_a_list(server: str) -> None:
+    wanted = "hep-th/9302103,0000.0000,hep-th/9301068,"
+    second = request(server, id_list=wanted, start=1, max_results=1)
+    assert found(second) == ["hep-th/9301068"]
+    assert (total(second), second.findtext(f"{SEARCHED}startIndex")) == (2, "1")
+
+
+def test_a_query_and_a_list_find_what_is_in_both(client: arxiv.Client) -> None:
+    both = {"id_list": ["hep-th/9302103", "hep-th/9301068"], "query": "ti:QCD"}
+    assert ids(client, **both) == ["hep-th/9301068"]
+    assert ids(client, id_list=["0000.0000"], query="ti:QCD") == []
+
+
+def test_nothing_is_found_without_a_query(client: arxiv.Client, server: str) -> None:
+    assert ids(client) == []
+    assert total(request(server)) == 0
+
+
+ODD = [
+    *(
+        "((((",
+        "))))",
+        '"',
+        "AND",
+        "NOT",
+        "AND OR NOT (",
+        "ti:",
+        "au:",
+        "cat:*",
+        "au:*",
+        "id:nothing",
+        "\x00\x1f",
+    ),
+    *("ti:a*", "[1993 TO 1994]", "all:" * 50, "(" * 5000, "NOT " * 2000, "a " * 5000, "ti:x OR " * 1200),
+    *(
+        "'; DROP TABLE papers --",
+        "author:smith",
+        "C*-algebra",
+        "title:(",
+        "𝔘𝔫𝔦",
+        "\u202e\ufeff\ud7ff",
+        '"" "" ti:""',
+    ),
+    *("(((((((((ti:a OR b) AND c) OR d) AND e) OR f) AND g) OR h) AND i) OR string) AND string", "au:[^]*?"),
+]
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_any_query_is_answered(server: str, query: str) -> None:
+    response = httpx.post(f"{server}/api/query", data={"search_query": query, "max_results": 1})
+    assert response.status_code == 200, response.text
+    ElementTree.fromstring(response.content)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"id_list": "1234.12345"}, "incorrect id format for 1234.12345"),
+        ({"id_list": "hep-th/9301068,cond—mat/0709123"}, "incorrect id format for cond—mat/0709123"),
+        ({"start": "a"}, "start must be an integer"),
+        ({"start": "-1"}, "start must be non-negative"),
+        ({"max_results": "1.5"}, "max_results must be an integer"),
+        ({"max_results": "-5"}, "max_results must be non-negative"),
+        ({"max_results": "30001"}, "max_results must be at most 30000"),
+        ({"start": "9" * 5000}, "start must be at most 1000000000"),
+        ({"sortBy": "title"}, "sortBy must be in: lastUpdatedDate, relevance, submittedDate"),
+        ({"sortOrder": "up"}, "sortOrder must be in: ascending, descending"),
+        ({"search_query": "a" * 10_001}, "search_query has 10001 characters: send 10000 at most"),
+    ],
+)
+def test_errors_are_those_of_the_manual(server: str, parameters: dict[str, str], message: str) -> None:
+    response = httpx.post(f"{server}/api/query", data={"search_query": "all:electron", **parameters})
+    assert response.status_code == 400
+    root = ElementTree.fromstring(response.content)
+    [entry] = root.findall(f"{ATOM}entry")
+    assert entry.findtext(f"{ATOM}title") == "Error"
+    assert entry.findtext(f"{ATOM}summary") == message
+    assert entry.findtext(f"{ATOM}id") == f"http://arxiv.org/api/errors#{message.replace(' ', '_')}"
+    assert entry.findtext(f"{ATOM}author/{ATOM}name") == "arXiv api core"
+    assert total(root) == 1
+
+
+def test_the_client_raises_for_an_error(client: arxiv.Client) -> None:
+    with pytest.raises(arxiv.HTTPError, match="400"):
+        ids(client, id_list=["not an id"])
+
+
+def test_a_form_and_a_url_are_the_same(server: str) -> None:
+    parameters = {"search_query": "au:Witten AND ti:theory", "max_results": "5"}
+    posted = httpx.post(f"{server}/api/query", data=parameters)
+    assert posted.content == httpx.get(f"{server}/api/query", params=parameters).content
+    fields = "&".join(f"a{number}=1" for number in range(200))
+    assert httpx.post(f"{server}/api/query", content=fields).status_code == 400
+
+
+def test_the_same_request_has_the_same_bytes(server: str) -> None:
+    url = f"{server}/api/query?search_query=cat:hep-th&sortBy=submittedDate"
+    assert httpx.get(url).content == httpx.get(url).content
+
+
+def test_pages_past_the_end_have_the_true_total(server: str) -> None:
+    first = request(server, search_query="ti:monopole")
+    past = request(server, search_query="ti:monopole", start=100_000)
+    assert found(past) == []
+    assert total(past) == total(first) > 0
+
+
+def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
+    headers = {"X-ScholarBase-As-Of": "1993-06"}
+    response = httpx.get(f"{server}/api/query?search_query=cat:hep-th&max_results=2000", headers=headers)
+    dates = [
+        element.text or "" for element in ElementTree.fromstring(response.content).iter(f"{ATOM}published")
+    ]
+    assert len(dates) > 10
+    assert max(dates) < "1993-07"
+    response = httpx.get(f"{server}/api/query?id_list=hep-th/9412236,hep-th/9301068", headers=headers)
+    assert found(ElementTree.fromstring(response.content)) == ["hep-th/9301068"]
+
+
+def test_calls_of_a_session(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> None:
+    sessions = str(tmp_path_factory.mktemp("sessions"))
+    with serving_in_thread(sample, sessions=sessions) as url:
+        headers = {"X-ScholarBase-Session": "atom"}
+        response = httpx.get(f"{url}/api/query?search_query=ti:monopole&max_results=3", headers=headers)
+        listed = found(ElementTree.fromstring(response.content))
+        [call] = [
+            httpx.Response(200, text=line).json()
+            for line in httpx.get(f"{url}/v1/sessions/atom").text.splitlines()
+        ]
+    assert call["arguments"]["q"] == "ti:monopole"
+    assert call["ids"] == [f"arXiv:{one}" for one in listed]
+
+
+def test_a_feed_of_any_text_is_well_formed() -> None:
+    odd = "a\x00\x08\x0b\x1b\ufffe\uffff<&>\"'\u2028\U0001f600]]> é"
+    paper = Paper("arXiv:2309.06180", None, {"arXiv": "2309.06180", "DOI": '10.1/"<&>'}, odd, odd, venue=odd)
+    content = feed(odd, f"http://host/?{odd}", [paper], total=1, start=0, per_page=1)
+    entry = ElementTree.fromstring(content).find(f"{ATOM}entry")
+    assert entry is not None
+    assert entry.findtext(f"{ATOM}summary") == "a<&>\"'\u2028\U0001f600]]> é"
+    assert entry.findtext(f"{ARXIV}doi") == '10.1/"<&>'
+    # Older clients fail without these.
+    assert [author.findtext(f"{ATOM}name") for author in entry.iter(f"{ATOM}author")] == [""]
+    assert [category.get("term") for category in entry.iter(f"{ATOM}category")] == [""]
+    assert entry.findtext(f"{ATOM}published")
+
+
+def test_a_feed_has_all_authors() -> None:
+    paper = Paper(
+        "arXiv:2309.06180", None, {"arXiv": "2309.06180"}, authors=(Author("A. B"), Author("C")), year=2023
+    )
+    root = ElementTree.fromstring(feed("", "", [paper], total=1, start=0, per_page=1))
+    assert [name.text for name in root.iter(f"{ATOM}name")] == ["A. B", "C"]
+    assert root.findtext(f".//{ATOM}published") == "2023-01-01T00:00:00Z"
+
+
+OLD_CLIENT = """
+import sys
+import arxiv
+client = arxiv.Client(page_size=50, delay_seconds=0, num_retries=0)
+client.query_url_format = sys.argv[1] + "/api/query?{}"
+searches = [
+    arxiv.Search(query="ti:string", max_results=1000),
+    arxiv.Search(query="cat:hep-th", max_results=120, sort_by=arxiv.SortCriterion.SubmittedDate),
+    arxiv.Search(id_list=["hep-th/9302103v2", "0000.0000", "hep-th/9301068"], max_results=10),
+    arxiv.Search(query="ti:nothingatall"),
+]
+for search in searches:
+    print(",".join(result.get_short_id() for result in client.results(search)))
+try:
+    print(len(list(client.results(arxiv.Search(id_list=["not an id"], max_results=1)))))
+except arxiv.HTTPError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def old_client() -> dict[str, str]:
+    """An environment in which ``import arxiv`` imports the last release before 2, which reads feeds with feedparser."""
+    folder = os.environ.get("ARXIV_1_PATH")
+    if folder is None:
+        pytest.skip(
+            "needs a folder with the package arxiv<2 in ARXIV_1_PATH: pip install --target FOLDER 'arxiv<2'"
+        )
+    return os.environ | {"PYTHONPATH": folder}
+
+
+def test_the_client_before_version_2(server: str, client: arxiv.Client, old_client: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OLD_CLIENT, server],
+        env=old_client,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    by_words, by_date, by_id, nothing, error = done.stdout.splitlines()
+    date = arxiv.SortCriterion.SubmittedDate
+    assert by_words.replace("v1", "").split(",") == ids(client, query="ti:string")
+    assert by_date.replace("v1", "").split(",") == ids(
+        client, query="cat:hep-th", max_results=120, sort_by=date
+    )
+    assert by_id == "hep-th/9302103v1,hep-th/9301068v1"
+    assert nothing == ""
+    assert "incorrect id format for not an id" in error
