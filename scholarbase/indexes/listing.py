@@ -192,6 +192,8 @@ _AMONG: Final = {
     "cites": "p.id IN (SELECT citing FROM edges WHERE cited IN (SELECT value FROM json_each(?)))",
     "cited_by": "p.id IN (SELECT cited FROM edges WHERE citing IN (SELECT value FROM json_each(?)))",
 }
+_MAX_WORD: Final = 200
+"""Letters of the longest word of a name: a pattern has up to 200 bytes for each, and SQLite's limit is 50,000."""
 _BATCH: Final = 50_000
 """Rows per fetch: a list of a million tuples takes ten times the memory of its array."""
 _ENDS: Final = "[ .,'-]"
@@ -315,6 +317,8 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
     match condition:
         case Text(expression):
             sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
+        case Author(words) | Venue(words) if max(map(len, words), default=0) > _MAX_WORD:
+            sql = "0"
         case Author(words):
             # The longest word without accents is first looked for in the whole column, which takes a tenth of the time.
             each = " AND ".join(["' ' || (one.value ->> 0) || ' ' GLOB ?"] * len(words))
