@@ -158,7 +158,7 @@ async def _parsed(operation: Operation, prefix: str, request: Request) -> Dialec
     for name, value in parameters:
         query.setdefault(name, []).append(value)
     base = str(request.base_url).rstrip("/") + prefix
-    asked = DialectRequest(request.path_params, query, content, base)
+    asked = DialectRequest(request.path_params, query, content, base, request.headers.get("accept", ""))
     asked.ignore(*(name for name in query if name not in operation.parameters))
     return asked
 
