@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scholarbase.api.dialects import arxiv, custom, openalex, search_r1, searxng, serper
+from scholarbase.api.dialects import arxiv, crossref, custom, openalex, search_r1, searxng, serper
 from scholarbase.api.dialects.base import Dialect
 
 DIALECTS: Final[dict[str, Dialect]] = {
@@ -16,5 +16,6 @@ DIALECTS: Final[dict[str, Dialect]] = {
         searxng.DIALECT,
         custom.DIALECT,
         openalex.DIALECT,
+        crossref.DIALECT,
     )
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import perf_counter
@@ -13,6 +11,7 @@ import orjson
 
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
+from scholarbase.api.dialects.cursors import cursor_at, offset_of
 from scholarbase.api.dialects.openalex import filters, works
 from scholarbase.api.dialects.openalex.filters import Filters
 from scholarbase.api.dialects.openalex.ids import paper_id
@@ -89,7 +88,7 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     }
     if cursor:
         end = offset + len(hits)
-        meta["next_cursor"] = _cursor(end) if hits and end < total else None
+        meta["next_cursor"] = cursor_at(end) if hits and end < total else None
     papers = [hit.paper for hit in hits]
     scores = None
     if found.has_search:
@@ -147,19 +146,10 @@ def _number(request: DialectRequest, name: str, default: int) -> int:
 
 def _offset(cursor: str) -> int:
     """Raises InvalidRequest: not a cursor of an earlier response."""
-    if cursor == "*":
-        return 0
-    try:
-        content = orjson.loads(base64.b64decode(cursor.encode(), validate=True))
-        if isinstance(content, list) and len(content) == 1 and type(content[0]) is int and content[0] > 0:
-            return content[0]
-    except (UnicodeEncodeError, binascii.Error, orjson.JSONDecodeError):
-        pass
-    raise InvalidRequest("Cursor value is invalid: send * or the next_cursor of the last response.")
-
-
-def _cursor(offset: int) -> str:
-    return base64.b64encode(orjson.dumps([offset])).decode()
+    offset = offset_of(cursor)
+    if offset is None:
+        raise InvalidRequest("Cursor value is invalid: send * or the next_cursor of the last response.")
+    return offset
 
 
 def _select(request: DialectRequest) -> list[str] | None:
