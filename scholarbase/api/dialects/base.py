@@ -129,12 +129,19 @@ class Operation:
     form: bool = False
 
 
-class OriginalError(InvalidRequest):
-    """An invalid request whose response has more than a sentence."""
+class OriginalBody(Exception):
+    """The cause of an error whose response has more than its sentence."""
 
-    def __init__(self, message: str, body: Body) -> None:
-        super().__init__(message)
+    def __init__(self, body: Body) -> None:
+        super().__init__()
         self.body = body
+
+
+def invalid(message: str, body: Body) -> InvalidRequest:
+    """An invalid request with this response."""
+    error = InvalidRequest(message)
+    error.__cause__ = OriginalBody(body)
+    return error
 
 
 def detail_error(status: int, message: str) -> Body:
@@ -166,8 +173,8 @@ class Dialect:
 
     def rejection(self, error: ScholarBaseError) -> Body:
         """The original's response to an error. A server that is too busy answers 429 with ``Retry-After``."""
-        if isinstance(error, OriginalError):
-            return error.body
+        if isinstance(error.__cause__, OriginalBody):
+            return error.__cause__.body
         status = 429 if isinstance(error, Busy) else error.status
         status = self.statuses.get(status, STATUSES.get(status, status))
         body = self.error(status, text_of(str(error)))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import orjson
 
-from scholarbase.api.dialects.base import Body, OriginalError
+from scholarbase.api.dialects.base import Body, invalid
+from scholarbase.errors import InvalidRequest
 
 NOT_FOUND = b"Resource not found."
 
 
-def failure(kind: str, value: object, message: str) -> OriginalError:
+def failure(kind: str, value: object, message: str) -> InvalidRequest:
     """The error of a parameter: its kind, the value and a sentence."""
     shown = value[:200] if isinstance(value, str) else value
-    return OriginalError(message, _validation(kind, shown, message))
+    return invalid(message, _validation(kind, shown, message))
 
 
 def _validation(kind: str, value: object, message: str) -> Body:

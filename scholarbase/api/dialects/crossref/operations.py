@@ -86,7 +86,7 @@ def _terms(request: DialectRequest) -> str:
 
 
 def _check(request: DialectRequest) -> None:
-    """Raises OriginalError: a parameter is unknown."""
+    """Raises InvalidRequest: a parameter is unknown."""
     for name in request.query:
         if name.startswith("query.") and name not in queries.QUERIES:
             available = ", ".join(one.removeprefix("query.") for one in queries.QUERIES[1:])
@@ -106,7 +106,7 @@ def _check(request: DialectRequest) -> None:
 
 
 def _whole(request: DialectRequest, name: str, default: int, high: int) -> int:
-    """Raises OriginalError: not a number from 0 to the highest."""
+    """Raises InvalidRequest: not a number from 0 to the highest."""
     text = request.text(name)
     if not text:
         return default
@@ -125,7 +125,7 @@ def _rows(request: DialectRequest) -> int:
 
 
 def _sample(request: DialectRequest) -> int | None:
-    """Raises OriginalError: not a number, or together with rows or an offset."""
+    """Raises InvalidRequest: not a number, or together with rows or an offset."""
     if not request.text("sample"):
         return None
     if "rows" in request.query or "offset" in request.query:
@@ -135,7 +135,7 @@ def _sample(request: DialectRequest) -> int | None:
 
 
 def _select(request: DialectRequest) -> list[str] | None:
-    """Raises OriginalError: a field is unknown."""
+    """Raises InvalidRequest: a field is unknown."""
     text = request.text("select")
     if not text.strip():
         return None
@@ -165,7 +165,7 @@ def _sampled(
 
 
 def _paper(request: DialectRequest, calls: Calls) -> Paper:
-    """Raises PaperNotFound: the library does not have the paper. OriginalError: a parameter has no effect here."""
+    """Raises PaperNotFound: the library does not have the paper. InvalidRequest: a parameter has no effect here."""
     for name in request.query:
         if name in PARAMETERS:
             raise failure("parameter-not-allowed", name, f"This route does not support {name}")

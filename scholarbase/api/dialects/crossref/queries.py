@@ -70,7 +70,7 @@ def condition(request: DialectRequest, held: Held) -> Condition:
     """The papers of all queries and filters.
 
     Raises:
-        OriginalError: a filter is unknown or cannot be followed, or has an invalid value.
+        InvalidRequest: a filter is unknown or cannot be followed, or has an invalid value.
     """
     texts = [(name, request.text(name)) for name in QUERIES if request.text(name).strip()]
     most = max(MAX_WORDS // max(len(texts), 1), 1)
@@ -152,11 +152,12 @@ def _day(value: str) -> tuple[int, int]:
     try:
         return date_bounds(value)
     except InvalidRequest:
-        raise failure(
-            "date-not-valid",
-            value,
-            f"Date specified as {value[:200]} but must be of the form: yyyy or yyyy-MM or yyyy-MM-dd",
-        ) from None
+        pass
+    raise failure(
+        "date-not-valid",
+        value,
+        f"Date specified as {value[:200]} but must be of the form: yyyy or yyyy-MM or yyyy-MM-dd",
+    )
 
 
 def _doi(value: str) -> Identifier:
@@ -183,7 +184,7 @@ def orders(request: DialectRequest) -> tuple[ListOrder, ...]:
     """The order of the parameters ``sort`` and ``order``. By default by score, without a query by date.
 
     Raises:
-        OriginalError: a value is unknown.
+        InvalidRequest: a value is unknown.
     """
     name, direction = request.text("sort") or "score", request.text("order") or "desc"
     if direction not in ("asc", "desc", "1", "-1"):
