@@ -12,6 +12,7 @@
     │   ├── HeadTooLarge      the headers of the request exceed the server's limits
     │   └── RequestIncomplete the request was not complete within the time limit
     ├── PaperNotFound         the library does not hold a paper with this id
+    ├── AuthorNotFound        the library does not hold a paper of the author with this id
     ├── SessionError          a session cannot be used
     │   ├── SessionNotFound   unknown session
     │   ├── SessionExists     the session name is already in use
@@ -65,6 +66,7 @@ from typing import ClassVar
 __all__ = [
     "AccessError",
     "AddressError",
+    "AuthorNotFound",
     "BodyTooLarge",
     "BudgetExhausted",
     "Busy",
@@ -215,6 +217,15 @@ class PaperNotFound(ScholarBaseError):
     exit_code = 4
     slug = "paper-not-found"
     title = "Paper not found"
+
+
+class AuthorNotFound(ScholarBaseError):
+    """The id is valid, but this library holds no paper of the author."""
+
+    status = 404
+    exit_code = 22
+    slug = "author-not-found"
+    title = "Author not found"
 
 
 class SessionError(ScholarBaseError):

@@ -20,7 +20,9 @@ PREFIX = "SCHOLARBASE_"
 KeepRule = Literal["arxiv", "abstract", "title"]
 Profile = Literal["default", "scholarquest"]
 Fusion = Literal["scores", "rrf"]
-DialectName = Literal["arxiv", "serper", "search-r1", "searxng", "custom", "openalex", "crossref"]
+DialectName = Literal[
+    "arxiv", "openalex", "crossref", "paperscout", "scholarbase", "serper", "searxng", "search-r1", "custom"
+]  # fmt: skip
 DIALECT_NAMES: Final[tuple[DialectName, ...]] = get_args(DialectName)
 
 LEGS: Final = ("bm25", "feedback", "fts5", "learned", "dense")

@@ -10,14 +10,26 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
+from scholarbase.api.dialects import milvus_filter
 from scholarbase.api.dialects.arxiv_query import read_query
+from scholarbase.bibliographies import read_bibliography
+from scholarbase.bibliographies.bibtex import read_bibtex
+from scholarbase.bibliographies.csl import read_csl
+from scholarbase.bibliographies.ids import find_ids
+from scholarbase.bibliographies.latex import plain
+from scholarbase.bibliographies.lines import guessed_title, read_lines
+from scholarbase.bibliographies.names import split_names
+from scholarbase.bibliographies.ris import read_ris
+from scholarbase.bibliographies.years import years_in
 from scholarbase.errors import ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.responses.sentences import sentence_ends
+from scholarbase.search.checking import is_withdrawn
 from scholarbase.tools.definitions import tool_named
 
 SMALL = 5_000
@@ -50,9 +62,20 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "parentheses": lambda n: "(" * n,
     "ranges": lambda n: "submittedDate:[1993 TO 1994] " * (n // 29),
     "digits": lambda n: "2021-" * (n // 5),
+    "names": lambda n: "A and " * (n // 6),
+    "accents": lambda n: "\\'{" * (n // 3),
+    "blocks of BibTeX": lambda n: "@a{" * (n // 3),
+    "abbreviations": lambda n: "@string{a = a # a}\n" * (n // 19) + "@misc{k, title = a}",
+    "ends of records": lambda n: "ER  - \n" * (n // 7),
+    "numbered lines": lambda n: "[1]\n" * (n // 4),
+    "brackets": lambda n: "[" * n,
+    "pairs of parentheses": lambda n: "(" * (n // 2) + ")" * (n // 2),
+    "years in parentheses": lambda n: "(1999" * (n // 5),
+    "withdrawals": lambda n: "this paper has been " * (n // 20),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
     "read_query": read_query,
+    "milvus_filter.tokens": lambda text: list(milvus_filter.tokens(text)),
     "is_prose": query_syntax.is_prose,
     "without_shortened": query_syntax.without_shortened,
     "is_syntax": query_syntax.is_syntax,
@@ -62,6 +85,17 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "main_title": main_title,
     "sentence_ends": lambda text: list(sentence_ends(text)),
     "parse": parse,
+    "read_bibliography": lambda text: read_bibliography(text, most=None),
+    "read_bibtex": lambda text: read_bibtex("@misc{key, title = {" + text + "}}"),
+    "read_csl": lambda text: read_csl(orjson.dumps([{"title": text, "note": text}]).decode()),
+    "read_ris": lambda text: read_ris("TY  - JOUR\nTI  - " + text + "\n" + text.replace(" ", "\n")),
+    "read_lines": read_lines,
+    "find_ids": find_ids,
+    "plain": plain,
+    "split_names": split_names,
+    "guessed_title": guessed_title,
+    "years_in": years_in,
+    "is_withdrawn": lambda text: is_withdrawn(text + " withdrawn"),
     "arguments": lambda text: tool_named("search_papers").canonical({"q": text, text: text, "from": text}),
 }
 

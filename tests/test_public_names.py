@@ -21,6 +21,7 @@ NAMES = [
     "AccessError",
     "AddressError",
     "AsyncClient",
+    "AuthorNotFound",
     "BodyTooLarge",
     "BudgetExhausted",
     "Busy",

@@ -4,5 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-PARTS: Final = ("ingest", "sparse", "recall", "filters", "dense", "serving", "hybrid", "sessions", "soak")
+PARTS: Final = (
+    "ingest",
+    "sparse",
+    "recall",
+    "filters",
+    "dense",
+    "serving",
+    "hybrid",
+    "sessions",
+    "dialects",
+    "soak",
+)
 """Their modules, in the order in which they run. The first builds the library of the others."""

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from time import perf_counter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -69,6 +69,11 @@ class Capacity:
         self._next = 0
         """The queue whose turn it is."""
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return sum(map(len, self._queues))
+
     def take(self, units: int) -> bool:
         """Take ``units``, at most all of them, if they are free and nobody waits."""
         units = min(units, self._units)
@@ -84,9 +89,8 @@ class Capacity:
             Busy: too many requests wait, or this one has waited for ``WAIT_SECONDS``.
         """
         units = min(units, self._units)
-        waiting = sum(map(len, self._queues))
-        if waiting >= self._most:
-            raise _busy(waiting, self._what)
+        if self.waiting >= self._most:
+            raise _busy(self.waiting, self._what)
         queue = self._queues[short]
         turn = asyncio.get_running_loop().create_future()
         queue.append((units, turn))
@@ -135,6 +139,22 @@ def _busy(waiting: int, what: str) -> Busy:
     )
 
 
+class Load(NamedTuple):
+    """The work of a server's process in threads.
+
+    Args:
+        running: requests in threads.
+        waiting: requests that wait for one.
+        queue: how many may wait.
+        admitted: requests that a thread has run or runs, since the start.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    queue: int = 0
+    admitted: int = 0
+
+
 class Slot:
     """The papers of a request, until its response is sent and its thread has ended."""
 
@@ -176,6 +196,11 @@ class Admission:
         """Short work that waits for a turn of the event loop."""
         self._next_turn: asyncio.Handle | None = None
         self._queue = settings.queue
+        self._admitted = 0
+
+    @property
+    def load(self) -> Load:
+        return Load(len(self._running), self._turns.waiting, self._queue, self._admitted)
 
     def close(self) -> None:
         """Cancel what runs. Threads that cannot be interrupted run on."""
@@ -302,6 +327,7 @@ class Admission:
         context = copy_context()
         context.run(DEADLINE.set, deadline)
         self._running.add(deadline)
+        self._admitted += 1
         slot.share()
         result = asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 

@@ -24,7 +24,7 @@ from scholarbase.api.dialects.serving import DialectRoute
 from scholarbase.api.middleware import Requests
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import about, expand, papers, search, titles
+from scholarbase.api.routes import about, authors, expand, papers, references, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -102,7 +102,9 @@ def create_app(
     app.state.metrics = _metrics(registry)
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
-    native = () if alone else (papers, titles, search, expand, tool_routes, session_routes)
+    native = (
+        () if alone else (papers, titles, references, search, expand, authors, tool_routes, session_routes)
+    )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
     app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]
     problems.install(app)

@@ -21,9 +21,14 @@ from scholarbase.api.problems import MEDIA_TYPE, add_errors
 from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
-from scholarbase.models.limits import Engine, Mode
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.limits import Engine, Mode, ReferenceFormat, ReferenceStatus
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
+    AuthorBatchResponse,
+    AuthorResponse,
+    AuthorsResponse,
+    CheckResponse,
     CitationsResponse,
     ExpandResponse,
     InvalidId,
@@ -38,6 +43,8 @@ from scholarbase.settings import Fusion, Profile
 ADMITTED: Final = (Busy, TimeLimit)
 """Errors of every route below ``/v1`` that does more than to describe the server."""
 DESCRIBING: Final = frozenset({"snapshot", "list_tools"})
+_AS_TEXT: Final = CALLS | {"author_papers"}
+"""Routes whose responses have a ``format``."""
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 """The body of a response with ``format=text``."""
 
@@ -52,7 +59,7 @@ def document(app: FastAPI) -> dict[str, Any]:
                 responses.pop("422", None)
                 if path.startswith("/v1") and operation["operationId"] not in DESCRIBING:
                     add_errors(operation, *ADMITTED)
-                if operation["operationId"] in CALLS:
+                if operation["operationId"] in _AS_TEXT:
                     responses["200"]["content"] |= _TEXT
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] == "fields":
@@ -130,6 +137,9 @@ class Sized(BaseModel):
     )
 
 
+_UNSIZED: Final = (AuthorsResponse, AuthorBatchResponse)
+"""Responses without papers, which have no ``max_tokens``."""
+
 # -- responses of a library ----------------------------------------------------------------------------------
 
 
@@ -137,12 +147,11 @@ class Sized(BaseModel):
 def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
     """The pydantic model that describes the JSON of a struct."""
     if struct is PaperResponse:
-        return create_model(
-            struct.__name__,
-            __doc__=struct.__doc__,
-            __base__=(documented(Paper), Sized),
-            snapshot=(str, SNAPSHOT),
-        )
+        base: Any = (documented(Paper), Sized)
+        return create_model(struct.__name__, __doc__=struct.__doc__, __base__=base, snapshot=(str, SNAPSHOT))
+    if struct is AuthorResponse:
+        base = documented(AuthorProfile)
+        return create_model(struct.__name__, __doc__=struct.__doc__, __base__=base, snapshot=(str, SNAPSHOT))
     hints = get_type_hints(struct, include_extras=True)
     fields: dict[str, Any] = {}
     for name in struct.__struct_fields__:
@@ -164,14 +173,14 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             default = [] if default == () else default
         fields[name] = (kind, Field(default, **about))
-    base = Sized if issubclass(struct, Response) else None
+    base = Sized if issubclass(struct, Response) and struct not in _UNSIZED else None
     return create_model(struct.__name__, __doc__=struct.__dict__.get("__doc__"), __base__=base, **fields)
 
 
 def _documented_type(annotation: Any) -> Any:
-    """The type of a field's JSON. Modes and engines are strings, because new ones may be added."""
+    """The type of a field's JSON. Modes, engines, formats and statuses are strings, because new ones may be added."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation in (Mode, Engine):
+    if annotation in (Mode, Engine, ReferenceFormat, ReferenceStatus):
         return str
     if origin is Annotated:
         return _documented_type(arguments[0])
@@ -193,7 +202,7 @@ def tool_response() -> Any:
         __base__=documented(PaperBatchResponse),
         results=(list[one], ...),
     )
-    others = (SearchResponse, TitleBatchResponse, CitationsResponse, ExpandResponse)
+    others = (SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse)
     return Union[(papers, *map(documented, others))]
 
 
@@ -285,6 +294,7 @@ class ReportResponse(SessionResponse):
     calls: int
     rounds: int
     search_calls: int
+    match_calls: int
     expand_calls: int
     inspect_calls: int
     failed_calls: int

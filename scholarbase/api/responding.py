@@ -25,6 +25,7 @@ from starlette.responses import Response as HttpResponse
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import InvalidRequest, StorageError
+from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
 from scholarbase.models.papers import PAPER_FIELDS
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
@@ -55,7 +56,7 @@ class Call:
     """A native call.
 
     Args:
-        tool: the name of the tool under which a session records the call.
+        tool: the name of the tool under which a session records the call; None if it records none.
         request: the model of its parameters, body and path.
         run: runs the request on a library.
         arguments: the tool's arguments for a request, one mapping per recorded call.
@@ -63,10 +64,10 @@ class Call:
         compact: return each paper's authors as one string.
     """
 
-    tool: str
+    tool: str | None
     request: type[Request]
     run: Callable[[Library, Any], Response]
-    arguments: Callable[[Any], Sequence[Mapping[str, Any]]]
+    arguments: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda request: ()
     is_short: Callable[[Library, Any], bool] = never_short
     compact: bool = False
 
@@ -124,6 +125,9 @@ def papers_of(request: Any) -> int:
         return sum(map(papers_of, values["searches"]))
     if "ids" in values:
         return len(values["ids"])
+    if "references" in values:
+        lines: int = values["references"].count("\n") + 1
+        return MAX_NEAR * min(MAX_REFERENCES, lines)
     papers: int = values.get("limit", 1) * len(values.get("titles", "1"))
     if values.get("exact"):
         papers += COUNT_PAPERS
@@ -166,10 +170,11 @@ class NativeRoute(APIRoute):
                     values |= scope["path_params"]
                 parsed = call.request.parse(values, kind="parameter", strict=False)
             library: Library = request.app.state.library
+            options = vars(parsed)
             if (
                 RECORDING in scope
-                or parsed.max_tokens is not None
-                or parsed.format != "json"
+                or options.get("max_tokens") is not None
+                or options.get("format", "json") != "json"
                 or _excludes_seen(parsed)
             ):
                 return await respond(request, library, call, parsed)

@@ -86,6 +86,7 @@ ROUTE_TOOLS: Final = {
     "search_batch": "search_papers",
     "match_title": "match_titles",
     "match_titles": "match_titles",
+    "check_references": "check_references",
     "paper": "get_papers",
     "papers": "get_papers",
     "citations": "get_citations",

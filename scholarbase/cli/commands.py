@@ -22,19 +22,21 @@ from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
 from scholarbase.cli.options import (
     as_of_option,
+    author_option,
     encoder_option,
     filter_options,
     library_option,
     open_source,
+    page_options,
     require_library,
     rerank_options,
     source_options,
 )
+from scholarbase.cli.references import check
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import (
-    CITATION_SORTS,
     DEFAULT_EDGES,
     DEFAULT_MATCHES,
     DEFAULT_RESULTS,
@@ -326,6 +328,9 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
     _run("match_title", title, "show_titles", settings, **options)
 
 
+main.add_command(check)
+
+
 @main.command(short_help="Show a paper by an id of any form.")
 @click.argument("paper_id")
 @as_of_option
@@ -334,6 +339,30 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
 def paper(settings: Settings, /, paper_id: str, **options: Any) -> None:
     """Show the paper PAPER_ID: an arXiv id, DOI, CorpusId, link, ..."""
     _run("paper", paper_id, "show_paper", settings, **options)
+
+
+@main.command(short_help="List the authors with a name.")
+@click.argument("name")
+@click.option("--limit", default=DEFAULT_RESULTS, show_default=True, help="Number of authors.")
+@click.option("--offset", default=0, help="Number of authors to skip.")
+@as_of_option
+@source_options
+@click.pass_obj
+def authors(settings: Settings, /, name: str, **options: Any) -> None:
+    """List the authors with NAME, in any order of its words and with or without initials."""
+    _run("search_authors", name, "show_authors", settings, **options)
+
+
+@main.command(short_help="List the papers of an author.")
+@click.argument("author_id")
+@click.option("--limit", default=DEFAULT_EDGES, show_default=True, help="Number of papers.")
+@click.option("--offset", default=0, help="Number of papers to skip.")
+@page_options
+@source_options
+@click.pass_obj
+def author(settings: Settings, /, author_id: str, **options: Any) -> None:
+    """List the papers of the author AUTHOR_ID, an id that "scholarbase authors" lists."""
+    _run("author_papers", author_id, "show_author_papers", settings, **options)
 
 
 @main.command(short_help="List the papers similar to a paper.")
@@ -356,14 +385,8 @@ def _edges(direction: str) -> None:
     @click.argument("paper_id")
     @click.option("--limit", default=DEFAULT_EDGES, show_default=True, help="Number of papers.")
     @click.option("--offset", default=0, help="Number of papers to skip.")
-    @click.option(
-        "--sort",
-        type=click.Choice(CITATION_SORTS),
-        help="Sort order. [default: -citation_count, or -date with --as-of]",
-    )
-    @click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD.")
-    @click.option("--to", help="Latest date.")
-    @as_of_option
+    @author_option
+    @page_options
     @source_options
     @click.pass_obj
     def command(settings: Settings, /, paper_id: str, **options: Any) -> None:

@@ -6,8 +6,9 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -18,12 +19,21 @@ from scholarbase.manifest import Manifest
 from scholarbase.models.encoders import EncoderSpec
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
+    CheckedReference,
+    CheckResponse,
     CitationsResponse,
     Hit,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
 )
+from scholarbase.responses.text import counts_line, plain, reference_lines
+
+_STATUS_STYLES: Final = {"held": "", "near": "yellow", "withdrawn": "yellow", "not_in_snapshot": "red"} | {
+    "unreadable": "red"
+}
 
 
 def _console() -> Console:
@@ -92,6 +102,16 @@ def show_titles(response: TitleMatchResponse) -> None:
         console.print(_line(f"{match.score:.2f}", match.paper))
 
 
+def show_checked(response: CheckResponse) -> None:
+    console = _console()
+    for place, one in enumerate(response.results, 1):
+        if isinstance(one, CheckedReference):
+            number = f"{place}. " if one.key is None else f"{place}. [{plain(one.key)}] "
+            content = msgspec.to_builtins(one)
+            console.print(Text("\n".join(reference_lines(content, number)), style=_STATUS_STYLES[one.status]))
+    console.print(f"{counts_line(response.counts)}; snapshot {response.snapshot}")
+
+
 def show_citations(response: CitationsResponse) -> None:
     console = _console()
     console.print(f"[dim]{response.total:,} in this library[/dim]")
@@ -99,6 +119,24 @@ def show_citations(response: CitationsResponse) -> None:
         console.print(_line(f"{place}.", citation.paper, " · influential" if citation.is_influential else ""))
         for context in citation.contexts[:1]:
             console.print(Text(textwrap.shorten(f"“{context}”", 200), style="dim italic"))
+
+
+def show_authors(response: AuthorsResponse) -> None:
+    console = _console()
+    console.print(f"[dim]{response.total:,} authors; snapshot {response.snapshot}[/dim]")
+    for place, author in enumerate(response.results, 1):
+        papers = "1 paper" if author.paper_count == 1 else f"{author.paper_count:,} papers"
+        text = Text(f"{place:>3}.  ", style="dim")
+        text.append(author.name, style="bold")
+        text.append(f"\n      {' · '.join((author.id, papers, *author.affiliations))}", style="cyan")
+        console.print(text)
+
+
+def show_author_papers(response: AuthorPapersResponse) -> None:
+    console = _console()
+    console.print(f"[dim]{response.total:,} in this library[/dim]")
+    for place, paper in enumerate(response.results, 1):
+        console.print(_line(f"{place}.", paper))
 
 
 def show_paper(paper: Paper) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import DEFAULT_RERANK_DEPTH
+from scholarbase.models.limits import CITATION_SORTS, DEFAULT_RERANK_DEPTH
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,6 +33,28 @@ def as_of_option(command: F) -> F:
     )(command)
 
 
+def author_option(command: F) -> F:
+    return click.option("--author", multiple=True, help="An author's name or id; may be repeated.")(command)
+
+
+def page_options(command: F) -> F:
+    """The options of a page of papers in an order."""
+    for option in reversed(
+        (
+            click.option(
+                "--sort",
+                type=click.Choice(CITATION_SORTS),
+                help="Sort order. [default: -citation_count, or -date with --as-of]",
+            ),
+            click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD."),
+            click.option("--to", help="Latest date."),
+            as_of_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
 def filter_options(command: F) -> F:
     """The options that select papers by their properties or ids."""
     for option in reversed(
@@ -45,6 +67,7 @@ def filter_options(command: F) -> F:
                 help="A category or archive, such as cs.CL or cs; may be repeated.",
             ),
             click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated."),
+            author_option,
             click.option("--min-citations", type=int, help="Minimum number of citations."),
             click.option(
                 "--exclude",

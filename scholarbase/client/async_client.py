@@ -12,13 +12,16 @@ import anyio
 import httpx
 from tenacity import AsyncRetrying
 
+from scholarbase.bibliographies.requests import check_requests
 from scholarbase.client import endpoints
-from scholarbase.client.client import Client
+from scholarbase.client.client import Client, joined
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Request, T
+from scholarbase.models.author_source import PageArguments
 from scholarbase.models.paging import Paging
+from scholarbase.models.papers import Paper
 from scholarbase.models.requests import title_batches
-from scholarbase.models.responses import Citation, Hit, TitleMatchResponse
+from scholarbase.models.responses import CheckResponse, Citation, Hit, TitleMatchResponse
 from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments
 
 P = ParamSpec("P")
@@ -88,6 +91,10 @@ class AsyncClient(BaseClient):
             [endpoints.match_titles(some) for some in title_batches(titles, **options)]
         )
 
+    async def _check_all(self, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        return joined(requests, await self._send_all(endpoints.check_references(requests)))
+
     async def _pages(
         self, page: Callable[[int, int], Awaitable[Any]], limit: int | None, offset: int
     ) -> AsyncIterator[Any]:
@@ -105,6 +112,10 @@ class AsyncClient(BaseClient):
     run_citations = _awaitable(Client.run_citations)
     run_references = _awaitable(Client.run_references)
     run_expand = _awaitable(Client.run_expand)
+    run_author_search = _awaitable(Client.run_author_search)
+    run_author_papers = _awaitable(Client.run_author_papers)
+    _author = _awaitable(Client._author)
+    _authors = _awaitable(Client._authors)
     _paper = _awaitable(Client._paper)
     _papers = _awaitable(Client._papers)
 
@@ -119,6 +130,7 @@ class AsyncClient(BaseClient):
 
     match_title = _awaitable(Client.match_title)
     match_titles = _awaitable(Client.match_titles)
+    check_references = _awaitable(Client.check_references)
 
     paper = _awaitable(Client.paper)
     papers = _awaitable(Client.papers)
@@ -137,6 +149,22 @@ class AsyncClient(BaseClient):
         ``similar``."""
         return self._pages(
             lambda size, start: self.similar(paper_id, limit=size, offset=start, **arguments), limit, offset
+        )
+
+    search_authors = _awaitable(Client.search_authors)
+    author = _awaitable(Client.author)
+    authors = _awaitable(Client.authors)
+    author_papers = _awaitable(Client.author_papers)
+
+    def iter_author_papers(
+        self, author_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[PageArguments]
+    ) -> AsyncIterator[Paper]:
+        """All papers of an author, page by page, up to ``limit``. The other arguments are those of
+        ``author_papers``."""
+        return self._pages(
+            lambda size, start: self.author_papers(author_id, limit=size, offset=start, **arguments),
+            limit,
+            offset,
         )
 
     citations = _awaitable(Client.citations)

@@ -17,12 +17,19 @@ from typing import Any
 import httpx
 from tenacity import Retrying
 
+from scholarbase.bibliographies.requests import CheckRequests, check_requests
 from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
-from scholarbase.client.endpoints import Batch, Request, T
+from scholarbase.client.endpoints import Batch, Found, Request, T
+from scholarbase.errors import ServerFailure
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import SchemaForm
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
@@ -33,6 +40,9 @@ from scholarbase.models.requests import (
     title_batches,
 )
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
+    CheckResponse,
     CitationsResponse,
     ExpandResponse,
     SearchResponse,
@@ -40,6 +50,21 @@ from scholarbase.models.responses import (
     TitleMatchResponse,
 )
 from scholarbase.models.source import Source
+
+
+def joined(requests: CheckRequests, found: Sequence[Found]) -> CheckResponse:
+    """The response with all references.
+
+    Raises:
+        ServerFailure: the server has changed its snapshot between two requests.
+    """
+    snapshots = list(dict.fromkeys(one.snapshot for one in found))
+    if len(snapshots) > 1:
+        raise ServerFailure(
+            f"The server changed from snapshot {snapshots[0]} to {snapshots[1]} while it checked references: check "
+            "them again."
+        )
+    return requests.response(snapshots[0], [one.reference for one in found])
 
 
 class Client(BaseClient, Source):
@@ -106,6 +131,10 @@ class Client(BaseClient, Source):
     def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]:
         return self._send_all([endpoints.match_titles(batch) for batch in title_batches(titles, **options)])
 
+    def _check_all(self, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        return joined(requests, self._send_all(endpoints.check_references(requests)))
+
     def _paper(self, request: PaperBody) -> Paper:
         return self._send(endpoints.paper(request))
 
@@ -123,6 +152,18 @@ class Client(BaseClient, Source):
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         return self._send(endpoints.expand(request))
+
+    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
+        return self._send(endpoints.search_authors(request))
+
+    def _author(self, request: AuthorBody) -> AuthorProfile:
+        return self._send(endpoints.author(request))
+
+    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
+        return self._send(endpoints.authors(request))
+
+    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
+        return self._send(endpoints.author_papers(request))
 
     def tools(
         self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
+import msgspec
 import orjson
 
+from scholarbase.bibliographies.requests import CheckRequests, Placed, placed
 from scholarbase.errors import InvalidRequest, PaperNotFound, TimeLimit
 from scholarbase.identifiers import parse
+from scholarbase.models.authors import AuthorProfile, no_author
 from scholarbase.models.checks import (
     as_text_arguments,
     check_ids,
@@ -25,6 +28,11 @@ from scholarbase.models.checks import (
 from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
+    CheckBody,
     EdgeBody,
     ExpandBody,
     Filters,
@@ -38,6 +46,10 @@ from scholarbase.models.requests import (
 )
 from scholarbase.models.requests import Request as Model
 from scholarbase.models.responses import (
+    AuthorPapersResponse,
+    AuthorsResponse,
+    CheckedReference,
+    CheckResponse,
     CitationsResponse,
     ExpandResponse,
     SearchResponse,
@@ -211,6 +223,30 @@ def _one_title_batch(request: TitleBatchBody) -> Request[list[TitleMatchResponse
     return Request("POST", "/v1/title-match/batch", read, body=_json(_content(request, TitleBatchBody)))
 
 
+class Found(NamedTuple):
+    """A checked reference, and the snapshot that it was checked against."""
+
+    snapshot: str
+    reference: CheckedReference
+
+
+def check_references(requests: CheckRequests) -> list[Batch[Placed, Found]]:
+    """``POST /v1/references/check``, split at the server's limits."""
+
+    def some(part: Sequence[Placed]) -> Request[list[Found | Unfinished]]:
+        def read(data: Any) -> list[Found | Unfinished]:
+            response = CheckResponse.from_dict(data, requests.body.fields)
+            return [
+                one if isinstance(one, Unfinished) else Found(response.snapshot, placed(one, at))
+                for at, one in zip(part, response.results, strict=True)
+            ]
+
+        body = _json(_content(requests.body_of(part), CheckBody))
+        return Request("POST", "/v1/references/check", read, body=body)
+
+    return [Batch(part, some) for part in requests.parts]
+
+
 def paper(request: PaperBody) -> Request[Paper]:
     """``GET /v1/papers/{id}``, or a batch of one for an id that a URL cannot hold."""
     content = _content(request, PaperBody)
@@ -261,6 +297,52 @@ def similar(request: SimilarBody) -> Request[SimilarResponse]:
 
     content = _content(request, SimilarBody)
     return _by_url_or_body(f"{_paper_path(content.pop('paper_id'))}/similar", request, content, read)
+
+
+def search_authors(request: AuthorSearchParameters) -> Request[AuthorsResponse]:
+    """``GET /v1/authors``."""
+    query = _query_string(_content(request, AuthorSearchParameters))
+    return Request("GET", "/v1/authors", AuthorsResponse.from_dict, query)
+
+
+def author(request: AuthorBody) -> Request[AuthorProfile]:
+    """``GET /v1/authors/{id}``, or a batch of one for an id that a URL cannot hold."""
+    content = _content(request, AuthorBody)
+    author_id = content.pop("author_id")
+    path = _author_path(author_id)
+    # The server routes ids with this ending to another call.
+    if author_id.endswith("/papers") or len(path) > MAX_QUERY_STRING:
+        batch = authors(AuthorBatchBody.of(ids=[author_id], **content))
+
+        def read(data: Any) -> AuthorProfile:
+            (found,) = batch.read(data)
+            if found is None:
+                raise no_author(author_id, data["snapshot"], request.as_of)
+            return found
+
+        return Request("POST", batch.path, read, body=batch.body)
+    return Request("GET", path, lambda data: msgspec.convert(data, AuthorProfile), _query_string(content))
+
+
+def authors(request: AuthorBatchBody) -> Request[list[AuthorProfile | None]]:
+    """``POST /v1/authors/batch``."""
+
+    def read(data: Any) -> list[AuthorProfile | None]:
+        pairs = zip(request.ids, data["results"], strict=True)
+        return [None if found is None else msgspec.convert(found, AuthorProfile) for _, found in pairs]
+
+    return Request("POST", "/v1/authors/batch", read, body=_json(_content(request, AuthorBatchBody)))
+
+
+def author_papers(request: AuthorPapersBody) -> Request[AuthorPapersResponse]:
+    """``GET /v1/authors/{id}/papers``."""
+
+    def read(data: Any) -> AuthorPapersResponse:
+        return AuthorPapersResponse.from_dict(data, request.fields)
+
+    content = _content(request, AuthorPapersBody)
+    path = f"{_author_path(content.pop('author_id'))}/papers"
+    return Request("GET", path, read, _query_string(content))
 
 
 def expand(request: ExpandBody) -> Request[ExpandResponse]:
@@ -389,6 +471,10 @@ def _header(name: str, value: str) -> str:
 def _paper_path(paper_id: str) -> str:
     parse(paper_id)  # raises what the server would
     return f"/v1/papers/{quote(paper_id.strip(), safe='')}"
+
+
+def _author_path(author_id: str) -> str:
+    return f"/v1/authors/{quote(author_id, safe='')}"
 
 
 def _content(request: Model, kind: type[Model]) -> dict[str, Any]:

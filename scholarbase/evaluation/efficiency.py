@@ -130,6 +130,7 @@ def _of_query(run: Run, query: JudgedQuery, calls: Sequence[Call]) -> QueryEffic
         query.id,
         rounds=1 if known else None,
         search_calls=1 if known else None,
+        match_calls=0 if known else None,
         expand_calls=0 if known else None,
         inspect_calls=0 if known else None,
         failed_calls=0 if known else None,

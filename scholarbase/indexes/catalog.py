@@ -13,20 +13,24 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import orjson
 
 from scholarbase.databases import ReadPool, open_immutable
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.identifiers import Identifier
-from scholarbase.indexes import citations, fulltext, listing, titles
+from scholarbase.indexes import author_index, authors, citations, fulltext, listing, title_spans, titles
+from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.listing import Condition, Listed, ListOrder
+from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import CitationSort, Direction
-from scholarbase.models.papers import Author, Paper
+from scholarbase.models.papers import Author, Journal, Paper
 
 FILE_NAME: Final = "catalog.sqlite"
 
@@ -42,6 +46,7 @@ _TABLES: Final = frozenset(
         "meta",
         "fulltext",
         "title_words",
+        *author_index.TABLES,
     )
 )
 _COLUMNS: Final = {
@@ -61,6 +66,23 @@ _COLUMNS: Final = {
     "url": "p.url",
 }
 """The SQL of each field of a paper. ``id`` takes three columns; it always comes first."""
+
+
+class Details(msgspec.Struct, frozen=True):
+    """The JSON column ``details``: fields of a paper that are read and not searched. Unknown ones are missing."""
+
+    journal: tuple[str | None, str | None, str | None] | None = None
+    publication_types: tuple[str, ...] = ()
+    fields_of_study: tuple[str, ...] = ()
+    is_open_access: bool | None = None
+    comment: str | None = None
+    versions: tuple[str | None, ...] = ()
+    update_date: str | None = None
+
+
+_DETAILS: Final = Details.__struct_fields__
+_decode_details: Final = msgspec.json.Decoder(Details).decode
+_NO_DETAILS: Final = Details()
 _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
@@ -68,6 +90,7 @@ _FULL_TEXT: Final = (
 _LISTING: Final = ("Listing papers", "use fewer words, names and conditions")
 _TITLES: Final = ("The title match", "use a shorter title, or fewer titles in one request")
 _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
+_AUTHORS: Final = ("Reading authors", "request a smaller limit, or use a longer name or an id")
 _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
 _LATER: Final = ("citation_count", "reference_count")
@@ -217,6 +240,42 @@ class Catalog:
             ).fetchall()
         return tuple(sorted(keys | {row[0] for row in rows}))
 
+    # -- authors ----------------------------------------------------------------------------------------
+
+    def find_authors(self, ids: Iterable[str], day: int | None = None) -> dict[str, int]:
+        """Map canonical ids of authors to their numbers (:func:`.authors.find`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.find(connection, ids, day)
+
+    def search_authors(
+        self, expression: str, same: str, limit: int, offset: int, day: int | None
+    ) -> AuthorPage:
+        """Return the numbers of authors by their names (:func:`.authors.search`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.search(connection, expression, same, limit, offset, day)
+
+    def authors_named(self, expression: str, most: int) -> list[int]:
+        """Return the numbers of all authors by their names (:func:`.authors.matching`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.matching(connection, expression, most)
+
+    def authors(self, numbers: Sequence[int], day: int | None = None) -> list[AuthorProfile]:
+        """Return authors by their numbers (:func:`.authors.read`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.read(connection, numbers, day)
+
+    def author_papers(
+        self, author: int, limit: int, offset: int, sort: CitationSort, filters: ResolvedFilters
+    ) -> AuthorPage:
+        """Return the ids of an author's papers (:func:`.authors.papers`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.papers(connection, author, limit, offset, sort, filters)
+
+    def papers_of_authors(self, numbers: Iterable[int], most: int) -> set[int]:
+        """Return the ids of the papers of authors (:func:`.authors.papers_of`)."""
+        with self._reading(*_AUTHORS) as connection:
+            return authors.papers_of(connection, numbers, most)
+
     # -- full text and titles ---------------------------------------------------------------------------
 
     def search_text(
@@ -282,6 +341,11 @@ class Catalog:
         """Return the papers with exactly this title (:func:`.titles.titled`)."""
         with self._reading(*_TITLES) as connection:
             return titles.titled(connection, title, filters, most)
+
+    def exact_titles(self, text: str, filters: ResolvedFilters) -> list[TitleSpan]:
+        """Return the papers whose title is a part of the text (:func:`.title_spans.exact_titles`)."""
+        with self._reading(*_TITLES) as connection:
+            return title_spans.exact_titles(connection, text, filters)
 
     def is_common_phrase(self, title: str, last_day: int | None) -> bool:
         """Whether a title is a phrase of the field (:func:`.titles.is_common_phrase`)."""
@@ -465,22 +529,32 @@ def paper_reader(
     The first column is the catalogue id, and ``id`` is always read. Without ``counts`` the counts of citations and
     references are NULL: at a point in time nobody knew them.
     """
-    names = tuple(name for name in fields if name != "id")
+    names = tuple(name for name in fields if name != "id" and name not in _DETAILS)
+    details = tuple(name for name in fields if name in _DETAILS)
     columns = ", ".join(
-        ("p.id", *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *names)))
+        (
+            "p.id",
+            *(_COLUMNS[n] if counts or n not in _LATER else "NULL" for n in ("id", *names)),
+            *(["p.details"] if details else []),
+        )
     )
-    authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
+    with_authors, categories, external_ids = (n in names for n in ("authors", "categories", "external_ids"))
 
     def make(row: Sequence[Any]) -> Paper:
         arxiv_id, corpus_id = row[1], row[2]
-        values = dict(zip(names, row[4:], strict=True))
-        if authors:
+        values = dict(zip(names, row[4:], strict=not details))
+        if with_authors:
             pairs = orjson.loads(values["authors"]) if values["authors"] else ()
             values["authors"] = tuple([Author(name, author_id) for name, author_id in pairs])
         if categories:
             values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
         if external_ids:
             values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
+        if details:
+            found = _decode_details(row[-1]) if row[-1] else _NO_DETAILS
+            values.update((name, getattr(found, name)) for name in details)
+            if values.get("journal"):
+                values["journal"] = Journal(*values["journal"])
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
 
     return columns, _WITH_ABSTRACT if "abstract" in names else "", make

@@ -28,7 +28,7 @@ ListOrder: TypeAlias = Literal[
 ]  # fmt: skip
 """By BM25 of the condition's words (without any, by date), by date, arXiv id, counts or title; with ``-`` the greatest
 first."""
-Presence: TypeAlias = Literal["abstract", "doi", "references"]
+Presence: TypeAlias = Literal["abstract", "doi", "references", "open_access", "closed_access"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Papers with an abstract, a publisher's DOI, or references in the library."""
+    """Papers with an abstract, a publisher's DOI, references in the library, or an access that the source knows."""
 
     what: Presence
 
@@ -111,6 +111,14 @@ class Value:
     field: str
     operator: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Papers whose text in a field of :data:`FIELDS` is one of several."""
+
+    field: str
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,7 @@ Condition: TypeAlias = (
     | Has
     | Among
     | Value
+    | OneOf
     | Every
     | Either
     | Without
@@ -159,6 +168,9 @@ FIELDS: Final = {
     "update_date": "p.publication_date",
 }
 """The SQL of the fields that :class:`Value` compares. An id is the arXiv id, else the canonical id."""
+_LISTED: Final = "IN (SELECT value FROM json_each(?))"
+_LISTED_ID: Final = f"p.arxiv_id {_LISTED} OR (p.arxiv_id IS NULL AND {FIELDS['id']} {_LISTED})"
+"""In two parts, each of which uses the index of arXiv ids."""
 _COMPARED: Final = {
     **{operator: f"{{}} {operator} ?" for operator in ("=", "<", "<=", ">", ">=")},
     "starts": "substr({}, 1, length(?)) = ?",
@@ -186,6 +198,8 @@ _PRESENT: Final = {
     "abstract": "EXISTS (SELECT 1 FROM abstracts WHERE paper_id = p.id AND abstract <> '')",
     "doi": "p.external_ids ->> 'DOI' IS NOT NULL",
     "references": "EXISTS (SELECT 1 FROM edges WHERE citing = p.id)",
+    "open_access": "p.details ->> 'is_open_access' = 1",
+    "closed_access": "p.details ->> 'is_open_access' = 0",
 }
 _AMONG: Final = {
     "id": "p.id IN (SELECT value FROM json_each(?))",
@@ -307,6 +321,10 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
         case Without(part):
             inner, params = condition_sql(part)
             sql = f"{inner} IS NOT TRUE"
+        case Has(what):
+            sql = _PRESENT[what]
+        case Author(words) | Venue(words) if max(map(len, words), default=0) > _MAX_WORD:
+            sql = "0"
         case _:
             sql, params = _leaf_sql(condition)
     return f"({sql})", params
@@ -317,8 +335,6 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
     match condition:
         case Text(expression):
             sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
-        case Author(words) | Venue(words) if max(map(len, words), default=0) > _MAX_WORD:
-            sql = "0"
         case Author(words):
             # The longest word without accents is first looked for in the whole column, which takes a tenth of the time.
             each = " AND ".join(["' ' || (one.value ->> 0) || ' ' GLOB ?"] * len(words))
@@ -341,7 +357,7 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
         case ArxivIds(None):
             sql = "p.arxiv_id IS NOT NULL"
         case ArxivIds(ids):
-            sql, params = "p.arxiv_id IN (SELECT value FROM json_each(?))", [json_list(ids or ())]
+            sql, params = f"p.arxiv_id {_LISTED}", [json_list(ids or ())]
         case Number(field, low, high):
             bounds = [(f"p.{field} >= ?", low), (f"p.{field} <= ?", high)]
             sql = (
@@ -349,10 +365,11 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
                 or f"p.{field} IS NOT NULL"
             )
             params = [number for _, number in bounds if number is not None]
-        case Has(what):
-            sql = _PRESENT[what]
         case Among(relation, ids):
             sql, params = _AMONG[relation], [json_list(ids)]
+        case OneOf(field, texts):
+            sql = _LISTED_ID if field == "id" else f"{FIELDS[field]} {_LISTED}"
+            params = [json_list(texts)] * sql.count("?")
         case Value(field, operator, text):
             sql = _COMPARED[operator].format(FIELDS[field])
             params = [text] * sql.count("?")

@@ -8,6 +8,7 @@ authors        details of authors from the S2AG ``authors`` dataset
 venues         publication venues
 venue_names    all names of the venues
 edges          citations
+author_names, author_papers, author_words  the index of authors (:mod:`scholarbase.indexes.author_index`)
 document_frequencies  how many papers have each term of BM25, by month (:mod:`scholarbase.indexes.frequencies`)
 meta           facts about the file itself: the snapshot id
 =============  =======================================================================================
@@ -23,7 +24,7 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from scholarbase.databases import open_for_writing
-from scholarbase.indexes import frequencies, fulltext
+from scholarbase.indexes import author_index, frequencies, fulltext
 
 COUNTED_TABLES: Final = ("papers", "abstracts", "aliases", "authors", "venues", "edges")
 """The tables whose row counts are in the manifest."""
@@ -68,6 +69,7 @@ def m001_catalog(db: Database) -> None:
             "external_ids": str,
             "url": str,
             "tldr": str,
+            "details": str,
         },
         pk="id",
         not_null={"title"},
@@ -136,6 +138,12 @@ def m003_title_words(db: Database) -> None:
 @migrations()
 def m004_document_frequencies(db: Database) -> None:
     db.execute(frequencies.CREATE)
+
+
+@migrations()
+def m005_authors(db: Database) -> None:
+    for statement in author_index.CREATE:
+        db.execute(statement)
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:

@@ -65,7 +65,7 @@ _GREEK: Final = {
     "vartheta": "theta",
     "varphi": "phi",
 }
-_UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
+UNDIVIDED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe"})
 """Letters that Unicode does not decompose. LaTeX writes them as \\o, \\l, \\dj, \\dh, \\i, \\ae, \\oe."""
 _MARKUP: Final = re.compile(r"[&<\\]")
 """The first character of an entity, a tag or a command."""
@@ -89,10 +89,10 @@ def normalize_title(text: str) -> str:
     text = _COMMAND.sub(_command_text, _TAG.sub("", html.unescape(text)))
     # Case folding can undo a decomposition (U+0345), so the text is decomposed before and after.
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(filter(_is_kept, folded)).translate(_UNDIVIDED)
+    return "".join(filter(is_kept, folded)).translate(UNDIVIDED)
 
 
-def _is_kept(char: str) -> bool:
+def is_kept(char: str) -> bool:
     if char.isalnum():
         return True
     return unicodedata.category(char)[0] == "M" and unicodedata.combining(char) in _KEPT_MARKS
@@ -117,8 +117,12 @@ def title_hash(text: str) -> int:
 
     It is the first 63 bits of the BLAKE2b hash of the form in UTF-8 (https://www.rfc-editor.org/rfc/rfc7693).
     """
-    digest = blake2b(normalize_title(text).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+    return title_hash_of(normalize_title(text))
+
+
+def title_hash_of(normalized: str) -> int:
+    """The :func:`title_hash` of a normalised form."""
+    return int.from_bytes(blake2b(normalized.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def main_title(title: str) -> str | None:

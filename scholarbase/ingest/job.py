@@ -3,6 +3,7 @@
 ==============  ==========================================================================================
 fingerprint     finds the files, detects their datasets and hashes them
 read            records to catalogue rows, dataset by dataset; before the citations, the keep rule
+authors         rows to the index of authors
 full text       rows to FTS5
 encode          at the same time, rows to dense vectors, in parts; or reads vectors computed elsewhere
 vectors         rows and parts to the vector index
@@ -36,6 +37,7 @@ from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, SourceError, TooManyRejects
 from scholarbase.indexes import fulltext
+from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.content_hash import content_hash, vector_hashes
 from scholarbase.indexes.filters import NO_FILTERS
@@ -196,6 +198,7 @@ class _Job:
                 self._db.close()
                 self._folder.clear()  # it has rows of other bytes than those that were hashed
                 raise
+            self._index_authors()
             bm25 = Bm25Parameters()
             config, tables = self._index(bm25)
             self._seal(facts, config, bm25, tables)
@@ -353,6 +356,18 @@ class _Job:
             )
 
     # -- index ------------------------------------------------------------------------------------------
+
+    def _index_authors(self) -> None:
+        if self._checkpoint.get("authors_indexed"):
+            return
+        with (
+            TemporaryDirectory(prefix="authors-", dir=self._folder.path) as temporary,
+            self._reporter.stage("index authors", "authors", None) as tracker,
+            AuthorIndex(self._db, Path(temporary)) as authors,
+            self._checkpoint.transaction(),
+        ):
+            tracker.advance(authors.write())
+            self._checkpoint.set("authors_indexed", True)
 
     def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, str]]:
         """Index the full text in a thread, and the vectors here, and hash the tables in a subprocess."""

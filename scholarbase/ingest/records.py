@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -10,7 +11,8 @@ class PaperRecord:
     """A paper in one source. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
 
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
-    ``PMCID``, ``sha``, ``Doc``) to canonical values; arXiv and corpus ids have their own fields.
+    ``PMCID``, ``sha``, ``Doc``) to canonical values; arXiv and corpus ids have their own fields. ``details`` has the
+    known fields of :class:`.catalog.Details`.
     """
 
     title: str
@@ -24,6 +26,7 @@ class PaperRecord:
     venue: str | None = None
     venue_id: str | None = None
     categories: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
     citation_count: int | None = None
     reference_count: int | None = None
     url: str | None = None

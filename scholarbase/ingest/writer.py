@@ -33,8 +33,8 @@ from scholarbase.settings import KeepRule
 _INSERT_PAPER = """
 INSERT INTO papers (
     id, corpus_id, arxiv_id, title, title_hash, main_title_hash, authors, year, publication_date, first_day, last_day,
-    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url, details
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 _JOIN_ARXIV = """
@@ -46,7 +46,8 @@ UPDATE papers SET
     categories = coalesce(categories, :categories),
     authors = coalesce(authors, :authors),
     external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
-    url = coalesce(url, :url)
+    url = coalesce(url, :url),
+    details = json_patch(:details, coalesce(details, '{}'))
 WHERE id = :id
 """
 """Semantic Scholar's values stay, and arXiv's fill those that are missing. A paper with only a year takes arXiv's
@@ -143,6 +144,7 @@ class CatalogWriter:
                     "authors": _authors(r),
                     "external_ids": orjson.dumps(r.external_ids).decode(),
                     "url": r.url,
+                    "details": orjson.dumps(r.details).decode(),
                 }
                 for paper_id, r in joined
             ],
@@ -190,6 +192,7 @@ class CatalogWriter:
                     r.reference_count,
                     orjson.dumps(r.external_ids).decode() if r.external_ids else None,
                     r.url,
+                    orjson.dumps(r.details).decode() if r.details else None,
                 )
                 for paper_id, r in numbered
             ],

@@ -14,6 +14,8 @@ from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.models.limits import (
     CITATION_SORTS,
+    MAX_AUTHOR_ID_LENGTH,
+    MAX_AUTHORS,
     MAX_IDS,
     MAX_NAME_LENGTH,
     MAX_PAPERS,
@@ -204,6 +206,38 @@ def check_names(names: Sequence[str], name: str) -> tuple[str, ...]:
             )
         check_text(value, name)
     return values
+
+
+def check_authors(names: Sequence[str], name: str) -> tuple[str, ...]:
+    """Names and ids of authors; a string is one value."""
+    values = listed(names, name)
+    if len(values) > MAX_AUTHORS:
+        raise InvalidRequest(f"{name} has {len(values):,} values: the maximum is {MAX_AUTHORS}.")
+    for value in values:
+        check_author_id(value, name)
+    return values
+
+
+def check_author_id(value: str, name: str) -> str:
+    """Return an author's name or id, unless it is empty, too long, or only punctuation."""
+    if not value.strip():
+        raise InvalidRequest(f"{name} is empty: send the name or the id of an author.")
+    if len(value) > MAX_AUTHOR_ID_LENGTH:
+        raise InvalidRequest(f"{name} has {len(value):,} characters: the maximum is {MAX_AUTHOR_ID_LENGTH}.")
+    check_text(value, name)
+    if not any(map(str.isalnum, value)):
+        raise InvalidRequest(f"{name} is {shown(value)}, which has no letter or digit: send a name or an id.")
+    return value
+
+
+def check_author_name(value: str) -> str:
+    """Return a name to search authors by, unless it is empty or too long."""
+    if not value.strip():
+        raise InvalidRequest("q is empty: send the name of an author.")
+    if len(value) > MAX_NAME_LENGTH:
+        raise InvalidRequest(f"q has {len(value):,} characters: the maximum is {MAX_NAME_LENGTH}.")
+    check_text(value, "q")
+    return value
 
 
 def check_json_format(arguments: Mapping[str, Any]) -> None:

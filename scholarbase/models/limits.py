@@ -10,12 +10,16 @@ Syntax = Literal["auto", "plain", "query"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
+ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
+ReferenceStatus = Literal["held", "near", "withdrawn", "not_in_snapshot", "unreadable"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
+REFERENCE_FORMATS: Final[tuple[ReferenceFormat, ...]] = get_args(ReferenceFormat)
+REFERENCE_STATUSES: Final[tuple[ReferenceStatus, ...]] = get_args(ReferenceStatus)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 
 DEFAULT_RESULTS: Final = 10
@@ -38,6 +42,8 @@ MAX_QUERY_LENGTH: Final = 10_000
 """Characters of a query. A whole abstract fits."""
 MAX_IDS: Final = 10_000
 """Ids in one list: of a batch, ``within``, ``exclude_ids`` or the seeds of an expansion."""
+MAX_AUTHORS: Final = 500
+"""Authors in one batch."""
 MAX_PHRASES: Final = 20
 """Phrases in one ``exclude``."""
 MAX_PHRASE_LENGTH: Final = 500
@@ -51,11 +57,19 @@ MAX_TITLES: Final = 1000
 MAX_TITLE_LENGTH: Final = 2000
 """Characters of a title that is matched; of longer titles of papers, the first."""
 MAX_NAME_LENGTH: Final = 500
-"""Characters of a category or a venue."""
+"""Characters of a category, a venue or an author's name."""
+MAX_AUTHOR_ID_LENGTH: Final = MAX_NAME_LENGTH + len("name:")
+"""Characters of an author's id."""
 MAX_TITLE_MATCHES: Final = 100
 """Matches of one title."""
 MIN_TITLE_SCORE: Final = 0.7
 """The default similarity of titles; :mod:`scholarbase.indexes.titles` has the measurements."""
+MAX_REFERENCES: Final = 1000
+"""References that one HTTP request checks."""
+MAX_REFERENCE_BYTES: Final = 1_000_000
+"""Bytes of these references in UTF-8."""
+MAX_NEAR: Final = 3
+"""Papers that are shown for a reference that is near several."""
 MAX_TIMEOUT: Final = 3600
 """Seconds that a request may ask for. A server's limit is usually lower."""
 MIN_TOKENS: Final = 100

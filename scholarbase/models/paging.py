@@ -48,7 +48,13 @@ class Paging:
             )
         self._snapshot, self._offset = response.snapshot, response.next_offset
         # Approximate vector search can return a paper on two pages.
-        results = tuple(result for result in response.results if result.paper.id not in self._seen)
-        self._seen.update(result.paper.id for result in results)
+        results = tuple(result for result in response.results if _id(result) not in self._seen)
+        self._seen.update(map(_id, results))
         self._returned += len(results)
         return results
+
+
+def _id(result: Any) -> str:
+    """The id of a paper, or of the paper of a result."""
+    paper_id: str = getattr(result, "paper", result).id
+    return paper_id

@@ -20,6 +20,14 @@ class Author(msgspec.Struct, frozen=True):
     author_id: str | None = None
 
 
+class Journal(msgspec.Struct, frozen=True):
+    """Where a paper was published; a part that the source does not know is None."""
+
+    name: str | None = None
+    volume: str | None = None
+    pages: str | None = None
+
+
 class Paper(msgspec.Struct, frozen=True):
     """A paper. Fields that are unknown or were not requested are None or empty.
 
@@ -45,7 +53,34 @@ class Paper(msgspec.Struct, frozen=True):
     year: int | None = None
     publication_date: Annotated[str | None, Meta(description="YYYY-MM-DD.")] = None
     venue: str | None = None
+    journal: Annotated[
+        Journal | None,
+        Meta(description="From Semantic Scholar, else arXiv's journal reference as its `name` alone."),
+    ] = None
+    publication_types: Annotated[
+        tuple[str, ...], Meta(description="From Semantic Scholar, such as `JournalArticle` or `Review`.")
+    ] = ()
     categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
+    fields_of_study: Annotated[
+        tuple[str, ...], Meta(description="From Semantic Scholar, such as `Physics`.")
+    ] = ()
+    is_open_access: Annotated[
+        bool | None,
+        Meta(description="True for papers on arXiv, else from Semantic Scholar; null if unknown."),
+    ] = None
+    comment: Annotated[
+        str | None, Meta(description="The authors' comment on arXiv, such as the number of pages.")
+    ] = None
+    versions: Annotated[
+        tuple[str | None, ...],
+        Meta(
+            description="The times of the versions on arXiv, first to last: `2007-04-02T19:18:42Z`, `2007-04-02` if "
+            "the source has only the day, null if it has none."
+        ),
+    ] = ()
+    update_date: Annotated[
+        str | None, Meta(description="The day of arXiv's last change of the record, YYYY-MM-DD.")
+    ] = None
     citation_count: Annotated[
         int | None, Meta(description="Worldwide, from the source; null if unknown, or with `as_of`.")
     ] = None

@@ -26,6 +26,7 @@ from pydantic import (
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     as_of_day,
+    check_authors,
     check_list,
     check_papers,
     check_sort,
@@ -43,9 +44,12 @@ from scholarbase.models.limits import (
     DEFAULT_MATCHES,
     DEFAULT_RERANK_DEPTH,
     DEFAULT_RESULTS,
+    MAX_AUTHORS,
     MAX_BATCH,
     MAX_PAPERS,
     MAX_QUERY_LENGTH,
+    MAX_REFERENCE_BYTES,
+    MAX_REFERENCES,
     MAX_TITLE_LENGTH,
     MAX_TITLE_MATCHES,
     MAX_TITLES,
@@ -56,11 +60,15 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    ReferenceFormat,
     Syntax,
 )
 from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS
 from scholarbase.models.values import (
     AsOf,
+    AuthorId,
+    AuthorName,
+    Authors,
     Categories,
     ExactNeighbours,
     Exclude,
@@ -218,13 +226,14 @@ class Filters(_Dates):
 
     A paper matches a date limit only if its date is precise enough: a paper with only a year matches ``from_='2006'``
     but not ``from_='2006-03'``, and a paper without a date matches no date limit.
-    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``). ``category`` and ``venue`` match any of
-    their values. ``exclude`` removes papers whose title or abstract contains one of the phrases, compared by word
-    stems. ``as_of`` removes papers published after that day (of a month: its last day) or on an unknown day.
+    ``category`` matches a category (``cs.CL``) or a whole archive (``cs``). ``category``, ``venue`` and ``author``
+    match any of their values. ``exclude`` removes papers whose title or abstract contains one of the phrases, compared
+    by word stems. ``as_of`` removes papers published after that day (of a month: its last day) or on an unknown day.
     """
 
     category: Categories = ()
     venue: Venues = ()
+    author: Authors = ()
     min_citations: MinCitations = None
     exclude: Exclude = ()
     exclude_ids: ExcludeIds = ()
@@ -458,6 +467,34 @@ def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[
     ]
 
 
+class CheckBody(ResponseOptions, Timed):
+    """References to check."""
+
+    references: str = Field(
+        description="BibTeX, RIS or CSL-JSON, or one reference, DOI or id per line: at most "
+        f"{MAX_REFERENCES:,} references and {MAX_REFERENCE_BYTES:,} bytes.",
+        examples=[
+            "D. J. Gross and W. Taylor, Two dimensional QCD is a string theory, Nucl. Phys. B 400, 181 (1993)\n"
+            "arXiv:hep-th/9303046"
+        ],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_REFERENCE_BYTES},
+    )
+    input_format: ReferenceFormat = Field(
+        default="auto",
+        description="The format of `references`; by default the one that their content shows.",
+        examples=["bibtex"],
+    )
+    as_of: AsOf = None
+    fields: FieldNames = PAPER_FIELDS
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        if not self.references.strip():
+            raise InvalidRequest("references is empty: send at least one reference.")
+        check_text(self.references, "references")
+        return self
+
+
 class PaperParameters(ResponseOptions, Timed):
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
@@ -513,8 +550,8 @@ class _EdgePage(ResponseOptions, Timed):
     )
 
 
-class EdgeParameters(_Dates, _EdgePage):
-    """A page of citations or references."""
+class _PaperPage(_Dates, _EdgePage):
+    """A page of papers in an order."""
 
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
@@ -523,6 +560,12 @@ class EdgeParameters(_Dates, _EdgePage):
     def _check_sort(self) -> Self:
         check_sort(self.sort, self.as_of)
         return self
+
+
+class EdgeParameters(_PaperPage):
+    """A page of citations or references."""
+
+    author: Authors = ()
 
 
 class EdgeBody(EdgeParameters):
@@ -553,6 +596,47 @@ class _Expansion(ResponseOptions, Timed):
 
 class ExpandBody(Filters, _Expansion):
     exclude_seen: ExcludeSeen = False
+
+
+# -- authors -----------------------------------------------------------------------------------------------
+
+
+class AuthorSearchParameters(Timed):
+    """A page of the authors with a name."""
+
+    q: AuthorName
+    limit: Limit = DEFAULT_RESULTS
+    offset: Offset = 0
+    as_of: AsOf = None
+
+
+class AuthorParameters(Timed):
+    as_of: AsOf = None
+
+
+class AuthorBody(AuthorParameters):
+    """An author to look up."""
+
+    author_id: AuthorId
+
+
+class AuthorBatchBody(Timed):
+    ids: Annotated[
+        SomeStrings,
+        BeforeValidator(lambda ids: check_authors(ids, "ids")),
+        Field(description=f"Ids of authors, at most {MAX_AUTHORS}.", examples=[["name:washington taylor"]]),
+    ]
+    as_of: AsOf = None
+
+
+class AuthorPapersParameters(_PaperPage):
+    """A page of an author's papers."""
+
+
+class AuthorPapersBody(AuthorPapersParameters):
+    """A page of the papers of an author."""
+
+    author_id: AuthorId
 
 
 # -- sessions ----------------------------------------------------------------------------------------------

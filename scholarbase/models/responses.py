@@ -8,7 +8,7 @@ pydantic model takes, and a page has up to a thousand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Self
 
 import msgspec
@@ -16,7 +16,15 @@ import orjson
 from msgspec import Meta
 
 from scholarbase.errors import TimeLimit
-from scholarbase.models.limits import Engine, Mode, TotalRelation
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.limits import (
+    REFERENCE_STATUSES,
+    Engine,
+    Mode,
+    ReferenceFormat,
+    ReferenceStatus,
+    TotalRelation,
+)
 from scholarbase.models.papers import PAPER_FIELDS, Paper, check_fields
 
 Snapshot = Annotated[
@@ -27,6 +35,7 @@ Warnings = Annotated[
     tuple[str, ...],
     Meta(
         description="Present if something in the request had no effect, such as an unknown id in `exclude_ids`, if "
+        "`author` names nobody in the library, if "
         "`q` contains query syntax and is ranked as plain text, or if a paper cannot be compared with others."
     ),
 ]
@@ -175,6 +184,7 @@ class CitationsResponse(Response, frozen=True):
     total: Annotated[int, Meta(description="The number of results on all pages.")]
     next_offset: NextOffset
     results: tuple[Citation, ...]
+    warnings: Warnings = ()
     fields: Sequence[str] = PAPER_FIELDS
 
 
@@ -194,6 +204,32 @@ class ExpandResponse(Response, frozen=True):
     next_offset: NextOffset
     results: tuple[Neighbour, ...]
     warnings: Warnings = ()
+    fields: Sequence[str] = PAPER_FIELDS
+
+
+class AuthorsResponse(Response, frozen=True):
+    """Authors with a name: those with exactly this name first, then those with the most papers."""
+
+    snapshot: Snapshot
+    total: Annotated[int, Meta(description="The number of matching authors.")]
+    next_offset: NextOffset
+    results: tuple[AuthorProfile, ...]
+
+    def selected(self) -> Any:
+        return self
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
+        return msgspec.convert(data, cls)
+
+
+class AuthorPapersResponse(Response, frozen=True):
+    """A page of an author's papers."""
+
+    snapshot: Snapshot
+    total: Annotated[int, Meta(description="The number of results on all pages.")]
+    next_offset: NextOffset
+    results: tuple[Paper, ...]
     fields: Sequence[str] = PAPER_FIELDS
 
 
@@ -241,6 +277,96 @@ class PaperBatchResponse(Response, frozen=True):
     fields: Sequence[str] = PAPER_FIELDS
 
 
+class Difference(msgspec.Struct, frozen=True):
+    """What a reference says of a paper, and what the library has."""
+
+    field: Annotated[str, Meta(description="title, authors, year, venue or id.")]
+    reference: str
+    library: str
+
+
+class CheckedReference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A reference, and the paper that it means."""
+
+    position: Annotated[int, Meta(description="The number of the reference, from 1.")]
+    line: Annotated[int, Meta(description="The line where it starts; of CSL-JSON the number of the item.")]
+    status: Annotated[
+        ReferenceStatus,
+        Meta(
+            description="held: the library has the paper; near: it has similar ones; withdrawn: it has the paper, "
+            "whose abstract says that it has been withdrawn; not_in_snapshot: it has none, which does not mean that "
+            "none exists; unreadable: the entry is broken."
+        ),
+    ]
+    reason: Annotated[str, Meta(description="Why, as a sentence.")]
+    text: Annotated[str, Meta(description="The beginning of the reference.")]
+    key: Annotated[str | None, Meta(description="Its key or number in the bibliography.")] = None
+    paper: Annotated[
+        Paper | None, Meta(description="The paper of a reference that is held or withdrawn.")
+    ] = None
+    differences: Annotated[
+        tuple[Difference, ...], Meta(description="Where the reference and the paper differ.")
+    ] = ()
+    matches: Annotated[
+        tuple[TitleMatch, ...], Meta(description="The nearest papers of a reference that is near.")
+    ] = ()
+
+
+class CheckResponse(Response, frozen=True):
+    """The references of a bibliography, in order."""
+
+    snapshot: Snapshot
+    input_format: Annotated[ReferenceFormat, Meta(description="The format that the references were read as.")]
+    counts: Annotated[dict[str, int], Meta(description="The number of references by status.")]
+    results: tuple[CheckedReference | Unfinished, ...]
+    fields: Sequence[str] = PAPER_FIELDS
+
+    def selected(self) -> Any:
+        results = [
+            one if isinstance(one, Unfinished) else _selected_reference(one, self.fields)
+            for one in self.results
+        ]
+        return {
+            "snapshot": self.snapshot,
+            "input_format": self.input_format,
+            "counts": self.counts,
+            "results": results,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
+        results: list[CheckedReference | Unfinished] = []
+        for one in data["results"]:
+            is_error = "error" in one
+            results.append(
+                msgspec.convert(one, Unfinished) if is_error else msgspec.convert(one, CheckedReference)
+            )
+        return cls(
+            data["snapshot"],
+            data["input_format"],
+            data["counts"],
+            tuple(results),
+            fields=check_fields(fields),
+        )
+
+
+def _selected_reference(one: CheckedReference, fields: Sequence[str]) -> dict[str, Any]:
+    content = {name: getattr(one, name) for name in one.__struct_fields__}
+    content["paper"] = None if one.paper is None else _selected(one.paper, fields)
+    content["matches"] = [_selected(match, fields) for match in one.matches]
+    optional = ("key", "paper", "differences", "matches")
+    return {name: value for name, value in content.items() if value or name not in optional}
+
+
+def count_statuses(results: Iterable[CheckedReference | Unfinished]) -> dict[str, int]:
+    """The number of references of each status, 0 included; those not finished are left out."""
+    counts: dict[str, int] = dict.fromkeys(REFERENCE_STATUSES, 0)
+    for one in results:
+        if isinstance(one, CheckedReference):
+            counts[one.status] += 1
+    return counts
+
+
 class PaperResponse(Response, frozen=True):
     """One paper: its fields and the snapshot, in one object."""
 
@@ -250,3 +376,23 @@ class PaperResponse(Response, frozen=True):
 
     def selected(self) -> Any:
         return {"snapshot": self.snapshot, **{name: getattr(self.paper, name) for name in self.paper_fields}}
+
+
+class AuthorBatchResponse(Response, frozen=True):
+    """Authors in the order of the requested ids; null for an id of which the library holds no paper."""
+
+    snapshot: Snapshot
+    results: tuple[AuthorProfile | None, ...]
+
+    def selected(self) -> Any:
+        return self
+
+
+class AuthorResponse(Response, frozen=True):
+    """One author: its keys and the snapshot, in one object."""
+
+    snapshot: Snapshot
+    author: AuthorProfile
+
+    def selected(self) -> Any:
+        return {"snapshot": self.snapshot, **msgspec.structs.asdict(self.author)}

@@ -12,7 +12,7 @@ import orjson
 FORMAT: Final = 1
 """The version of the run folder's layout."""
 
-CallKind = Literal["search", "expand", "inspect", "answer"]
+CallKind = Literal["search", "match", "expand", "inspect", "answer"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
 Kind = Literal["search", "trajectory", "import"]
 Found = Literal["id", "title", "absent"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
+from scholarbase.models.author_source import AuthorSource, PageArguments, arguments_of
 from scholarbase.models.checks import check_ids
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
@@ -18,9 +19,9 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    ReferenceFormat,
     Syntax,
 )
-from scholarbase.models.paging import Paging
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -34,6 +35,7 @@ from scholarbase.models.requests import (
     search_requests,
 )
 from scholarbase.models.responses import (
+    CheckResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
@@ -42,22 +44,6 @@ from scholarbase.models.responses import (
     SimilarResponse,
     TitleMatchResponse,
 )
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class _Page(Protocol[T_co]):
-    """A page of results."""
-
-    @property
-    def snapshot(self) -> str: ...
-
-    @property
-    def next_offset(self) -> int | None: ...
-
-    @property
-    def results(self) -> tuple[T_co, ...]: ...
 
 
 class SearchArguments(TypedDict, total=False):
@@ -71,6 +57,7 @@ class SearchArguments(TypedDict, total=False):
     to: str | None
     category: Sequence[str]
     venue: Sequence[str]
+    author: Sequence[str]
     min_citations: int | None
     exclude: Sequence[str]
     exclude_ids: Sequence[str]
@@ -92,6 +79,7 @@ class SimilarArguments(TypedDict, total=False):
     to: str | None
     category: Sequence[str]
     venue: Sequence[str]
+    author: Sequence[str]
     min_citations: int | None
     exclude: Sequence[str]
     exclude_ids: Sequence[str]
@@ -103,18 +91,13 @@ class SimilarArguments(TypedDict, total=False):
     timeout: float | None
 
 
-class EdgeArguments(TypedDict, total=False):
+class EdgeArguments(PageArguments, total=False):
     """The arguments of ``iter_citations`` and ``iter_references`` that they pass to ``citations``."""
 
-    sort: CitationSort | None
-    from_: str | None
-    to: str | None
-    as_of: str | None
-    fields: Sequence[str] | None
-    timeout: float | None
+    author: Sequence[str]
 
 
-class Source(ABC):
+class Source(AuthorSource):
     """The methods that ``Library`` and ``Client`` share: keyword arguments to requests.
 
     Subclasses run the requests.
@@ -132,6 +115,9 @@ class Source(ABC):
 
     @abstractmethod
     def _match_all(self, titles: Sequence[str], **options: Any) -> list[TitleMatchResponse]: ...
+
+    @abstractmethod
+    def _check_all(self, **arguments: Any) -> CheckResponse: ...
 
     @abstractmethod
     def _paper(self, request: PaperBody) -> Paper: ...
@@ -167,11 +153,6 @@ class Source(ABC):
     ) -> None:
         self.close()
 
-    def _pages(self, page: Callable[[int, int], _Page[T]], limit: int | None, offset: int) -> Iterator[T]:
-        paging = Paging(limit, offset)
-        while (window := paging.next_page()) is not None:
-            yield from paging.add(page(*window))
-
     # -- search -----------------------------------------------------------------------------------------
 
     def search(
@@ -188,6 +169,7 @@ class Source(ABC):
         to: str | None = None,
         category: Sequence[str] = (),
         venue: Sequence[str] = (),
+        author: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         exclude_ids: Sequence[str] = (),
@@ -220,6 +202,9 @@ class Source(ABC):
             to: only papers up to this date.
             category: only papers in one of these arXiv categories (``cs.CL``) or archives (``cs``).
             venue: only papers from one of these venues, by any of their names.
+            author: only papers by one of these authors: an id, or a name, which stands for all authors that
+                ``search_authors`` finds by it. Authors that the library does not have are named in the ``warnings``
+                of the response.
             min_citations: only papers with at least this many citations worldwide.
             exclude: leave out papers whose title or abstract contains one of these phrases.
             exclude_ids: leave out these papers, by ids of any form. Ids that the library does not hold are named in
@@ -244,7 +229,7 @@ class Source(ABC):
                 ``partial`` is off.
             TimeLimit: the search took longer than its time limit.
         """
-        return self.run(search_request(**_arguments(locals())))
+        return self.run(search_request(**arguments_of(locals())))
 
     def search_batch(self, requests: Sequence[SearchRequest | Mapping[str, Any]]) -> list[SearchResponse]:
         """Run many searches, in order. A client sends up to 100 in one HTTP request.
@@ -301,7 +286,7 @@ class Source(ABC):
             NothingLeft: ``as_of`` is before every paper.
             TimeLimit: the title match took longer than its time limit.
         """
-        return self.run_title(TitleParameters.of(**_arguments(locals())))
+        return self.run_title(TitleParameters.of(**arguments_of(locals())))
 
     def match_titles(
         self,
@@ -326,6 +311,32 @@ class Source(ABC):
         options = {"limit": limit, "min_score": min_score, "as_of": as_of, "fields": fields}
         return self._match_all(titles, **options, timeout=timeout)
 
+    def check_references(
+        self,
+        references: str,
+        *,
+        input_format: ReferenceFormat = "auto",
+        as_of: str | None = None,
+        fields: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> CheckResponse:
+        """Find the paper that each reference of a bibliography means, and where the two differ.
+
+        Args:
+            references: BibTeX, RIS or CSL-JSON, or one reference, DOI or id per line, of any length.
+            input_format: ``bibtex``, ``ris``, ``csl-json`` or ``text``; ``auto`` looks at the content.
+            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
+            fields: the fields of each paper; None returns all.
+            timeout: seconds that each request of up to 1,000 references may take.
+
+        Raises:
+            InvalidRequest: an argument is invalid, or the text has no references in this format. An entry that cannot
+                be read is a result with the status ``unreadable``.
+            NothingLeft: ``as_of`` is before every paper.
+            TimeLimit: a reference took longer than the time limit.
+        """
+        return self._check_all(**arguments_of(locals()))
+
     def paper(
         self,
         paper_id: str,
@@ -347,7 +358,7 @@ class Source(ABC):
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold the paper (as of ``as_of``).
         """
-        return self._paper(PaperBody.of(**_arguments(locals())))
+        return self._paper(PaperBody.of(**arguments_of(locals())))
 
     def papers(
         self,
@@ -382,6 +393,7 @@ class Source(ABC):
         to: str | None = None,
         category: Sequence[str] = (),
         venue: Sequence[str] = (),
+        author: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         exclude_ids: Sequence[str] = (),
@@ -401,7 +413,8 @@ class Source(ABC):
             paper_id: an id of any form.
             limit: the number of results, 1 to 1000.
             offset: the number of results to skip: the ``next_offset`` of the previous page.
-            from_, to, category, venue, min_citations, exclude, exclude_ids, within: as in ``search``, for the results.
+            from_, to, category, venue, author, min_citations, exclude, exclude_ids, within: as in ``search``, for the
+                results.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers, also
                 among those that cite both.
             exact: compare with every vector, without approximation.
@@ -418,7 +431,7 @@ class Source(ABC):
             VectorIndexError, LibraryCorrupt: a leg failed.
             TimeLimit: the request took longer than its time limit.
         """
-        return self.run_similar(SimilarBody.of(**_arguments(locals())))
+        return self.run_similar(SimilarBody.of(**arguments_of(locals())))
 
     def iter_similar(
         self,
@@ -445,6 +458,7 @@ class Source(ABC):
         sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        author: Sequence[str] = (),
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
         timeout: float | None = None,
@@ -459,6 +473,7 @@ class Source(ABC):
                 None: most cited first, or newest first with ``as_of``.
             from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
             to: only papers up to this date.
+            author: only papers by one of these authors, as in ``search``.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
             timeout: seconds that the request may take.
@@ -469,7 +484,7 @@ class Source(ABC):
             PaperNotFound: the library does not hold the paper (as of ``as_of``).
             TimeLimit: the request took longer than its time limit.
         """
-        return self.run_citations(EdgeBody.of(**_arguments(locals())))
+        return self.run_citations(EdgeBody.of(**arguments_of(locals())))
 
     def references(
         self,
@@ -480,12 +495,13 @@ class Source(ABC):
         sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        author: Sequence[str] = (),
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
         timeout: float | None = None,
     ) -> CitationsResponse:
         """The papers of this library that the paper cites. Arguments and errors are those of ``citations``."""
-        return self.run_references(EdgeBody.of(**_arguments(locals())))
+        return self.run_references(EdgeBody.of(**arguments_of(locals())))
 
     def iter_citations(
         self, paper_id: str, *, limit: int | None = None, offset: int = 0, **arguments: Unpack[EdgeArguments]
@@ -517,6 +533,7 @@ class Source(ABC):
         to: str | None = None,
         category: Sequence[str] = (),
         venue: Sequence[str] = (),
+        author: Sequence[str] = (),
         min_citations: int | None = None,
         exclude: Sequence[str] = (),
         exclude_ids: Sequence[str] = (),
@@ -536,7 +553,7 @@ class Source(ABC):
             hops: 1, or 2 for the neighbours of neighbours too.
             limit: the number of results, 1 to 1000.
             offset: the number of results to skip: the ``next_offset`` of the previous page.
-            from_, to, category, venue, min_citations, exclude, exclude_ids, within: as in ``search``, for the
+            from_, to, category, venue, author, min_citations, exclude, exclude_ids, within: as in ``search``, for the
                 neighbours.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
@@ -548,9 +565,4 @@ class Source(ABC):
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a seed or a paper in ``within`` (as of ``as_of``).
         """
-        return self.run_expand(ExpandBody.of(**_arguments(locals())))
-
-
-def _arguments(method: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of a request, from the local variables of a method that has nothing else."""
-    return {name: value for name, value in method.items() if name != "self"}
+        return self.run_expand(ExpandBody.of(**arguments_of(locals())))

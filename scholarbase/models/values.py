@@ -12,6 +12,9 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import (
     MAX_INTEGER,
     as_of_day,
+    check_author_id,
+    check_author_name,
+    check_authors,
     check_categories,
     check_ids,
     check_names,
@@ -25,7 +28,9 @@ from scholarbase.models.checks import (
     shown,
 )
 from scholarbase.models.limits import (
+    MAX_AUTHOR_ID_LENGTH,
     MAX_LIMIT,
+    MAX_NAME_LENGTH,
     MAX_PHRASE_LENGTH,
     MAX_PHRASES,
     MAX_RERANK_DEPTH,
@@ -208,6 +213,33 @@ Venues = Annotated[
     Field(
         description="Only papers from one of these venues, by any of their names. In a URL, repeat the parameter.",
         examples=[["arXiv.org"]],
+    ),
+]
+Authors = Annotated[
+    StringTuple,
+    BeforeValidator(lambda names: check_authors(names, "author")),
+    Field(
+        description="Only papers by one of these authors: an id of `/v1/authors`, or a name, which stands for all "
+        "authors that `/v1/authors` finds by it. In a URL, repeat the parameter.",
+        examples=[["Washington Taylor"]],
+    ),
+]
+AuthorId = Annotated[
+    str,
+    AfterValidator(lambda value: check_author_id(value, "author_id")),
+    Field(
+        description="The source's id, or `name:` and a name.",
+        examples=["name:washington taylor"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_AUTHOR_ID_LENGTH},
+    ),
+]
+AuthorName = Annotated[
+    str,
+    AfterValidator(check_author_name),
+    Field(
+        description="A name, in any order of its words. Initials match first names, and first names initials.",
+        examples=["W. Taylor"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_NAME_LENGTH},
     ),
 ]
 MinCitations = Annotated[

@@ -233,6 +233,7 @@ class _Page:
         self.need = form.whole(self.response, offset)
         self._is_paper = "results" not in response
         self._is_titles = not self._is_paper and text_format.is_title_batch(response)
+        self._is_check = "counts" in response
         self._is_ids = not self._is_paper and text_format.is_id_batch(response)
 
     def prepare(self) -> None:
@@ -362,7 +363,7 @@ class _Page:
         if self._is_paper:
             return f"The abstract is cut to fit into {tokens} tokens: ask again with more for all of it."
         everything = len(self._pieces)
-        noun = "ids" if self._is_ids else "papers"
+        noun = "ids" if self._is_ids else "references" if self._is_check else "papers"
         ways = []
         if counts.papers or count < everything:
             if not count:
@@ -391,6 +392,8 @@ class _Page:
             return f"ask again with offset {self._offset + count * self._step} for the rest"
         if self._is_ids:
             return f"ask again with the ids from place {count + 1} on"
+        if self._is_check:
+            return f"ask again with the references from place {count + 1} on"
         if self._is_titles:
             # A title whose matches were cut already has its best ones.
             after = self._pieces[count - 1].place + 1 if count < len(self._pieces) else 0
@@ -512,6 +515,8 @@ def _compact_item(item: Any) -> Any:
         return None
     if isinstance(item, list):
         return [_compact_item(match) for match in item]
+    if "matches" in item:
+        item = {**item, "matches": [_compact_item(match) for match in item["matches"]]}
     paper = item.get("paper", item)
     if paper.get("authors") is None:
         return dict(item)

@@ -14,6 +14,14 @@ from typing import Any, Final
 
 GAP: Final = "\n\n"
 INDENT: Final = "   "
+LABELS: Final[Mapping[str, str]] = {
+    "held": "held",
+    "near": "near",
+    "withdrawn": "withdrawn",
+    "not_in_snapshot": "not in this snapshot",
+    "unreadable": "unreadable",
+}
+"""The statuses in words."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -69,6 +77,11 @@ def is_title_batch(response: Mapping[str, Any]) -> bool:
     return any(isinstance(item, list) for item in response["results"])
 
 
+def is_checked(item: Any) -> bool:
+    """Whether an item is a checked reference."""
+    return isinstance(item, Mapping) and "status" in item and "reason" in item
+
+
 def head(response: Mapping[str, Any], shown: int) -> str:
     """The first line, with the kind and number of results and the snapshot, and a line for each failed leg and
     warning.
@@ -79,6 +92,8 @@ def head(response: Mapping[str, Any], shown: int) -> str:
     total = response.get("total")
     if "results" not in response:
         what = "1 paper"
+    elif "counts" in response:
+        what = f"{_count(shown, 'reference')}: {counts_line(response['counts'])}"
     elif is_search_batch(response):
         what = _count(shown, "search", "searches")
     elif is_title_batch(response):
@@ -125,6 +140,8 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
         return f"{number}not in this library"
     if item.get("error"):
         return f"{number}{plain(item['error'])}"
+    if is_checked(item):
+        return "\n".join(reference_lines(item, number))
     paper = item.get("paper", item)
     title = plain(paper.get("title"))
     lines = [f"{number}{title or plain(paper['id'])}"]
@@ -146,6 +163,35 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
     if "paper" in item:
         text += "".join(map(context_line, item.get("contexts") or ()))
     return text
+
+
+def reference_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
+    """The lines of one checked reference, from its JSON."""
+    yield f"{number}{LABELS.get(item['status'], plain(item['status']))}: {plain(item['reason'])}"
+    yield f"{INDENT}Reference: {plain(item['text'])}"
+    if item.get("paper"):
+        yield f"{INDENT}Paper: {paper_line(item['paper'])}"
+    for one in item.get("differences") or ():
+        yield f"{INDENT}{plain(one['field'])}: {plain(one['reference'])} (library: {plain(one['library'])})"
+    for match in item.get("matches") or ():
+        yield f"{INDENT}Near ({match['score']:.2f}): {paper_line(match['paper'])}"
+
+
+def paper_line(paper: Mapping[str, Any]) -> str:
+    """A paper on one line."""
+    parts = (
+        plain(paper.get("title")),
+        plain(compact_authors(paper.get("authors"))),
+        plain(paper.get("year")),
+        plain(paper.get("venue")),
+        plain(paper["id"]),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def counts_line(counts: Mapping[str, int]) -> str:
+    """The counts of the statuses, without zeros."""
+    return ", ".join(f"{count:,} {LABELS.get(name, name)}" for name, count in counts.items() if count)
 
 
 def abstract_line(abstract: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any, Final, Self, TypeVar
 import orjson
 
 from scholarbase import deadlines
+from scholarbase.bibliographies import Reference, read_bibliography
+from scholarbase.bibliographies.requests import check_requests, placed
 from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
@@ -28,7 +30,7 @@ from scholarbase.errors import (
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import catalog, query_syntax
+from scholarbase.indexes import author_names, catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
@@ -37,6 +39,7 @@ from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.checks import (
     as_of_day,
     check_list,
@@ -48,6 +51,7 @@ from scholarbase.models.checks import (
 )
 from scholarbase.models.limits import (
     MAX_LIMIT,
+    MAX_QUERY_LENGTH,
     MIN_TITLE_SCORE,
     MODES,
     Direction,
@@ -56,6 +60,11 @@ from scholarbase.models.limits import (
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
+    CheckBody,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
@@ -71,6 +80,12 @@ from scholarbase.models.requests import (
     title_batches,
 )
 from scholarbase.models.responses import (
+    AuthorBatchResponse,
+    AuthorPapersResponse,
+    AuthorResponse,
+    AuthorsResponse,
+    CheckedReference,
+    CheckResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
@@ -85,12 +100,14 @@ from scholarbase.models.responses import (
     TitleMatch,
     TitleMatchResponse,
     Unfinished,
+    count_statuses,
 )
 from scholarbase.models.source import Source
 from scholarbase.rerankers import Reranker
 from scholarbase.search.cache import Cache
+from scholarbase.search.checking import Outcome, References
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
-from scholarbase.search.lookup import CACHED_IDS, Lookup
+from scholarbase.search.lookup import CACHED_IDS, Lookup, name_expression
 from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
@@ -106,6 +123,10 @@ SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
+WORD_CANDIDATES: Final = 20
+"""Papers with the words of a reference whose titles are compared with it."""
+SHOWN_REFERENCE: Final = 300
+"""Characters of a reference that the response repeats."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 R = TypeVar("R", bound=Timed)
@@ -438,6 +459,51 @@ class Library(Source):
         stages().extend((("titles", start, matched), ("hydrate", matched, perf_counter())))
         return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
 
+    # -- references -------------------------------------------------------------------------------------
+
+    @_runs(CheckBody)
+    def run_check(self, request: CheckBody) -> CheckResponse:
+        """Run a :class:`CheckBody`. Raises as ``check_references``; but a reference that takes longer than the time
+        limit is :class:`Unfinished`."""
+        self._check_open()
+        bibliography = read_bibliography(request.references, request.input_format)
+        checking = References(self._catalog, self._with_words, self._lookup.day(request.as_of))
+        start = perf_counter()
+        outcomes = [
+            _finished(partial(checking.check, reference), "reference", reference.raw)
+            for reference in bibliography.references
+        ]
+        checked = perf_counter()
+        numbers = {number for one in outcomes if isinstance(one, Outcome) for number in one.papers}
+        papers = self._catalog.papers(list(numbers), request.fields, counts=request.as_of is None)
+        by_number = dict(zip(numbers, papers, strict=True))
+        stages().extend((("references", start, checked), ("hydrate", checked, perf_counter())))
+        results = tuple(
+            one if isinstance(one, Unfinished) else _checked(place, reference, one, by_number)
+            for place, (reference, one) in enumerate(zip(bibliography.references, outcomes, strict=True), 1)
+        )
+        return CheckResponse(
+            self.snapshot_id, bibliography.format, count_statuses(results), results, request.fields
+        )
+
+    def _with_words(self, text: str, filters: ResolvedFilters) -> list[int]:
+        """The papers with the words of a reference, the best first."""
+        request = SearchRequest(
+            q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
+        )
+        return [hit.id for hit in self._ranker.rank(self._ranker.resolve(request, filters)).hits]
+
+    def _check_all(self, **arguments: Any) -> CheckResponse:
+        requests = check_requests(**arguments)
+        results: list[CheckedReference] = []
+        for part in requests.parts:
+            found = self.run_check(requests.body_of(part)).results
+            for at, one in zip(part, found, strict=True):
+                if isinstance(one, Unfinished):
+                    raise TimeLimit(one.error)
+                results.append(placed(one, at))
+        return requests.response(self.snapshot_id, results)
+
     # -- papers -----------------------------------------------------------------------------------------
 
     @_runs(PaperBody)
@@ -512,7 +578,7 @@ class Library(Source):
 
     def _edges(self, request: EdgeBody, direction: Direction) -> CitationsResponse:
         start = perf_counter()
-        filters, _ = self._lookup.filters(request)
+        filters, warnings = self._lookup.filters(request)
         number = self._lookup.id(request.paper_id, request.as_of)
         limit, offset = request.limit, request.offset
         edges = self._catalog.edges(
@@ -532,7 +598,7 @@ class Library(Source):
         next_offset = _next(offset, len(edges), total)
         stages().append((direction, start, perf_counter()))
         results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
-        return CitationsResponse(self.snapshot_id, total, next_offset, results, request.fields)
+        return CitationsResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
 
     def _few(self, number: int, direction: Direction) -> int | None:
         """The number of edges of a paper, None if it has many."""
@@ -567,6 +633,57 @@ class Library(Source):
         next_offset = _next(request.offset, len(results), total)
         return ExpandResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
 
+    # -- authors ----------------------------------------------------------------------------------------
+
+    @_runs(AuthorSearchParameters)
+    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
+        """Run an :class:`AuthorSearchParameters`. Raises as ``search_authors``."""
+        day, start = self._lookup.day(request.as_of), perf_counter()
+        expression, same = name_expression(request.q, "q"), author_names.same_name(request.q)
+        total, numbers = self._catalog.search_authors(expression, same, request.limit, request.offset, day)
+        authors = self._catalog.authors(numbers, day)
+        stages().append(("authors", start, perf_counter()))
+        return AuthorsResponse(
+            self.snapshot_id, total, _next(request.offset, len(authors), total), tuple(authors)
+        )
+
+    @_runs(AuthorBody)
+    def run_author(self, request: AuthorBody) -> AuthorResponse:
+        """Run an :class:`AuthorBody`. Raises as ``author``."""
+        number = self._lookup.author(request.author_id, request.as_of)
+        [author] = self._catalog.authors([number], self._lookup.day(request.as_of))
+        return AuthorResponse(self.snapshot_id, author)
+
+    def _author(self, request: AuthorBody) -> AuthorProfile:
+        return self.run_author(request).author
+
+    @_runs(AuthorBatchBody)
+    def run_authors(self, request: AuthorBatchBody) -> AuthorBatchResponse:
+        """Run an :class:`AuthorBatchBody`. Raises as ``authors``."""
+        numbers = self._lookup.authors(request.ids, request.as_of)
+        held = list({number for number in numbers if number is not None})
+        authors = self._catalog.authors(held, self._lookup.day(request.as_of))
+        by_number: dict[int | None, AuthorProfile] = dict(zip(held, authors, strict=True))
+        return AuthorBatchResponse(self.snapshot_id, tuple(map(by_number.get, numbers)))
+
+    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
+        return list(self.run_authors(request).results)
+
+    @_runs(AuthorPapersBody)
+    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
+        """Run an :class:`AuthorPapersBody`. Raises as ``author_papers``."""
+        start = perf_counter()
+        number = self._lookup.author(request.author_id, request.as_of)
+        sort = check_sort(request.sort, request.as_of)
+        total, ids = self._catalog.author_papers(
+            number, request.limit, request.offset, sort, self._lookup.dates(request)
+        )
+        listed = perf_counter()
+        papers = self._catalog.papers(ids, request.fields, counts=request.as_of is None)
+        stages().extend((("authors", start, listed), ("hydrate", listed, perf_counter())))
+        next_offset = _next(request.offset, len(papers), total)
+        return AuthorPapersResponse(self.snapshot_id, total, next_offset, tuple(papers), request.fields)
+
     # -- cost -------------------------------------------------------------------------------------------
     # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look
     # only at the request; those of citations use cached counts.
@@ -583,6 +700,7 @@ class Library(Source):
             and not request.exact
             and request.rerank is None
             and not request.exclude
+            and not request.author
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
             and request.offset + request.limit <= MAX_LIMIT
             # Query syntax uses FTS5, and so does a query of only stop words.
@@ -611,14 +729,23 @@ class Library(Source):
         _check(request, PaperBatchBody)
         return len(request.ids) <= SHORT_BATCH
 
+    def is_short_author_batch(self, request: AuthorBatchBody) -> bool:
+        """Whether a look-up of many authors is short."""
+        _check(request, AuthorBatchBody)
+        return len(request.ids) <= SHORT_BATCH and request.as_of is None
+
     def has_few_citations(self, request: EdgeBody) -> bool:
         """Whether a page of citations is short. Raises as ``citations``."""
         _check(request, EdgeBody)
+        if request.author:
+            return False
         return self._few(self._lookup.id(request.paper_id, request.as_of), "citations") is not None
 
     def has_few_references(self, request: EdgeBody) -> bool:
         """Whether a page of references is short. Raises as ``citations``."""
         _check(request, EdgeBody)
+        if request.author:
+            return False
         return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
@@ -679,6 +806,24 @@ def _finished(run: Callable[[], T], kind: str, text: str) -> T | Unfinished:
             return run()
     except TimeLimit as error:
         return Unfinished(str(error))
+
+
+def _checked(
+    position: int, reference: Reference, outcome: Outcome, papers: Mapping[int, Paper]
+) -> CheckedReference:
+    """The result for a reference."""
+    text = " ".join(reference.raw[: 2 * SHOWN_REFERENCE].split())
+    return CheckedReference(
+        position,
+        reference.line,
+        outcome.status,
+        outcome.reason,
+        text if len(text) <= SHOWN_REFERENCE else f"{text[:SHOWN_REFERENCE]}...",
+        reference.key,
+        None if outcome.paper is None else papers[outcome.paper],
+        outcome.differences,
+        tuple(TitleMatch(round(score, 4), papers[number]) for score, number in outcome.matches),
+    )
 
 
 def _next(offset: int, count: int, total: int) -> int | None:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound
 from scholarbase.identifiers import parse
-from scholarbase.indexes import query_syntax
+from scholarbase.indexes import author_names, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
-from scholarbase.models.checks import as_of_day, date_bounds
-from scholarbase.models.requests import EdgeBody, ExpandBody, SearchRequest, SimilarBody
+from scholarbase.models.authors import is_author_id, no_author
+from scholarbase.models.checks import as_of_day, date_bounds, shown
+from scholarbase.models.limits import MAX_IDS
+from scholarbase.models.requests import (
+    AuthorPapersBody,
+    EdgeBody,
+    ExpandBody,
+    Filters,
+    SearchRequest,
+    SimilarBody,
+)
 from scholarbase.search.cache import Cache
 
 MAX_SYNTAX_MATCHES: Final = 200_000
@@ -22,6 +32,8 @@ CACHED_EXCLUSIONS: Final = 4
 """Cached sets of papers that ``exclude`` removes, of up to 13 MB each."""
 WARNED_IDS: Final = 20
 """Ids that a warning names."""
+MAX_AUTHOR_PAPERS: Final = MAX_IDS
+"""Papers of the authors of a filter, as many as of ``within``; also the authors that its names stand for."""
 _LAST_DAY: Final = 9999_12_31
 
 
@@ -46,26 +58,74 @@ class Lookup:
             NothingLeft: ``as_of`` is before every paper.
             PaperNotFound: the library does not hold a paper in the request.
         """
-        day = self.day(request.as_of)
-        to = None if request.to is None else date_bounds(request.to, "to")[1]
-        days = [limit for limit in (to, day) if limit is not None]
-        first = None if request.from_ is None else date_bounds(request.from_, "from")[0]
-        warnings: tuple[str, ...] = ()
+        by, unknown = self._papers_by(request.author)
+        dates = self.dates(request)
         if isinstance(request, EdgeBody):
-            filters = ResolvedFilters(first_day=first, last_day=min(days, default=None))
-        else:
-            within, as_of = request.within, request.as_of
-            excluded, warnings = self._excluded_ids(request.exclude_ids, as_of, day)
-            filters = ResolvedFilters(
-                first_day=first,
-                last_day=min(days, default=None),
-                categories=tuple(sorted(set[str]().union(*map(category_forms, request.category)))),
-                venues=self._catalog.venue_keys(request.venue) if request.venue else (),
-                min_citations=request.min_citations,
-                within=None if within is None else frozenset(self.ids(within, as_of)),
-                exclude=excluded | self._matching_phrases(request.exclude, day),
-            )
-        return (NO_FILTERS if filters == NO_FILTERS else filters), warnings
+            return replace(dates, within=by), unknown
+        as_of, day = request.as_of, self.day(request.as_of)
+        within = None if request.within is None else frozenset(self.ids(request.within, as_of))
+        excluded, warnings = self._excluded_ids(request.exclude_ids, as_of, day)
+        filters = replace(
+            dates,
+            categories=tuple(sorted(set[str]().union(*map(category_forms, request.category)))),
+            venues=self._catalog.venue_keys(request.venue) if request.venue else (),
+            min_citations=request.min_citations,
+            within=within if by is None else by if within is None else within & by,
+            exclude=excluded | self._matching_phrases(request.exclude, day),
+        )
+        return (NO_FILTERS if filters == NO_FILTERS else filters), warnings + unknown
+
+    def dates(self, request: Filters | EdgeBody | AuthorPapersBody) -> ResolvedFilters:
+        """The filters of a request's dates. Raises NothingLeft: ``as_of`` is before every paper."""
+        to = None if request.to is None else date_bounds(request.to, "to")[1]
+        days = [limit for limit in (to, self.day(request.as_of)) if limit is not None]
+        first = None if request.from_ is None else date_bounds(request.from_, "from")[0]
+        return ResolvedFilters(first_day=first, last_day=min(days, default=None))
+
+    def _papers_by(self, authors: Sequence[str]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
+        """The papers by any of the authors, None without authors, and a warning about unknown ones.
+
+        Raises:
+            InvalidRequest: they are too many or have too many papers, or a name is only initials.
+        """
+        if not authors:
+            return None, ()
+        ids = {one: author_names.canonical_id(one) for one in authors}
+        found = self._catalog.find_authors(ids.values())
+        numbers, unknown = set(found.values()), []
+        for one, author_id in ids.items():
+            if author_id in found:
+                continue
+            named = []
+            if not is_author_id(one):
+                named = self._catalog.authors_named(name_expression(one, "author"), MAX_AUTHOR_PAPERS)
+            numbers.update(named)
+            if not named:
+                unknown.append(one)
+            if len(numbers) > MAX_AUTHOR_PAPERS:
+                raise _too_many(authors)
+        papers = self._catalog.papers_of_authors(numbers, MAX_AUTHOR_PAPERS)
+        if len(papers) > MAX_AUTHOR_PAPERS:
+            raise _too_many(authors)
+        if not unknown:
+            return frozenset(papers), ()
+        where = f"this library (snapshot {self._snapshot})"
+        return frozenset(papers), (
+            f"author: nobody in {where} has the name or id {_shown(unknown, WARNED_IDS)}.",
+        )
+
+    def authors(self, ids: Sequence[str], as_of: str | None) -> list[int | None]:
+        """The numbers of authors, None for those without a paper (as of a day)."""
+        canonical = list(map(author_names.canonical_id, ids))
+        found = self._catalog.find_authors(canonical, self.day(as_of))
+        return list(map(found.get, canonical))
+
+    def author(self, author_id: str, as_of: str | None) -> int:
+        """The number of an author. Raises AuthorNotFound."""
+        [number] = self.authors([author_id], as_of)
+        if number is None:
+            raise no_author(author_id, self._snapshot, as_of)
+        return number
 
     def _excluded_ids(
         self, ids: Sequence[str], as_of: str | None, day: int | None
@@ -165,6 +225,23 @@ class Lookup:
                 f"{which.format(_shown(later))} not exist as of {as_of}: published later, or on an unknown day. "
                 "Use a later as_of, or leave it out."
             )
+
+
+def name_expression(name: str, argument: str) -> str:
+    """The FTS5 expression of a name. Raises InvalidRequest: it is only initials."""
+    expression = author_names.expression(name)
+    if expression is None:
+        raise InvalidRequest(
+            f"{argument} {shown(name)} has no word of two letters: give a family name, not only initials."
+        )
+    return expression
+
+
+def _too_many(authors: Sequence[str]) -> InvalidRequest:
+    return InvalidRequest(
+        f"author {_shown(authors)} stands for more than {MAX_AUTHOR_PAPERS:,} authors or papers: use whole names, or "
+        "ids."
+    )
 
 
 def _shown(ids: Sequence[str], most: int = 5) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from scholarbase.databases import open_for_writing
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
+from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.content_hash import check_types, content_hash, table_hashes, vector_hashes
 from scholarbase.indexes.contents import read_contents
 from scholarbase.indexes.filters import NO_FILTERS
@@ -42,10 +43,10 @@ def verify(library: str | Path) -> Iterator[str]:
             yield _check_counts(db, manifest)
             citations.check(db)
             yield "edges: both ends of every citation are papers"
-            yield _check_fulltext(path / catalog.FILE_NAME)
             with closing(EdgeIndex.open(path / "vectors")) as index:
                 yield from _check_vectors(index, db, manifest)
                 yield from _check_content(index, db, manifest)
+        yield from _check_words(path / catalog.FILE_NAME)
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
@@ -98,8 +99,8 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
     return "counts: " + ", ".join(f"{rows:,} {table}" for table, rows in counts.items())
 
 
-def _check_fulltext(path: Path) -> str:
-    """Check the full-text index in a copy: FTS5's integrity check needs a writable database."""
+def _check_words(path: Path) -> Iterator[str]:
+    """Check the full-text index and that of authors in a copy: FTS5's checks need a writable database."""
     with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
         copy = Path(folder) / path.name
         with _room_for(f"Verifying the full text needs a copy of {path} in {folder}"):
@@ -107,7 +108,11 @@ def _check_fulltext(path: Path) -> str:
         with closing(open_for_writing(copy, create=False)) as db:
             db.execute("PRAGMA journal_mode = OFF")
             fulltext.check(db)
-    return "full text: every word of every title and abstract is indexed"
+            yield "full text: every word of every title and abstract is indexed"
+            room = _room_for(f"Verifying the authors needs a file in {folder}")
+            with room, AuthorIndex(db, Path(folder)) as authors:
+                total = authors.check()
+            yield f"authors: {total:,} are those of the papers"
 
 
 @contextmanager
@@ -117,6 +122,10 @@ def _room_for(need: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise LibraryError(f"{need}: {error.strerror}. Set TMPDIR to a folder with room for it.") from error
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+        raise LibraryError(f"{need}: {error}. Set TMPDIR to a folder with room for it.") from error
 
 
 def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:

@@ -130,7 +130,7 @@ class TrajectoryReader:
         """The line of the next call."""
         row: dict[str, Any] = orjson.loads(stored)
         parent = row.pop("parent", None)
-        if parent not in self._places and row["kind"] != "search":
+        if parent not in self._places and row["kind"] not in ("search", "match"):
             # An expansion or a look-up follows from the call that last returned one of the papers that it names.
             returned = {self._last_returned[i] for i in _named(row["arguments"]) if i in self._last_returned}
             parent = max(returned, key=self._places.__getitem__, default=None)

@@ -60,6 +60,8 @@ def _gather(content: Mapping[str, Any], ids: list[str], scores: list[float]) -> 
             _gather({"results": item}, ids, scores)
         elif item is None or "error" in item:
             continue
+        elif "reason" in item:  # a checked reference
+            ids += [one["paper"]["id"] for one in (item, *item.get("matches", ())) if "paper" in one]
         elif "paper" in item:
             ids.append(item["paper"]["id"])
             if "score" in item:

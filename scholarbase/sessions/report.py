@@ -14,7 +14,7 @@ import orjson
 from scholarbase.errors import NothingLeft
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
-from scholarbase.models.runs import Call
+from scholarbase.models.runs import CALL_KINDS, Call
 from scholarbase.sessions.session import Session
 from scholarbase.trajectories.figures import QueryEfficiency, figures, recall_after_each
 
@@ -38,7 +38,7 @@ class SessionReport:
         del named["query_id"]
         return {
             **self.session.to_dict(),
-            "calls": sum(named[f"{kind}_calls"] or 0 for kind in ("search", "expand", "inspect")),
+            "calls": sum(named[f"{kind}_calls"] or 0 for kind in CALL_KINDS[:-1]),
             **named,
             "recall_after": None if self.recall_after is None else list(self.recall_after),
             "answers": len(self.answers),

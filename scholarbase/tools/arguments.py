@@ -24,6 +24,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "to": "to_ to_date date_to end_date to_year year_to end_year max_year year_max max_date date_max until",
     "category": "categories arxiv_category arxiv_categories",
     "venue": "venues",
+    "author": "authors author_name author_names",
     "min_citations": "min_citation_count minimum_citations citation_count_min",
     "mode": "search_mode search_type",
     "exclude": "exclude_phrases exclude_terms exclude_topics",
@@ -36,19 +37,18 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "ids": "id paper paper_id arxiv_id arxiv_ids paper_ids papers",
     "seeds": "id ids paper paper_id paper_ids papers seed seed_id seed_ids seed_papers",
     "titles": "title paper_title paper_titles",
+    "references": "reference bibliography citations bibtex refs text",
 }
 """Names that models write for an argument. A tool uses those of its own arguments."""
 _PAGE: Final = ("offset", "offset, the number of results to skip")
 _YEARS: Final = ("from", "from and to")
 _FROM: Final = ("from", "from, the first date")
 _TO: Final = ("to", "to, the last date")
-_AUTHORS: Final = ("q", "q, which searches titles and abstracts; authors cannot be searched")
 _HINTS: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(("page", "start"), _PAGE),
     **dict.fromkeys(("year", "years", "date", "date_range", "year_range"), _YEARS),
     **dict.fromkeys(("after", "after_date", "after_year", "published_after"), _FROM),
     **dict.fromkeys(("before", "before_date", "before_year", "published_before"), _TO),
-    **dict.fromkeys(("author", "authors"), _AUTHORS),
     "keywords": ("q", "q"),
 }
 """Names that can have several meanings: an argument to use instead, and how a message names it."""
@@ -60,7 +60,7 @@ _DATES: Final = frozenset({"from", "to", "as_of"})
 _COMMA_SEPARATED: Final = frozenset({"category", "fields"})
 _IDS: Final = frozenset({"ids", "seeds", "exclude_ids", "within"})
 _NULLS: Final = frozenset({"null", "none"})
-_NULLABLE: Final = frozenset({"category", "venue", "fields", "from", "to", "as_of", "mode", "sort"})
+_NULLABLE: Final = frozenset({"category", "venue", "author", "fields", "from", "to", "as_of", "mode", "sort"})
 """Arguments of which no value is one of ``_NULLS``."""
 
 
@@ -147,9 +147,21 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
             ]
         case "string" if isinstance(value, list) and len(value) == 1:
             [result] = value
+        case "string" if name == "references" and isinstance(value, list | dict):
+            result = _references(value)
         case "string" if text is not None and "enum" in kind:
             result = text.lower() if text.lower() in kind["enum"] else value
     return result
+
+
+def _references(value: list[Any] | dict[str, Any]) -> Any:
+    """References as one text: a list of texts by lines, items of CSL-JSON as JSON."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(one if one.lstrip()[:1] in ("@", "T") else " ".join(one.split()) for one in value)
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return value
 
 
 def _integer(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The six tools: the schema that a model sees, and the native request of each.
+"""The seven tools: the schema that a model sees, and the native request of each.
 
 A tool accepts every argument of its native request. The schema has only ``shown``, with short descriptions, because a
 model reads the whole list with every question. Arguments that the operator of an agent sets, such as ``as_of`` and
@@ -26,6 +26,7 @@ from scholarbase.models.limits import (
 )
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
+    CheckBody,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,
@@ -40,6 +41,7 @@ from scholarbase.tools import arguments as written
 
 _LISTED: Final = ["id", "title", "authors", "year", "venue", "citation_count"]
 """The default fields of papers in lists."""
+_CHECKED: Final = ["id", "title", "authors", "year", "venue"]
 _FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "citation_count"]
 _READ: Final = [
     *("id", "title", "abstract", "tldr", "authors", "year", "publication_date", "venue", "categories"),
@@ -47,7 +49,7 @@ _READ: Final = [
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
-_MAX_TOKENS: Final = "Response size"
+_MAX_TOKENS: Final = "response size"
 
 
 def never_short(library: Library, request: Any) -> bool:
@@ -182,16 +184,17 @@ def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchRespons
     return PaperBatchResponse(response.snapshot, cast(tuple[Paper | None, ...], results), response.fields)
 
 
-_LIMIT: Final = f"Default {DEFAULT_EDGES}"
-_OFFSET: Final = "Last next_offset"
+_LIMIT: Final = f"default {DEFAULT_EDGES}"
+_OFFSET: Final = "next_offset"
 _FROM: Final = "YYYY[-MM[-DD]]"
-_TO: Final = "As from"
+_DATE: Final = "date"
+_TO: Final = "as from"
 _EDGE_ARGUMENTS: Final = {
-    "paper_id": _ID,
+    "paper_id": "any id form",
     "limit": _LIMIT,
     "offset": _OFFSET,
     "sort": "- is descending",
-    "from": _FROM,
+    "from": _DATE,
     "to": _TO,
     "max_tokens": _MAX_TOKENS,
 }
@@ -200,22 +203,21 @@ _EDGE_DEFAULTS: Final = {"fields": _LISTED}
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "search_papers",
-        "Search titles and abstracts by words and meaning. Returns papers best first with total and next_offset; an "
-        "empty list means nothing matched.",
+        "Search titles and abstracts by words and meaning, best first; an empty list means nothing matched.",
         SearchBody,
         Library.run,
         {
-            "q": "A question, words, title, id or link",
+            "q": "a question, words, title, id or link",
             "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
-            "mode": "Words (sparse), meaning (dense) or both",
-            "limit": f"Default {DEFAULT_RESULTS}, at most {MAX_LIMIT}",
+            "mode": "words (sparse), meaning or both",
+            "limit": f"default {DEFAULT_RESULTS}, to {MAX_LIMIT}",
             "offset": _OFFSET,
             "from": _FROM,
             "to": _TO,
-            "category": "Such as cs.CL, or cs",
-            "min_citations": "Worldwide",
-            "exclude": "Phrases that must not be the topic",
-            "exclude_seen": "Leave out papers already returned",
+            "category": "such as cs.CL or cs",
+            "min_citations": "worldwide",
+            "exclude": "phrases that must not be the topic",
+            "exclude_seen": "leave out returned papers",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND, "syntax": "plain"},
@@ -223,19 +225,27 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "match_titles",
-        "Find papers by their titles, exact or with typing errors: for each title the best matches, score 1 if the "
-        "same, an empty list if nothing matches.",
+        "Find papers by titles, exact or misspelt: for each the best matches, score 1 if the same; empty "
+        "if none.",
         TitleBatchBody,
         Library.run_titles,
-        {"titles": "Titles", "limit": "Matches for each title; default 1", "max_tokens": _MAX_TOKENS},
+        {"titles": "titles", "limit": "default 1 each", "max_tokens": _MAX_TOKENS},
         {"fields": _LISTED},
     ),
     Tool(
+        "check_references",
+        "Check references: held with differences, near, withdrawn, not_in_snapshot or unreadable.",
+        CheckBody,
+        Library.run_check,
+        {"references": "BibTeX, RIS, CSL or lines", "max_tokens": _MAX_TOKENS},
+        {"fields": _CHECKED},
+    ),
+    Tool(
         "get_papers",
-        "Read papers: abstract, authors, date, venue, counts. null is a paper that is not in the library.",
+        "Read papers: abstract, authors, date, venue, counts; null if not in the library.",
         PaperBatchBody,
         _read_papers,
-        {"ids": _ID, "fields": "Such as title, abstract, external_ids", "max_tokens": _MAX_TOKENS},
+        {"ids": _ID, "fields": "such as external_ids", "max_tokens": _MAX_TOKENS},
         {"fields": _READ},
         Library.is_short_batch,
     ),
@@ -259,21 +269,21 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "expand_papers",
-        "Citation neighbours of several papers, each once; those that most seeds reach come first.",
+        "Citation neighbours of papers, each once; first those that most seeds reach.",
         ExpandBody,
         Library.run_expand,
         {
-            "seeds": "Paper ids",
-            "direction": "Default both",
-            "hops": "1 (default) or 2",
+            "seeds": "paper ids",
+            "direction": "default both",
+            "hops": "1 or 2",
             "limit": _LIMIT,
             "offset": _OFFSET,
-            "from": _FROM,
+            "from": _DATE,
             "to": _TO,
-            "category": "Such as cs.CL",
-            "min_citations": "Worldwide",
-            "exclude": "Phrases",
-            "exclude_seen": "Unseen only",
+            "category": "such as cs.CL",
+            "min_citations": "worldwide",
+            "exclude": "phrases",
+            "exclude_seen": "unseen only",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _LISTED},

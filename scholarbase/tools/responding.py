@@ -195,7 +195,7 @@ def _compact(content: Any) -> Any:
     copy = dict(content)
     if "authors" in copy:
         copy["authors"] = compact_authors(copy["authors"])
-    for key in ("results", "paper"):
+    for key in ("results", "paper", "matches"):
         if key in copy:
             copy[key] = _compact(copy[key])
     return copy

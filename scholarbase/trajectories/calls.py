@@ -27,7 +27,8 @@ from scholarbase.models.runs import CALL_KINDS, CallKind
 
 TOOLS: Final[dict[str, CallKind]] = {
     "search_papers": "search",
-    "match_titles": "search",
+    "match_titles": "match",
+    "check_references": "inspect",
     "get_papers": "inspect",
     "get_citations": "expand",
     "get_references": "expand",
@@ -113,6 +114,8 @@ def _raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
         raise InvalidRequest(
             f"the tool {tool!r} is not a ScholarBase tool: give its kind, one of {', '.join(CALL_KINDS)}."
         )
+    if tool == "match_titles" and kind == "search":  # as written before matches had a kind of their own
+        kind = values["kind"] = "match"
     if tool in TOOLS and kind != TOOLS[tool]:
         raise InvalidRequest(f"the kind of {tool} is {TOOLS[tool]!r}, not {kind!r}: correct or remove kind.")
     if "error" in values and values["ids"]:

@@ -13,7 +13,7 @@ from typing import Final
 from scholarbase.models.runs import Call
 
 CUTOFF: Final = 100
-LOOKING: Final = ("search", "expand")
+LOOKING: Final = ("search", "match", "expand")
 """The kinds of call whose results are candidates."""
 
 
@@ -21,15 +21,16 @@ LOOKING: Final = ("search", "expand")
 class QueryEfficiency:
     """Figures of one query. None: unknown, or a division by zero.
 
-    ``candidates`` are the distinct papers that search and expand calls returned; ``recall`` is of the whole ranking,
-    ``recall_100`` of its first 100, both over all answers and None for a query without answers;
+    ``candidates`` are the distinct papers that search, match and expand calls returned; ``recall`` is of the whole
+    ranking, ``recall_100`` of its first 100, both over all answers and None for a query without answers;
     ``recall_100_per_100`` is ``recall_100`` for each 100 candidates. ``seconds`` and ``tokens`` are sums over the
-    calls, None if a search, expand or inspect call lacks the value.
+    calls, None if a call other than an answer lacks the value.
     """
 
     query_id: str
     rounds: int | None
     search_calls: int | None
+    match_calls: int | None
     expand_calls: int | None
     inspect_calls: int | None
     failed_calls: int | None
@@ -60,6 +61,7 @@ def figures(
         query_id,
         rounds=len({call.round for call in calls}),
         search_calls=kinds["search"],
+        match_calls=kinds["match"],
         expand_calls=kinds["expand"],
         inspect_calls=kinds["inspect"],
         failed_calls=sum(call.error is not None for call in calls),
@@ -73,8 +75,8 @@ def figures(
 
 
 def recall_after_each(calls: Iterable[Call], relevant: frozenset[str]) -> list[float]:
-    """Recall over all of ``relevant`` after each call, of all results of search and expand calls and the last answer
-    so far."""
+    """Recall over all of ``relevant`` after each call, of all results of search, match and expand calls and the last
+    answer so far."""
     found: set[str] = set()
     answer: set[str] = set()
     curve = []

@@ -27,6 +27,7 @@ QUESTION: Final = "How is two-dimensional QCD related to string theory?"
 CALLS: Final[dict[str, dict[str, Any]]] = {
     "search_papers": {"q": QUESTION, "limit": 5},
     "match_titles": {"titles": ["Two Dimensional QCD is a String Theory"]},
+    "check_references": {"references": "arXiv:2301.00001\n" + STRINGS},
     "get_papers": {"ids": [STRINGS, "arXiv:2301.00001"]},
     "get_citations": {"paper_id": STRINGS, "limit": 5},
     "get_references": {"paper_id": STRINGS},

@@ -27,6 +27,7 @@ NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("POST", "/v1/search/batch", {"searches": [SEARCH, {"q": "gravity"}]}),
     ("GET", "/v1/title-match", {"title": TITLE}),
     ("POST", "/v1/title-match/batch", {"titles": [TITLE, "nothing of this kind"]}),
+    ("POST", "/v1/references/check", {"references": f"{TITLE}. 1993.\n{UNKNOWN}\n{PAPER}"}),
     ("GET", f"/v1/papers/{PAPER}", {}),
     ("POST", "/v1/papers/batch", {"ids": [PAPER, UNKNOWN]}),
     ("GET", f"/v1/papers/{PAPER}/citations", {}),
@@ -36,12 +37,21 @@ NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("POST", "/v1/expand", {"seeds": [PAPER]}),
     ("POST", "/v1/tools/search_papers", SEARCH),
     ("POST", "/v1/tools/match_titles", {"titles": [TITLE]}),
+    ("POST", "/v1/tools/check_references", {"references": f"{TITLE}. 1993.\n{UNKNOWN}\n{PAPER}"}),
     ("POST", "/v1/tools/get_papers", {"ids": [PAPER, UNKNOWN, "no id"]}),
     ("POST", "/v1/tools/get_citations", {"paper_id": PAPER}),
     ("POST", "/v1/tools/get_references", {"paper_id": PAPER}),
     ("POST", "/v1/tools/expand_papers", {"seeds": [PAPER]}),
 ]
 """One request of each route that returns papers."""
+AUTHOR: Final = "name:washington taylor"
+AUTHORS: Final[list[tuple[str, str, dict[str, Any]]]] = [
+    ("GET", "/v1/authors", {"q": "W. Taylor", "limit": 1}),
+    ("GET", f"/v1/authors/{AUTHOR}", {}),
+    ("POST", "/v1/authors/batch", {"ids": [AUTHOR, "7"]}),
+    ("GET", f"/v1/authors/{AUTHOR}/papers", {}),
+]
+"""One request of each route of authors, which no session records."""
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "plain": {},
     "sized": {"max_tokens": 700},
@@ -68,6 +78,10 @@ def papers() -> Iterator[Sent]:
                 yield request(method, path, values)
                 continue
             yield request(method, path, values | options)
+    for method, path, values in AUTHORS:
+        yield request(method, path, values)
+    for options in FORMS.values():
+        yield request("GET", f"/v1/authors/{AUTHOR}/papers", options)
     for explained in ({"explain": True}, {"exclude_ids": [UNKNOWN]}, {"q": "nothinghasthisword"}):
         yield request("POST", "/v1/search", SEARCH | explained)
 
@@ -78,7 +92,11 @@ def errors() -> Iterator[Sent]:
         yield request(method, path, values | {"max_tokens": 1}, 400)
         yield request(method, path, values, 400, **{"X-ScholarBase-Session": "two words"})
         yield in_session("spent", method, path, values, 403)
+    for method, path, values in AUTHORS:
+        yield request(method, path, values | {"surprise": 1}, 400)
     for method, path, values in (
+        ("GET", "/v1/authors/7", {}),
+        ("GET", "/v1/authors/7/papers", {}),
         ("GET", "/v1/search", SEARCH | {"within": UNKNOWN}),
         ("POST", "/v1/search", SEARCH | {"within": [UNKNOWN]}),
         ("POST", "/v1/search/batch", {"searches": [SEARCH | {"within": [UNKNOWN]}]}),
@@ -101,7 +119,7 @@ def errors() -> Iterator[Sent]:
     for path in ("", "/report"):
         yield request("GET", f"/v1/sessions/one{path}", {"surprise": 1}, 400)
     yield "DELETE", "/v1/sessions/one", {"params": {"surprise": 1}}, 400
-    writing = [path for method, path, _ in NATIVE if method == "POST"]
+    writing = [path for method, path, _ in (*NATIVE, *AUTHORS) if method == "POST"]
     for path in (*writing, "/v1/sessions", "/v1/sessions/one/report", "/v1/sessions/one/answer"):
         yield "POST", path, {"content": b" " * 200_000}, 413
         yield "POST", path, {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400
@@ -140,9 +158,7 @@ class Document:
 
     def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
         def pattern(template: str) -> str:
-            return re.sub(
-                r"\\\{[^}]*\\\}", lambda m: ".+" if "paper" in m[0] else "[^/]+", re.escape(template)
-            )
+            return re.sub(r"\\\{[^}]*\\\}", lambda m: ".+" if "_id" in m[0] else "[^/]+", re.escape(template))
 
         # As the server, which matches the more specific path first.
         found = [name for name in self._content["paths"] if re.fullmatch(pattern(name), path)]
@@ -209,15 +225,15 @@ def test_the_document_has_every_response_and_no_other(sample: Library, tmp_path:
             (method, path) for method, path, _ in document.statuses() if path not in ("/healthz", "/readyz")
         ]
         for method, path in sorted(set(limited)):
-            target = path.replace("{paper_id}", PAPER).replace("{name}", "search_papers")
+            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
             document.check(httpx.request(method, url + target))
         # The first request is allowed, the others are not.
         for method, path in [("GET", "/metrics"), *sorted(set(limited))]:
-            target = path.replace("{paper_id}", PAPER).replace("{name}", "search_papers")
+            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
             document.check(httpx.request(method, url + target, headers={"X-API-Key": key}))
     with serving_in_thread(sample) as url:  # without keys
         for method, path in sorted({(method, path) for method, path, _ in document.statuses()}):
-            target = path.replace("{paper_id}", PAPER).replace("{name}", "search_papers")
+            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
             document.check(httpx.request(method, url + target, headers={"Host": "pages.example"}))
     missing = {one for one in document.statuses() - document.seen if one[2] not in NOT_PROVOKED}
     assert not missing, sorted(missing)

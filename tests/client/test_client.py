@@ -29,7 +29,9 @@ from scholarbase.search.library import Library
 
 METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
-    "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand", "snapshot",
+    "search_authors", "author", "authors", "author_papers", "iter_author_papers",
+    "check_references", "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand",
+    "snapshot",
 )  # fmt: skip
 STRINGS = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -72,7 +74,9 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_the_process = {"open", "close", "ready", "check_files"}
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
-        "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
+        "run_author", "run_author_papers",
+        "run_author_search", "run_authors", "is_short_author_batch",
+        "run_check", "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
         "has_few_citations", "has_few_references", "forget_queries",
     }  # fmt: skip
     public = {name for name in dir(Library) if not name.startswith("_")}
@@ -113,6 +117,7 @@ VALID: list[tuple[Any, ...]] = [
     ("match_title", TITLE + " é" * 400),
     ("match_titles", [TITLE, "A title of no paper at all", TITLE], {"fields": ["title", "url"]}),
     ("match_titles", []),
+    ("check_references", f"{TITLE}. 1993.\n@misc", {"fields": ["title"], "as_of": "1995-06"}),
     ("paper", STRINGS),
     ("paper", STRINGS, {"fields": ["abstract", "external_ids", "categories"]}),
     ("papers", [STRINGS, "arXiv:2001.00001", "CorpusId:999999999999", "hep-th/9301068v1"]),
@@ -126,6 +131,17 @@ VALID: list[tuple[Any, ...]] = [
     ("iter_citations", STRINGS, {"offset": 2, "limit": 3}),
     ("match_titles", TITLE, {"fields": "title"}),
     ("expand", STRINGS, {"exclude_ids": "arXiv:2001.00001"}),
+    ("search", QUESTION, {"author": ["W. Taylor", "name:david j. gross"]}),
+    ("search", QUESTION, {"author": "Nobody, Known"}),
+    ("citations", STRINGS, {"author": "Sanjaye Ramgoolam"}),
+    ("search_authors", "Taylor, W. & \u00e9?#/", {"limit": 3, "as_of": "1994-01"}),
+    ("search_authors", "Taylor, W.", {"limit": 1, "offset": 1}),
+    ("author", " name:Washington  TAYLOR "),
+    ("author", "name:washington taylor", {"as_of": "1994-01"}),
+    ("authors", ["name:washington taylor", "7"], {"as_of": "1994-01"}),
+    ("authors", []),
+    ("author_papers", "name:washington taylor", {"sort": "-date", "from_": "1993-02", "fields": ["title"]}),
+    ("iter_author_papers", "name:david j. gross", {"limit": 2, "offset": 1}),
     ("citations", STRINGS),
     ("citations", STRINGS, {"limit": 2, "offset": 1, "sort": "-date", "fields": ["year"]}),
     ("citations", STRINGS, {"from_": "1993-02", "to": "1999"}),
@@ -205,6 +221,24 @@ INVALID: list[tuple[Any, ...]] = [
     ("expand", [STRINGS], {"direction": "sideways"}),
     ("expand", [STRINGS], {"hops": 3}),
     ("expand", ["arXiv:2001.00001"]),
+    ("author", "name:not / one?#"),
+    ("author", "name:of some / papers"),
+    ("author", "name:of some/papers"),
+    ("author", "batch"),
+    ("author", ".."),
+    ("author", "量" * 500),
+    ("author", "7", {"as_of": "1994-01"}),
+    ("author", " "),
+    ("author", "\ud83d"),
+    ("authors", ["7"] * 501),
+    ("author_papers", "7"),
+    ("author_papers", "name:washington taylor/papers"),
+    ("author_papers", "name:washington taylor", {"sort": "citation_count", "as_of": "1994-01"}),
+    ("author_papers", "name:washington taylor", {"as_of": "1900-01"}),
+    ("search_authors", "J. S."),
+    ("search_authors", "x" * 501),
+    ("search", "gravity", {"author": ["J."]}),
+    ("search", "gravity", {"author": "x" * 506}),
 ]
 
 

@@ -141,7 +141,7 @@ def test_a_packed_file_is_read_as_a_plain_one(tmp_path: Path) -> None:
         ({"query_id": "q1", "tool": "answer"}, "it lacks ids"),
         (call("q1", "web_search", []), "'web_search' is not a ScholarBase tool"),
         (call("q1", "answer", [], kind="search"), "the kind of answer is 'answer'"),
-        (call("q1", "web_search", [], kind="look"), "one of search, expand, inspect, answer"),
+        (call("q1", "web_search", [], kind="look"), "one of search, match, expand, inspect, answer"),
         (call("q1", "answer", ["12345"]), "a number without its scheme"),
         (call("q1", "answer", ["nonsense"]), "'nonsense' is not a valid paper id"),
         (call("q1", "answer", HELD, scores=[1.0]), "scores has 1 numbers and ids has 5"),
@@ -570,3 +570,13 @@ def test_the_recording_example_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     exec(block("python").replace("http://127.0.0.1:8000", server), {})
     assert [c.kind for c in read_trajectory(tmp_path / "calls.jsonl")] == ["search", "expand", "answer"]
+
+
+def test_title_matches_are_not_searches(tmp_path: Path) -> None:
+    lines = [
+        call("q1", "search_papers", HELD[:1]),
+        call("q1", "match_titles", HELD[1:2]),
+        call("q1", "match_titles", HELD[2:3], kind="search"),  # as in files of earlier versions
+    ]
+    calls = read_trajectory(written(tmp_path / "calls.jsonl", lines))
+    assert [one.kind for one in calls] == ["search", "match", "match"]

@@ -21,6 +21,9 @@ TABLES = (
     "venue_names",
     "edges",
     "document_frequencies",
+    "author_names",
+    "author_papers",
+    "author_words_data",
     "meta",
 )
 

@@ -22,6 +22,7 @@ from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.ingest.dense import DenseParts
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.manifest import read_manifest, snapshot_id
+from scholarbase.models.papers import Journal
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import SAMPLE, run_cli, sample_rows
@@ -67,6 +68,45 @@ def test_both_sources_are_joined_in_one_paper(sample_library: Path) -> None:
     assert found.categories == tuple(record["categories"].split())  # from arXiv only
     assert found.abstract is not None  # missing in Semantic Scholar
     assert found.abstract.split()[:5] == record["abstract"].split()[:5]
+
+
+def test_both_sources_give_details_of_one_paper(tmp_path: Path) -> None:
+    paper = {
+        "corpusid": 1,
+        "title": "Prompt diphoton production",
+        "externalids": {"ArXiv": "0704.0001"},
+        "isopenaccess": False,
+        "s2fieldsofstudy": [{"category": "Physics", "source": "external"}],
+        "publicationtypes": ["JournalArticle"],
+        "journal": {"name": "Physical Review D", "volume": "76", "pages": None},
+    }
+    record = {
+        "id": "0704.0001",
+        "title": "Prompt diphoton production",
+        "abstract": "Photon pairs.",
+        "authors": "C. Balazs",
+        "categories": "hep-ph",
+        "comments": "37 pages",
+        "journal-ref": "Phys.Rev.D76:013009,2007",
+        "versions": [{"version": "v1", "created": "Mon, 2 Apr 2007 19:18:42 GMT"}],
+        "update_date": "2008-11-26",
+    }
+    other = {**record, "id": "0704.0002", "title": "Another"}
+    (tmp_path / "papers.jsonl").write_text(json.dumps(paper))
+    (tmp_path / "arxiv.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(other)}\n")
+    ingest([tmp_path / "papers.jsonl", tmp_path / "arxiv.jsonl"], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        joined, alone = library.paper("0704.0001"), library.paper("0704.0002")
+        some = library.paper("0704.0001", fields=["title", "versions"])
+    assert joined.journal == Journal("Physical Review D", "76", None)
+    assert joined.publication_types == ("JournalArticle",)
+    assert joined.fields_of_study == ("Physics",)
+    assert joined.is_open_access is alone.is_open_access is True
+    assert joined.comment == alone.comment == "37 pages"
+    assert joined.versions == alone.versions == some.versions == ("2007-04-02T19:18:42Z",)
+    assert joined.update_date == "2008-11-26"
+    assert alone.journal == Journal("Phys.Rev.D76:013009,2007")
+    assert (alone.publication_types, alone.fields_of_study, some.comment) == ((), (), None)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import evaluate
 from scholarbase.evaluation.searching import SearchSettings, run_searches
 from scholarbase.evaluation.statistics import bootstrap_interval, paired_test
+from scholarbase.models.author_source import PageArguments
 from scholarbase.models.source import EdgeArguments, SearchArguments, SimilarArguments, Source
 from scholarbase.search.library import Library
 from scholarbase.tools import Tools
@@ -37,7 +38,9 @@ PAPER: Final = "arXiv:hep-th/9301068"
 REQUIRED: Final[dict[str, Any]] = {
     "q": "string theory",
     "paper_id": PAPER,
+    "author_id": "name:washington taylor",
     "title": "Two Dimensional QCD is a String Theory",
+    "references": "arXiv:hep-th/9301068",
     "titles": ["Two Dimensional QCD is a String Theory"],
     "ids": [PAPER],
     "seeds": [PAPER],
@@ -81,7 +84,7 @@ NUMBERS: Final = {"a number"}
 OPTIONAL: Final = {"nothing"}
 TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
-    **dict.fromkeys(("q", "title", "titles", "category", "venue", "exclude"), TEXT),
+    **dict.fromkeys(("q", "references", "title", "titles", "category", "venue", "author", "exclude"), TEXT),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
     **dict.fromkeys(
         ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
@@ -93,7 +96,9 @@ ACCEPTED: Final[dict[str, set[str]]] = {
 }
 METHODS: Final = (
     *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
+    "check_references",
     *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
+    *("search_authors", "author", "authors", "author_papers", "iter_author_papers"),
 )
 RUNNING: Final = (
     *(
@@ -102,6 +107,7 @@ RUNNING: Final = (
         "run_searches",
         "run_title",
         "run_titles",
+        "run_check",
         "is_short_search",
         "is_short_title",
         "is_short_batch",
@@ -112,12 +118,14 @@ RUNNING: Final = (
         "run_citations",
     ),
     *("run_references", "run_similar", "run_expand"),
+    *("run_author", "run_author_papers", "run_author_search", "run_authors", "is_short_author_batch"),
 )
 ITERATED: Final = {
     "iter_search": SearchArguments,
     "iter_citations": EdgeArguments,
     "iter_references": EdgeArguments,
     "iter_similar": SimilarArguments,
+    "iter_author_papers": PageArguments,
 }
 
 
@@ -137,6 +145,7 @@ def calls(method: str) -> list[tuple[str, str]]:
         for wrong in WRONG
         if wrong not in ACCEPTED.get(name, ())
         and not (method in ITERATED and name == "limit" and wrong == "nothing")
+        and not (name in ("author_id", "ids") and "author" in method and wrong in TEXT)
     ]
 
 

@@ -214,7 +214,7 @@ FILTERS: list[tuple[dict[str, Any], Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("filters", "passes"), FILTERS, ids=lambda f: str(f)[:30])
+@pytest.mark.parametrize(("filters", "passes"), FILTERS, ids=[str(one)[:30] for one, _ in FILTERS])
 def test_filters_apply_before_each_leg_takes_its_first_results(
     shallow: Library, vectors: dict[int, np.ndarray], filters: dict[str, Any], passes: Any
 ) -> None:

@@ -164,6 +164,24 @@ def test_a_batch_of_searches_is_a_call_each(url: str) -> None:
     assert [line.get("error") for line in agent.lines()] == [None] * 3 + [sentence] + [None] * 2
 
 
+def test_a_list_of_references_is_one_call_that_inspects(url: str) -> None:
+    agent = Agent(url, limits={"calls": 5, "candidates": 10})
+    text = f"D. Gross, W. Taylor. Two dimensional QCD is a string theory. 1993.\narXiv:2001.00001\n{SEED}"
+    answer = agent.send_numbered("POST", "/v1/references/check", json={"references": text, "fields": ["id"]})
+    assert answer.headers["X-ScholarBase-Call"] == "1"
+    assert budget(answer) == {"calls": 4, "candidates": 10}
+    [line] = agent.lines()
+    assert (line["tool"], line["kind"]) == ("check_references", "inspect")
+    assert line["arguments"]["references"] == text
+    assert line["ids"] == [SEED, SEED]
+
+
+def test_references_in_a_session_are_checked_as_of_its_date(url: str) -> None:
+    agent = Agent(url, as_of="1992-12")
+    answer = agent.send("POST", "/v1/tools/check_references", json={"references": SEED})
+    assert [one["status"] for one in answer.json()["results"]] == ["not_in_snapshot"]
+
+
 def test_a_batch_that_fails_takes_one_call(url: str) -> None:
     agent = Agent(url, limits={"calls": 9})
     searches = [{"q": "black holes"}, {"q": "instantons", "limit": 0}]

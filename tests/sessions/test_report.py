@@ -67,6 +67,7 @@ def test_the_cost_of_a_session(walked: tuple[Agent, list[list[str]]]) -> None:
         "calls": 5,
         "rounds": 5,  # two searches side by side, then one each
         "search_calls": 3,
+        "match_calls": 0,
         "expand_calls": 1,
         "inspect_calls": 1,
         "failed_calls": 1,

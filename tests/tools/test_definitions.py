@@ -28,7 +28,10 @@ from scholarbase.tools.definitions import TOOLS, schemas, tool_named
 
 QUESTION = "How is two-dimensional QCD related to string theory?"
 SEED = "arXiv:hep-th/9301068"
-NAMES = ["search_papers", "match_titles", "get_papers", "get_citations", "get_references", "expand_papers"]
+NAMES = [
+    *("search_papers", "match_titles", "check_references", "get_papers"),
+    *("get_citations", "get_references", "expand_papers"),
+]
 MOST_TOKENS = 1700
 
 
@@ -37,7 +40,7 @@ def parsed(name: str, arguments: Any) -> Any:
     return tool.parse(tool.canonical(arguments))
 
 
-def test_the_six_tools_by_name() -> None:
+def test_the_seven_tools_by_name() -> None:
     assert [tool.name for tool in TOOLS] == NAMES
     with pytest.raises(ToolNotFound, match="no tool 'find': the tools are search_papers"):
         tool_named("find")

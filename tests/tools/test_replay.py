@@ -80,6 +80,13 @@ NATIVE: list[tuple[int, Callable[[Agent], httpx.Response]]] = [
     (200, lambda a: get(a, "/v1/title-match", title=TITLE)),
     (200, lambda a: get(a, "/v1/title-match", title="no such title at all", min_score=0.4, limit=9)),
     (200, lambda a: post(a, "/v1/title-match/batch", titles=[TITLE, "Anomalies"], limit=3, min_score=0.3)),
+    (200, lambda a: post(a, "/v1/references/check", references=f"{TITLE}. 1993.\n{SEED}\n{MISSING}")),
+    (
+        200,
+        lambda a: post(
+            a, "/v1/tools/check_references", references=f"{TITLE}. 1993.\n{SEED}", as_of="2003-01"
+        ),
+    ),
     (200, lambda a: get(a, f"/v1/papers/{SEED}")),
     (200, lambda a: get(a, f"/v1/papers/{SEED}", fields="title", as_of="2003-01")),
     (404, lambda a: get(a, f"/v1/papers/{MISSING}")),

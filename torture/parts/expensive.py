@@ -121,6 +121,18 @@ class Space:
             "format": searching["format"],
             "max_tokens": searching["max_tokens"],
         }
+        checking: dict[str, Callable[[], Any]] = {
+            "references": lambda: choice(
+                [
+                    "\n".join(self._title() for _ in range(400)),
+                    "@a{b, title={c}}\n" * 1000,
+                    "@string{" * 100_000,
+                ]
+            ),
+            "as_of": filtering["as_of"],
+            "format": searching["format"],
+            "max_tokens": searching["max_tokens"],
+        }
         edges: dict[str, Callable[[], Any]] = {
             "paper_id": lambda: choice(facts.ids[:20]),
             "limit": searching["limit"],
@@ -159,6 +171,7 @@ class Space:
             "POST /v1/search/batch": self.searches | {"count": lambda: choice([MAX_BATCH, 10])},
             "GET /v1/title-match": titles | {"limit": lambda: 100},
             "POST /v1/title-match/batch": titles | {"count": lambda: choice([MAX_TITLES, 100])},
+            "POST /v1/references/check": checking,
             "POST /v1/papers/batch": papers,
             "GET /v1/papers/{paper_id}": {"paper_id": edges["paper_id"], "format": searching["format"]},
             "GET /v1/papers/{paper_id}/citations": edges,
@@ -170,6 +183,7 @@ class Space:
             "POST /v1/expand": expanding,
             "POST /v1/tools/search_papers": self.searches,
             "POST /v1/tools/match_titles": titles | {"count": lambda: choice([MAX_TITLES, 100])},
+            "POST /v1/tools/check_references": checking,
             "POST /v1/tools/get_papers": papers,
             "POST /v1/tools/get_citations": edges,
             "POST /v1/tools/get_references": edges,

@@ -364,6 +364,7 @@ METHODS: Final = (
         "search_batch",
         "match_title",
         "match_titles",
+        "check_references",
         "paper",
         "papers",
         "citations",

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-from scholarbase.api.dialects.describing import arxiv_id_of, doi_of, is_preprint, link_of
+from scholarbase.api.dialects.describing import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
 from scholarbase.models.papers import Paper
 
 _SPECIAL: Final = re.compile(r"[{}\\%#$&_^~]")
@@ -16,10 +16,13 @@ _MAX_WORDS: Final = 4
 
 def bibtex(paper: Paper) -> str:
     """The paper's entry, of its title, authors, year, venue and ids."""
-    kind = "misc" if is_preprint(paper) or not paper.venue else "article"
+    journal = paper.journal
+    kind = "misc" if is_preprint(paper) or not journal_of(paper) else "article"
     values = {
         "author": " and ".join(_plain(author.name) for author in paper.authors),
-        "journal": _plain(paper.venue or "") if kind == "article" else "",
+        "journal": _plain(journal_of(paper) or "") if kind == "article" else "",
+        "volume": _plain((journal.volume if journal is not None else None) or ""),
+        "pages": _plain((journal.pages if journal is not None else None) or ""),
         "title": _plain(paper.title or ""),
         "year": str(paper.year or ""),
         "eprint": arxiv_id_of(paper) or "",

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from scholarbase.api.admission import Load
 from scholarbase.errors import PaperNotFound, TimeLimit
-from scholarbase.indexes.listing import Condition, ListOrder
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import Condition, ListOrder, OneOf, Text, every
+from scholarbase.indexes.query_syntax import MAX_WORDS
 from scholarbase.models.checks import date_bounds
-from scholarbase.models.limits import MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
+from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -47,11 +50,13 @@ class Calls:
 
     Args:
         as_of: the date of the request, from its header or its session.
+        load: what the server does besides.
         begun: the recorded arguments, and the ids and scores of the papers, of each call of the session.
     """
 
     library: Library
     as_of: str | None = None
+    load: Load = field(default_factory=Load)
     begun: list[tuple[Mapping[str, Any], list[str], list[float]]] = field(default_factory=list)
 
     def search(self, q: str, **arguments: Any) -> SearchResponse:
@@ -86,6 +91,42 @@ class Calls:
         ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
         self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
         return [hit.paper for hit in kept]
+
+    def search_meeting(
+        self, q: str, condition: Condition, recorded: Mapping[str, Any], *, limit: int, fields: Sequence[str]
+    ) -> list[Hit]:
+        """The results of a search that meet a condition, of the whole ranking. Raises as :meth:`search`.
+
+        The first ``MAX_LIMIT`` results are compared with the condition. Where too few of them meet it, only papers that
+        do are searched, or if these are more than ``MAX_IDS``, those with a word of the query come last, with score 0.
+        """
+        begun = len(self.begun)
+        found = self.search(q, limit=MAX_LIMIT, fields=fields).results
+        _, ids = self._ids(
+            condition, OneOf("id", tuple(hit.paper.id.removeprefix("arXiv:") for hit in found))
+        )
+        kept = [hit for hit in found if hit.paper.id in ids]
+        if len(kept) < limit and found:
+            total, all_ids = self._ids(condition)
+            if total <= MAX_IDS:
+                within = sorted(all_ids)
+                kept = [*self.search(q, limit=limit, fields=fields, within=within).results] if within else []
+            elif words := query_syntax.free_text(" ".join(plain_query(q).split()[:MAX_WORDS])):
+                _, papers = self.listed(every([Text(words), condition]), {}, limit=limit, fields=fields)
+                known = {hit.paper.id for hit in kept}
+                kept += [Hit(0.0, paper) for paper in papers if paper.id not in known]
+        del self.begun[begun:]
+        kept = kept[:limit]
+        arguments = {"q": q, **recorded, "limit": limit, **({"as_of": self.as_of} if self.as_of else {})}
+        self.begun.append((arguments, [hit.paper.id for hit in kept], [hit.score for hit in kept]))
+        return kept
+
+    def _ids(self, *conditions: Condition) -> tuple[int, set[str]]:
+        """How many papers meet all conditions, and the ids of ``MAX_IDS`` of them at most."""
+        total, hits = self.library.listed(
+            every(conditions), order="id", limit=MAX_IDS, fields=("id",), as_of=self.as_of
+        )
+        return total, {hit.paper.id for hit in hits}
 
     def listed(
         self,

@@ -53,3 +53,13 @@ def doi_of(paper: Paper) -> str | None:
 def is_preprint(paper: Paper) -> bool:
     """Whether the paper is on arXiv and no publisher's DOI is known."""
     return arxiv_id_of(paper) is not None and "DOI" not in paper.external_ids
+
+
+def is_open(paper: Paper) -> bool | None:
+    """Whether the paper can be read freely; None if it is unknown. Papers on arXiv can."""
+    return True if arxiv_id_of(paper) is not None else paper.is_open_access
+
+
+def journal_of(paper: Paper) -> str | None:
+    """The name of the journal or venue."""
+    return (paper.journal.name if paper.journal is not None else None) or paper.venue

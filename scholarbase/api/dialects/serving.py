@@ -122,7 +122,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)
     library = request.app.state.library
-    calls = Calls(library, as_of)
+    calls = Calls(library, as_of, request.app.state.admission.load)
 
     def run() -> Body:
         calls.begun.clear()  # of an attempt that took too long for the event loop

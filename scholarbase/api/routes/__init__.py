@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.routing import APIRoute
@@ -33,6 +33,17 @@ PaperId = Annotated[
         examples=[EXAMPLE_ID],
     ),
 ]
+
+_IN_PATH: Final[dict[str, Any]] = {
+    "paper_id": PaperId,
+    "author_id": Annotated[
+        str,
+        Path(
+            description="The author's id: the source's, or `name:` and a name.",
+            examples=["name:washington taylor"],
+        ),
+    ],
+}
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -70,11 +81,11 @@ def add(
         query: the URL parameters or the body, if other fields of the request are in the path.
         errors: the errors that the router's other routes do not have.
     """
-    parameters = {"paper_id": PaperId} if "{paper_id" in path else {}
+    parameters = {name: kind for name, kind in _IN_PATH.items() if f"{{{name}" in path}
     if method == "GET":
-        parameters["parameters"] = Annotated[query or call.request, Query()]  # type: ignore[assignment]
+        parameters["parameters"] = Annotated[query or call.request, Query()]
     else:
-        parameters["body"] = query or call.request  # type: ignore[assignment]
+        parameters["body"] = query or call.request
 
     async def endpoint(**_: Any) -> None:
         """Never called; NativeRoute runs the call."""

@@ -40,7 +40,7 @@ class ToolsParameters(BaseModel):
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
-    """The six tools as function schemas that a model accepts unchanged. `exclude_seen` is among the arguments if the
+    """The seven tools as function schemas that a model accepts unchanged. `exclude_seen` is among the arguments if the
     header X-ScholarBase-Session names a session."""
     tools = schemas(
         parameters.format,

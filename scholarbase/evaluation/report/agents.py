@@ -13,6 +13,7 @@ from scholarbase.evaluation.report.tables import Cell, Table
 FIGURES: Final = {
     "rounds": ("Rounds", 2),
     "search_calls": ("Search calls", 2),
+    "match_calls": ("Title matches", 2),
     "expand_calls": ("Expansion calls", 2),
     "inspect_calls": ("Inspections", 2),
     "failed_calls": ("Failed calls", 2),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, time
 from typing import Any, Final
 
 from scholarbase import identifiers
@@ -128,26 +128,50 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     return [(name, None) for name in split_authors(text)]
 
 
-def created_date(text: str) -> str | None:
-    """The day of a version as ``YYYY-MM-DD``, from ``Mon, 2 Apr 2007 19:18:42 GMT`` or ``2007-04-02``."""
-    if "," in text:
-        parts = text.split()
-        try:
-            return date(int(parts[3]), _MONTHS[parts[2][:3].title()], int(parts[1])).isoformat()
-        except (IndexError, KeyError, ValueError):
-            return None
-    return iso_date(text)
+def created_time(text: str) -> str | None:
+    """The time of a version as ``YYYY-MM-DDTHH:MM:SSZ``, from ``Mon, 2 Apr 2007 19:18:42 GMT``; the day alone if it is
+    all that is known, as in ``2007-04-02``."""
+    if "," not in text:
+        return iso_date(text)
+    parts = text.split()
+    try:
+        day = date(int(parts[3]), _MONTHS[parts[2][:3].title()], int(parts[1])).isoformat()
+    except (IndexError, KeyError, ValueError):
+        return None
+    try:
+        # arXiv's times are in UTC, and another zone would need the day before or after.
+        if parts[5:] not in (["GMT"], ["UTC"]):
+            return day
+        return f"{day}T{time.fromisoformat(parts[4]).isoformat()}Z"
+    except (IndexError, ValueError):
+        return day
 
 
-def _first_version(record: Mapping[str, Any]) -> str | None:
+def _versions(record: Mapping[str, Any]) -> list[str | None]:
+    """The time of each version, None where it is missing or invalid."""
     versions = record.get("versions")
     if not versions:
-        return None
-    first = versions[0] if isinstance(versions, list) else None
-    if not isinstance(first, dict):
+        return []
+    if not isinstance(versions, list) or not all(isinstance(version, dict) for version in versions):
         raise BadRecord("bad-type", f"versions is {str(versions)[:80]!r}: a list of objects was expected.")
-    created = first.get("created")
-    return created_date(created) if isinstance(created, str) else None
+    times = [version.get("created") for version in versions]
+    return [created_time(text) if isinstance(text, str) else None for text in times]
+
+
+def _details(record: Mapping[str, Any], versions: list[str | None]) -> dict[str, Any]:
+    """The known fields of :class:`.catalog.Details`."""
+    comment, journal = (
+        clean(record.get("comments"), "comments"),
+        clean(record.get("journal-ref"), "journal-ref"),
+    )
+    details = {
+        "is_open_access": True,
+        "journal": None if journal is None else [decode_prose(journal), None, None],
+        "comment": None if comment is None else decode_prose(comment),
+        "versions": versions or None,
+        "update_date": iso_date(record.get("update_date")),
+    }
+    return {name: value for name, value in details.items() if value is not None}
 
 
 def _arxiv_id(value: Any) -> str | None:
@@ -179,7 +203,8 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
         arxiv_id = _arxiv_id(stored)
         if arxiv_id is None:
             return Reject("bad-id", f"id is {str(stored)[:80]!r}: an arXiv id was expected.")
-        published = _first_version(record)
+        versions = _versions(record)
+        published = versions[0][:10] if versions and versions[0] is not None else None
         abstract = clean(record.get("abstract"), "abstract")
         categories = clean(record.get("categories"), "categories")
         external_ids = {}
@@ -197,6 +222,7 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
             year=int(published[:4]) if published is not None else _year_of_id(arxiv_id),
             publication_date=published,
             categories=[] if categories is None else categories.split(" "),
+            details=_details(record, versions),
             url=f"https://arxiv.org/abs/{arxiv_id}",
         )
     except BadRecord as bad:

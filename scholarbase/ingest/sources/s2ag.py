@@ -214,12 +214,40 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     return authors
 
 
+def _details(record: Mapping[str, Any], arxiv_id: str | None) -> dict[str, Any]:
+    """The known fields of :class:`.catalog.Details`."""
+    journal = _object(record, "journal")
+    parts = [clean(journal.get(key), f"journal.{key}") for key in ("name", "volume", "pages")]
+    open_access = record.get("isopenaccess")
+    if open_access is not None and type(open_access) is not bool:
+        raise BadRecord("bad-type", f"isopenaccess is {_shown(open_access)}: true or false was expected.")
+    details = {
+        "publication_types": _texts(record, "publicationtypes"),
+        "fields_of_study": _fields_of_study(record),
+        "is_open_access": True if arxiv_id is not None else open_access,
+        "journal": parts if any(parts) else None,
+    }
+    return {name: value for name, value in details.items() if value is not None and value != []}
+
+
+def _fields_of_study(record: Mapping[str, Any]) -> list[str]:
+    """The distinct categories, which several classifiers give."""
+    fields: dict[str, None] = {}
+    for entry in _list(record, "s2fieldsofstudy"):
+        if not isinstance(entry, dict):
+            raise BadRecord("bad-type", f"A field of study is {_shown(entry)}: an object was expected.")
+        category = clean(entry.get("category"), "s2fieldsofstudy.category")
+        if category is not None:
+            fields[category] = None
+    return list(fields)
+
+
 def parse_papers(line: bytes) -> PaperRecord | Reject:
     """Parse a line of ``papers``.
 
     An invalid publication date is dropped, and the year kept; a missing year is taken from the date. The arXiv id is
-    ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name. Fields of study are not
-    arXiv categories and are not read.
+    ``ArXiv``, else that of arXiv's own DOI. The venue is ``venue``, else the journal's name. A paper on arXiv is open
+    access.
     """
     try:
         record = load(line)
@@ -230,10 +258,11 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
         year = _year(record.get("year"))
         if year is None and published is not None:
             year = int(published[:4])
+        arxiv_id = _arxiv_id(external_ids)
         return PaperRecord(
             title=clean_title(record.get("title")),
             corpus_id=corpus_id,
-            arxiv_id=_arxiv_id(external_ids),
+            arxiv_id=arxiv_id,
             external_ids=_other_ids(external_ids, url),
             authors=_authors(record),
             year=year,
@@ -242,6 +271,7 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
             or clean(_object(record, "journal").get("name"), "journal.name"),
             venue_id=clean(record.get("publicationvenueid"), "publicationvenueid"),
             citation_count=_count(record, "citationcount"),
+            details=_details(record, arxiv_id),
             reference_count=_count(record, "referencecount"),
             url=url,
         )

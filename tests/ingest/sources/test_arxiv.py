@@ -33,6 +33,13 @@ def test_reads_a_record() -> None:
         year=2007,
         publication_date="2007-04-02",
         categories=["hep-ph"],
+        details={
+            "is_open_access": True,
+            "journal": ["Phys.Rev.D76:013009,2007", None, None],
+            "comment": "37 pages, 15 figures; published version",
+            "versions": ["2007-04-02T19:18:42Z", "2007-07-24T20:10:27Z"],
+            "update_date": "2008-11-26",
+        },
         url="https://arxiv.org/abs/0704.0001",
     )
     second = arxiv.parse_arxiv(LINES[1])
@@ -88,6 +95,35 @@ def test_a_parsed_author_has_a_suffix_and_an_affiliation() -> None:
 def test_the_date_is_that_of_the_first_version(versions: object, expected: tuple[str | None, int]) -> None:
     record = read(versions=versions)
     assert (record.publication_date, record.year) == expected
+
+
+@pytest.mark.parametrize(
+    ("created", "expected"),
+    [
+        ("Mon, 2 Apr 2007 19:18:42 GMT", "2007-04-02T19:18:42Z"),
+        ("Mon, 2 Apr 2007 19:18:42 UTC", "2007-04-02T19:18:42Z"),
+        ("Mon, 2 Apr 2007 19:18:42 EST", "2007-04-02"),
+        ("Mon, 2 Apr 2007 25:18:42 GMT", "2007-04-02"),
+        ("Mon, 2 Apr 2007", "2007-04-02"),
+        ("2007-04-02", "2007-04-02"),
+        ("Mon, 31 Feb 2007 19:18:42 GMT", None),
+        (None, None),
+        (7, None),
+    ],
+)
+def test_a_version_has_its_time_as_far_as_it_is_known(created: object, expected: str | None) -> None:
+    versions = [{"created": "Sat, 31 Mar 2007 02:26:18 GMT"}, {"version": "v2", "created": created}]
+    assert read(versions=versions).details["versions"] == ["2007-03-31T02:26:18Z", expected]
+
+
+def test_details_that_are_missing_are_left_out() -> None:
+    record = read(versions=[], comments=" ", **{"journal-ref": None, "update_date": "someday"})
+    assert record.details == {"is_open_access": True}
+
+
+def test_accents_in_a_comment_and_a_journal_are_letters() -> None:
+    details = read(comments=r"Th\`ese, 12 pages", **{"journal-ref": r"Annales Poincar\'e 3"}).details
+    assert (details["comment"], details["journal"][0]) == ("Thèse, 12 pages", "Annales Poincaré 3")
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,11 @@ def test_reads_a_paper() -> None:
         year=2010,
         publication_date="2010-10-01",
         venue="Business Ethics Quarterly",
+        details={
+            "publication_types": ["Review"],
+            "is_open_access": False,
+            "journal": ["Business Ethics Quarterly", "20", "b1 - b5"],
+        },
         citation_count=0,
         reference_count=0,
         url="https://www.semanticscholar.org/paper/c2fa5635f5e5c0fcd99b91df72e7e4589aa8b34e",
@@ -133,6 +138,32 @@ def test_the_venue_is_the_journal_where_it_is_empty() -> None:
     assert read_paper(venue="", journal={"name": "Physical  Review"}).venue == "Physical Review"
     assert read_paper(venue="", journal={"name": " "}).venue is None
     assert read_paper(venue=None, journal=None).venue is None
+
+
+def test_fields_of_study_of_several_classifiers_are_named_once() -> None:
+    fields = [
+        ("Medicine", "external"),
+        ("Biology", "s2-fos-model"),
+        ("Medicine", "s2-fos-model"),
+        (None, "external"),
+    ]
+    listed = [{"category": category, "source": source} for category, source in fields]
+    assert read_paper(s2fieldsofstudy=listed).details["fields_of_study"] == ["Medicine", "Biology"]
+    assert "fields_of_study" not in read_paper(s2fieldsofstudy=[]).details
+
+
+def test_a_journal_may_have_no_name() -> None:
+    journal = {"name": "", "pages": "50-51", "volume": "5"}
+    assert read_paper(journal=journal).details["journal"] == [None, "5", "50-51"]
+    assert "journal" not in read_paper(journal=dict.fromkeys(journal)).details
+
+
+def test_a_paper_on_arxiv_is_open_access() -> None:
+    ids = {"ArXiv": "0704.0001"}
+    for stored in (True, False, None):
+        assert read_paper(isopenaccess=stored, externalids=ids).details["is_open_access"] is True
+    assert read_paper(isopenaccess=True).details["is_open_access"] is True
+    assert "is_open_access" not in read_paper(isopenaccess=None).details
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from scholarbase.api.dialects.describing import arxiv_id_of, doi_of, is_preprint, link_of
+from scholarbase.api.dialects.describing import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
 from scholarbase.models.papers import Author, Paper
 
 FIELDS: Final = (
     "external_ids", "title", "abstract", "authors", "year", "publication_date", "venue", "citation_count",
-    "reference_count", "url",
+    "reference_count", "url", "journal",
 )  # fmt: skip
 SELECTABLE: Final = (
     "DOI", "ISBN", "ISSN", "URL", "abstract", "accepted", "alternative-id", "approved", "archive", "article-number",
@@ -54,7 +54,7 @@ def work(paper: Paper, score: float, references: Sequence[Paper] | None = None) 
     Args:
         references: the papers that it cites, in a single look-up.
     """
-    doi, preprint = doi_of(paper), is_preprint(paper)
+    doi, preprint, journal = doi_of(paper), is_preprint(paper), paper.journal
     dates = {"date-parts": [_date_parts(paper)]}
     link = f"https://doi.org/{doi}" if doi else link_of(paper)
     values: dict[str, Any] = {
@@ -68,7 +68,9 @@ def work(paper: Paper, score: float, references: Sequence[Paper] | None = None) 
         "subtitle": [],
         "short-title": [],
         "author": [_author(author, place) for place, author in enumerate(paper.authors)],
-        "container-title": [paper.venue] if paper.venue and not preprint else [],
+        "container-title": [journal_of(paper)] if journal_of(paper) and not preprint else [],
+        "volume": journal.volume if journal is not None else None,
+        "page": journal.pages if journal is not None else None,
         "short-container-title": [],
         "publisher": "arXiv" if preprint else None,
         "issued": dates,

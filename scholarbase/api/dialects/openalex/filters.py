@@ -65,9 +65,11 @@ IDS: Final[dict[str, Literal["id", "cites", "cited_by"]]] = {
 }
 _SCHEMES: Final = ("doi", "mag", "pmid", "pmcid")
 _ON_ARXIV: Final = ArxivIds()
+_OPEN: Final = either([_ON_ARXIV, Has("open_access")])
+_CLOSED: Final = every([Without(_ON_ARXIV), Has("closed_access")])
 FLAGS: Final[dict[str, Condition]] = {
-    "is_oa": _ON_ARXIV,
-    "open_access.is_oa": _ON_ARXIV,
+    "is_oa": _OPEN,
+    "open_access.is_oa": _OPEN,
     "has_abstract": Has("abstract"),
     "has_doi": either([_ON_ARXIV, Has("doi")]),
     "has_pdf_url": _ON_ARXIV,
@@ -266,8 +268,8 @@ def _flag(name: str, text: str) -> Condition:
         raise InvalidRequest(f"Value for {name} must be true or false, not {text[:200]}.")
     if value == "true":
         return FLAGS[name]
-    # Of papers that are not on arXiv it is unknown whether they are open.
-    return _NOTHING if name in ("is_oa", "open_access.is_oa") else Without(FLAGS[name])
+    # Of some papers it is unknown whether they are open.
+    return _CLOSED if FLAGS[name] is _OPEN else Without(FLAGS[name])
 
 
 def _type(name: str) -> Condition:

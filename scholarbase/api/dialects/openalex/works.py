@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scholarbase.api.dialects.describing import arxiv_id_of, doi_of, is_preprint, link_of, pdf_of
+from scholarbase.api.dialects.describing import (
+    arxiv_id_of,
+    doi_of,
+    is_open,
+    is_preprint,
+    journal_of,
+    link_of,
+    pdf_of,
+)
 from scholarbase.api.dialects.openalex.ids import work_id, work_link
 from scholarbase.models.papers import Author, Paper
 
@@ -96,7 +104,7 @@ def _authorship(author: Author, place: int, last: int) -> dict[str, Any]:
 
 def _location(paper: Paper, link: str | None, source: str | None, *, at_arxiv: bool) -> dict[str, Any]:
     return {
-        "is_oa": True if at_arxiv else None,
+        "is_oa": True if at_arxiv else paper.is_open_access,
         "landing_page_url": link,
         "pdf_url": pdf_of(paper) if at_arxiv else None,
         "source": None if source is None else _source(source, at_arxiv=at_arxiv),
@@ -130,8 +138,8 @@ def _locations(paper: Paper) -> list[dict[str, Any]]:
     at_arxiv = _at_arxiv(paper)
     if at_arxiv is not None and is_preprint(paper):
         return [at_arxiv]
-    link = _doi_link(paper) or link_of(paper) or None
-    published = [_location(paper, link, paper.venue, at_arxiv=False)] if link or paper.venue else []
+    link, name = _doi_link(paper) or link_of(paper) or None, journal_of(paper)
+    published = [_location(paper, link, name, at_arxiv=False)] if link or name else []
     return published + ([at_arxiv] if at_arxiv is not None else [])
 
 
@@ -142,12 +150,24 @@ def _primary(paper: Paper) -> dict[str, Any] | None:
 
 
 def _open_access(paper: Paper) -> dict[str, Any]:
-    is_oa = True if arxiv_id_of(paper) is not None else None
+    at_arxiv = arxiv_id_of(paper) is not None
+    is_oa = is_open(paper)
     return {
         "is_oa": is_oa,
-        "oa_status": "green" if is_oa else None,
+        "oa_status": "green" if at_arxiv else "closed" if is_oa is False else None,
         "oa_url": pdf_of(paper),
-        "any_repository_has_fulltext": is_oa,
+        "any_repository_has_fulltext": True if at_arxiv else None,
+    }
+
+
+def _biblio(paper: Paper) -> dict[str, str | None]:
+    journal = paper.journal
+    first, _, last = (journal.pages or "").partition("-") if journal is not None else ("", "", "")
+    return {
+        "volume": journal.volume if journal is not None else None,
+        "issue": None,
+        "first_page": first.strip() or None,
+        "last_page": last.strip("- ") or None,
     }
 
 
@@ -204,7 +224,7 @@ FIELDS: Final[Mapping[str, _Field]] = {
     "cited_by_count": lambda paper, context: paper.citation_count,
     "citation_normalized_percentile": _always(None),
     "cited_by_percentile_year": _always(None),
-    "biblio": _always({"volume": None, "issue": None, "first_page": None, "last_page": None}),
+    "biblio": lambda paper, context: _biblio(paper),
     "is_retracted": _always(None),
     "is_paratext": _always(None),
     "is_xpac": _always(None),
@@ -240,7 +260,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of papers that few fields of works need."""
 REFERENCES: Final = frozenset(("referenced_works", "referenced_works_count"))
 _BASIC: Final = (
-    "external_ids", "title", "year", "publication_date", "venue", "categories", "citation_count", "url",
+    "external_ids", "title", "year", "publication_date", "venue", "journal", "is_open_access", "categories",
+    "citation_count", "url",
 )  # fmt: skip
 
 

@@ -11,7 +11,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread, snapshot_of
 
 HOLOMORPHIC = "arXiv:hep-th/9302103"
 
@@ -362,3 +364,42 @@ def test_an_unknown_work(server: str, work_id: str) -> None:
 def test_parameters_without_an_effect_are_named(server: str) -> None:
     response = httpx.get(f"{server}/openalex/works", params={"mailto": "a@example.org", "per-page": "1"})
     assert response.headers["x-scholarbase-ignored"] == "mailto"
+
+
+def test_access_and_journals(tmp_path: Path) -> None:
+    rows = [
+        {"isopenaccess": True, "journal": {"name": "Nature", "volume": "7", "pages": "12-20"}},
+        {"isopenaccess": False, "venue": "Science"},
+        {},
+        {"externalids": {"ArXiv": "2301.00004"}, "isopenaccess": False},
+    ]
+    papers = [
+        {
+            "corpusid": n,
+            "externalids": {"DOI": f"10.1000/{n}"},
+            "title": f"Paper {n}",
+            "authors": [],
+            "year": 2020,
+            **row,
+        }
+        for n, row in enumerate(rows, 1)
+    ]
+    ingest([snapshot_of(tmp_path / "source", papers)], tmp_path / "library", rules=IngestRules(keep="title"))
+    with Library.open(tmp_path / "library") as library, serving_in_thread(library) as url:
+        assert [get(url, filter=f"is_oa:{value}")["meta"]["count"] for value in ("true", "false")] == [2, 1]
+        first, second, third, fourth = (get(url, f"/CorpusId:{n}") for n in range(1, 5))
+        assert [w["open_access"]["is_oa"] for w in (first, second, third, fourth)] == [
+            True,
+            False,
+            None,
+            True,
+        ]
+        assert first["biblio"] == {"volume": "7", "issue": None, "first_page": "12", "last_page": "20"}
+        assert first["primary_location"]["source"]["display_name"] == "Nature"
+        assert second["primary_location"]["source"]["display_name"] == "Science"
+        assert third["authorships"] == []
+        work = httpx.get(f"{url}/crossref/works/10.1000/1").json()["message"]
+        assert (work["container-title"], work["volume"], work["page"]) == (["Nature"], "7", "12-20")
+        entry = httpx.get(f"{url}/crossref/works/10.1000/1/transform/application/x-bibtex").text
+        assert entry.startswith("@article{")
+        assert " journal = {Nature},\n volume = {7},\n pages = {12-20},\n" in entry

@@ -1,0 +1,153 @@
+"""BibTeX, split into blocks by bibtexparser, which goes on after a broken entry.
+
+Its middleware, which decodes LaTeX and joins strings, is not used: a macro that names itself twice doubles a text with
+each use.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from bibtexparser.model import (
+    DuplicateBlockKeyBlock,
+    DuplicateFieldKeyBlock,
+    Entry,
+    ImplicitComment,
+    ParsingFailedBlock,
+    String,
+)
+from bibtexparser.splitter import Splitter
+
+from scholarbase.bibliographies.ids import find_ids, whole_id
+from scholarbase.bibliographies.latex import plain
+from scholarbase.bibliographies.names import split_names
+from scholarbase.bibliographies.references import (
+    MAX_AUTHORS,
+    MAX_REFERENCE_LENGTH,
+    Reference,
+    too_long,
+    unreadable,
+)
+from scholarbase.bibliographies.years import first_year
+from scholarbase.identifiers import Identifier
+
+# Broken entries are results, not lines of a log.
+logging.getLogger("bibtexparser.splitter").setLevel(logging.CRITICAL)
+
+START: Final = re.compile(r"^[ \t]*@(?!(?:comment|preamble)\b)[A-Za-z]+[ \t]*[{(]", re.M | re.I)
+"""The start of a block, by which the format is known."""
+ENTRY: Final = re.compile(r"@(?!(?:string|comment|preamble)\b)\w+[ \t]*[{(]", re.I)
+"""The start of an entry, for counting them before they are read."""
+_NO_START: Final = re.compile(r"^[ \t]*@", re.MULTILINE)
+_VENUES: Final = (
+    "journal",
+    "journaltitle",
+    "booktitle",
+    "publisher",
+    "school",
+    "institution",
+    "howpublished",
+)
+_WITH_IDS: Final = (
+    "doi",
+    "eprint",
+    "arxivid",
+    "url",
+    "howpublished",
+    "note",
+    "journal",
+    "pmid",
+    "number",
+    "volume",
+)
+_MAX_MACRO: Final = 1_000
+"""Characters of an abbreviation's text."""
+
+
+def read_bibtex(text: str) -> tuple[list[Reference], str]:
+    """The references of a ``.bib`` file, and the text of its ``@string`` blocks."""
+    references: list[Reference] = []
+    macros: dict[str, str] = {}
+    strings: list[str] = []
+    for block in Splitter(text).split().blocks:
+        line = (block.start_line or 0) + 1
+        raw = block.raw or ""
+        if isinstance(block, String):
+            macros[block.key.lower()] = _text(block.value, macros)[:_MAX_MACRO]
+            strings.append(raw)
+        elif isinstance(block, Entry):
+            references.append(_reference(block, raw, line, macros))
+        elif isinstance(block, DuplicateBlockKeyBlock | DuplicateFieldKeyBlock):
+            inner = block.ignore_error_block
+            if isinstance(inner, Entry):  # the first value counts
+                references.append(_reference(inner, raw, line, macros))
+        elif isinstance(block, ParsingFailedBlock):
+            reason = str(getattr(block.error, "abort_reason", "") or block.error).strip().rstrip(".")
+            references.append(unreadable(raw, line, f"The BibTeX entry is broken: {reason}."))
+        elif isinstance(block, ImplicitComment) and _NO_START.search(raw):
+            references.append(unreadable(raw, line, "The BibTeX entry is broken: no { follows its type."))
+    return references, "\n".join(strings)
+
+
+def _reference(entry: Entry, raw: str, line: int, macros: Mapping[str, str]) -> Reference:
+    key = entry.key or None
+    if (refused := too_long(raw, line, MAX_REFERENCE_LENGTH, key)) is not None:
+        return refused
+    fields: dict[str, str] = {}
+    for field in entry.fields:
+        fields.setdefault(field.key.lower(), _text(str(field.value), macros))
+    names, more = split_names(fields.get("author") or fields.get("editor", ""))
+    date = fields.get("year") or fields.get("date", "")
+    return Reference(
+        raw,
+        line,
+        key,
+        _ids(fields),
+        plain(fields.get("title", "")) or None,
+        tuple(plain(name) for name in names[:MAX_AUTHORS]),
+        more or len(names) > MAX_AUTHORS,
+        first_year(date),
+        venue=next((plain(fields[name]) for name in _VENUES if fields.get(name)), None),
+    )
+
+
+def _ids(fields: Mapping[str, str]) -> tuple[Identifier, ...]:
+    found: list[Identifier] = []
+    for name in _WITH_IDS:
+        value = fields.get(name, "").strip()
+        whole = whole_id(value) if name in ("doi", "eprint", "arxivid") and value else None
+        if name == "pmid" and value.isdigit():
+            whole = whole_id(f"PMID:{value}")
+        if whole is not None and whole.scheme != "URL":
+            found.append(whole)
+        else:
+            found += [one.id for one in find_ids(value)]
+    return tuple(dict.fromkeys(found))
+
+
+def _text(value: str, macros: Mapping[str, str]) -> str:
+    """A value without its delimiters, its abbreviations and ``#`` resolved."""
+    parts = _concatenated(value)
+    return "".join(part if is_text else macros.get(part.lower(), part) for part, is_text in parts)
+
+
+def _concatenated(value: str) -> list[tuple[str, bool]]:
+    """The parts of a value between ``#``, each without delimiters, and whether it had some."""
+    parts: list[tuple[str, bool]] = []
+    depth, quoted, begin = 0, False, 0
+    for place, char in enumerate(value + "#"):
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+        elif char == '"' and not depth:
+            quoted = not quoted
+        elif char == "#" and ((not depth and not quoted) or place == len(value)):
+            part = value[begin:place].strip()
+            delimited = part[:1] + part[-1:] in ("{}", '""') and len(part) > 1
+            parts.append((part[1:-1] if delimited else part, delimited))
+            begin = place + 1
+    return parts

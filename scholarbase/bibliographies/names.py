@@ -1,0 +1,40 @@
+"""Names of people: the surname, in any of the usual orders."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv", "phd", "md"})
+_INITIALS: Final = re.compile(r"(?:[^\W\d_]\.?-?){1,4}")
+_AND: Final = re.compile(r"\s(?:and|AND)\s|\s?;\s?")
+_OTHERS: Final = re.compile(r"\W{0,3}(?:others|et\.? ?al\.?|\.\.\.|\u2026)\W{0,3}", re.IGNORECASE)
+
+
+def surname(name: str) -> str:
+    """The surname of ``Surname, First``, ``First M. Surname`` or ``Surname FM``, with particles only before a comma."""
+    last, comma, _ = name.partition(",")
+    if comma and last.strip():
+        return last.strip()
+    parts = [part for part in name.split() if part.strip(".").lower() not in _SUFFIXES]
+    if not parts:
+        return name.strip()
+    if len(parts) > 1 and _is_initials(parts[-1]) and not _is_initials(parts[0]):
+        return " ".join(part for part in parts if not _is_initials(part))
+    return parts[-1]
+
+
+def _is_initials(part: str) -> bool:
+    return (
+        len(part) <= 8
+        and part == part.upper()
+        and _INITIALS.fullmatch(part) is not None
+        and ("." in part or len(part) <= 3)
+    )
+
+
+def split_names(text: str) -> tuple[list[str], bool]:
+    """The names in a list with ``and`` or semicolons, and whether it ends with others."""
+    names = [name.strip() for name in _AND.split(text) if name.strip()]
+    people = [name for name in names if not _OTHERS.fullmatch(name)]
+    return people, len(people) < len(names)

@@ -1,0 +1,116 @@
+"""Reading a bibliography of any format, which its content shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scholarbase.bibliographies import bibtex, ris
+from scholarbase.bibliographies.bibtex import read_bibtex
+from scholarbase.bibliographies.csl import read_csl
+from scholarbase.bibliographies.lines import read_lines
+from scholarbase.bibliographies.references import Reference
+from scholarbase.bibliographies.ris import read_ris
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.limits import MAX_REFERENCE_BYTES, MAX_REFERENCES, ReferenceFormat
+
+_MAX_BYTES: Final = 100_000_000
+"""Bytes of a text that is read to be split into several requests."""
+_LINE_END: Final = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c]")
+
+
+@dataclass(frozen=True, slots=True)
+class Bibliography:
+    """References in their order, and the format that they were read as.
+
+    ``strings`` are the abbreviations (``@string``) of a BibTeX file.
+    """
+
+    format: ReferenceFormat
+    references: tuple[Reference, ...]
+    strings: str = ""
+
+    def text_of(self, references: Sequence[Reference]) -> str:
+        """A text in this format with some of the references."""
+        raws = [reference.raw for reference in references]
+        if self.format == "csl-json":
+            return f"[{','.join(raws)}]"
+        if self.format == "text":
+            return "\n\n".join(" ".join(raw.split()) for raw in raws)
+        return "\n\n".join(filter(None, (self.strings, *raws)))
+
+    def parts(self) -> Iterator[Sequence[Reference]]:
+        """The references in parts that one request takes."""
+        part: list[Reference] = []
+        room = size = MAX_REFERENCE_BYTES - len(self.strings.encode()) - 1000
+        for reference in self.references:
+            length = len(reference.raw.encode()) + 2
+            if part and (len(part) == MAX_REFERENCES or length > room):
+                yield part
+                part, room = [], size
+            part.append(reference)
+            room -= length
+        if part:
+            yield part
+
+
+def read_bibliography(
+    text: str, input_format: ReferenceFormat = "auto", *, most: int | None = MAX_REFERENCES
+) -> Bibliography:
+    """The references of a text. One that cannot be read is among them, with its ``problem``.
+
+    Args:
+        most: the maximum number of references, None for any number.
+
+    Raises:
+        InvalidRequest: the text is empty, is too long or has more references.
+    """
+    limit = _MAX_BYTES if most is None else MAX_REFERENCE_BYTES
+    if len(text) > limit or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > limit):
+        raise InvalidRequest(
+            f"references is longer than {limit:,} bytes: split it between two entries and send several requests, as "
+            "the command line and the clients do."
+        )
+    text = _LINE_END.sub("\n", text.removeprefix("\ufeff"))
+    found_format = detect(text) if input_format == "auto" else input_format
+    if most is not None:
+        _check_count(_least(text, found_format), most)
+    strings = ""
+    if found_format == "bibtex":
+        references, strings = read_bibtex(text)
+    else:
+        references = {"ris": read_ris, "csl-json": read_csl, "text": read_lines}[found_format](text)
+    if not references:
+        raise InvalidRequest(
+            f"references has no reference in the format {found_format}: send BibTeX, RIS, CSL-JSON, or one reference, "
+            "DOI or id per line."
+        )
+    if most is not None:
+        _check_count(len(references), most)
+    return Bibliography(found_format, tuple(references), strings)
+
+
+def detect(text: str) -> ReferenceFormat:
+    """The format of a text by its content; ``text`` for everything but the others."""
+    start = text.lstrip()
+    if start[:1] in ("{", "[") and re.match(r"[\[{]\s*[\[{\"\]}]", start[:1000]):
+        return "csl-json"
+    if ris.START.search(text):
+        return "ris"
+    return "bibtex" if bibtex.START.search(text) else "text"
+
+
+def _least(text: str, found: ReferenceFormat) -> int:
+    """A number of references that the text has at least, counted before they are read."""
+    starts = {"bibtex": bibtex.ENTRY, "ris": ris.START}.get(found)
+    return 0 if starts is None else sum(1 for _ in starts.finditer(text))
+
+
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise InvalidRequest(
+            f"references has {count:,} references: the maximum in one request is {most:,}. Split them between two "
+            "entries and send several requests, as the command line and the clients do."
+        )

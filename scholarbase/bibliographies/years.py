@@ -1,0 +1,28 @@
+"""Years in dates and lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_YEAR: Final = re.compile(r"(?<![\w.:/])(1[89]\d\d|20\d\d)(?:[a-z](?![a-z]))?(?![\w/])(?!\.\d)", re.ASCII)
+_IN_PARENTHESES: Final = re.compile(r"\(\D{0,20}\b(1[89]\d\d|20\d\d)[a-z]?\b[^()]{0,20}\)", re.ASCII)
+
+
+def first_year(text: str) -> int | None:
+    """The first year of a date, None if it has none."""
+    match = re.search(r"(?<!\d)(1[4-9]\d\d|20\d\d)(?!\d)", text)
+    return int(match[1]) if match else None
+
+
+def years_in(text: str) -> tuple[int | None, tuple[int, ...]]:
+    """The year of a reference in plain text, and all years that the text mentions.
+
+    A year in parentheses is the reference's, else the last one: pages and volumes come before it in most styles.
+    """
+    found = tuple(dict.fromkeys(int(match[1]) for match in _YEAR.finditer(text)))
+    inner = _IN_PARENTHESES.search(text)
+    if inner is not None:
+        year = int(inner[1])
+        return year, tuple(dict.fromkeys((year, *found)))
+    return (found[-1] if found else None), found

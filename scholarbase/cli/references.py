@@ -1,0 +1,108 @@
+"""``scholarbase check``: the references of a file against a library or a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from scholarbase.cli.options import as_of_option, open_source, source_options
+from scholarbase.errors import InvalidRequest
+from scholarbase.files import atomic_write, storage_errors
+from scholarbase.models.limits import REFERENCE_FORMATS, REFERENCE_STATUSES
+from scholarbase.settings import Settings
+
+FAILED: Final = 1
+"""The exit status if a reference has a status of ``--fail-on``."""
+_FIELDS: Final = "id,title,authors,year,venue,url"
+_REPORTS: Final = (".md", ".html")
+
+
+@click.command(short_help="Check the references of a file.")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--format",
+    "input_format",
+    type=click.Choice(REFERENCE_FORMATS),
+    default="auto",
+    show_default=True,
+    help="The format of FILE; auto looks at its content.",
+)
+@click.option("--report", type=click.Path(path_type=Path), help="Write a report: a .md or .html file.")
+@click.option(
+    "--fail-on",
+    default="",
+    help=f"Exit with status 1 if a reference has one of these: {', '.join(REFERENCE_STATUSES[1:])}.",
+)
+@as_of_option
+@source_options
+@click.pass_obj
+def check(
+    settings: Settings,
+    /,
+    file: Path,
+    report: Path | None,
+    fail_on: str,
+    as_json: bool,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    **options: Any,
+) -> None:
+    """Check the references of FILE (- for standard input): BibTeX, RIS, CSL-JSON, or one reference, DOI or id per line.
+
+    A reference is held, near other papers, withdrawn, not in this snapshot, or unreadable.
+    """
+    from scholarbase.responses.report import as_html, as_markdown
+
+    failing = _statuses(fail_on)
+    if report is not None and report.suffix.lower() not in _REPORTS:
+        raise InvalidRequest(f"--report {report} is not a .md or .html file: use one of these endings.")
+    text = _read(file)
+    with open_source(settings, library, url, encoder, default_encoder="none") as source:
+        response = source.check_references(text, fields=_FIELDS.split(","), **options)
+    if report is not None:
+        is_html = report.suffix.lower() == ".html"
+        content = as_html(response, file.name) if is_html else as_markdown(response, file.name)
+        with storage_errors(report), atomic_write(report) as out:
+            out.write(content.encode())
+    if as_json:
+        click.echo(orjson.dumps(response.to_dict(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        from scholarbase.cli.display import show_checked
+
+        show_checked(response)
+    if any(response.counts[status] for status in failing):
+        sys.exit(FAILED)
+
+
+def _statuses(text: str) -> Sequence[str]:
+    """The statuses of ``--fail-on``, separated by commas."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    for name in found:
+        if name not in REFERENCE_STATUSES[1:]:
+            raise InvalidRequest(f"--fail-on has {name!r}: use some of {', '.join(REFERENCE_STATUSES[1:])}.")
+    return found
+
+
+def _read(file: Path) -> str:
+    """The text of a file or of standard input.
+
+    Raises:
+        InvalidRequest: it cannot be read, or is not UTF-8.
+    """
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidRequest(
+            f"{file} cannot be read ({error.strerror}): give a file of references."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            f"{file} is not UTF-8 (byte {error.start + 1:,}): convert it, such as by iconv -f latin1 -t utf-8."
+        ) from error

@@ -1,0 +1,214 @@
+"""The index of authors: who wrote which papers, and the words of their names.
+
+==============  =======================================================================================
+author_names    one row per author: the id, the name, and counts over the papers of the library
+author_papers   the papers of each author
+author_words    FTS5 over the terms of the names (:mod:`scholarbase.indexes.author_names`)
+==============  =======================================================================================
+
+An author is an id of the source, or else a normalized name. Authors are numbered by their papers, most first, then by
+id: the first matches of a search are those with the most papers, and the same papers give the same numbers. All rows
+are derived from the papers and the details of authors, and ``scholarbase verify`` derives them again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.databases import open_for_writing
+from scholarbase.errors import LibraryCorrupt
+from scholarbase.indexes import author_names
+from scholarbase.models.authors import NAMED
+from scholarbase.models.limits import MAX_NAME_LENGTH
+
+TABLES: Final = ("author_names", "author_papers", "author_words")
+
+_WORDS: Final = "fts5(terms, content = '', columnsize = 0, detail = none, tokenize = 'ascii')"
+CREATE: Final = (
+    """
+    CREATE TABLE author_names (
+        author INTEGER PRIMARY KEY, author_id TEXT NOT NULL, name TEXT NOT NULL,
+        paper_count INTEGER NOT NULL, citation_count INTEGER
+    )
+    """,
+    """
+    CREATE TABLE author_papers (
+        author INTEGER NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (author, paper)
+    ) WITHOUT ROWID
+    """,
+    f"CREATE VIRTUAL TABLE author_words USING {_WORDS}",
+)
+"""A contentless FTS5 table (https://sqlite.org/fts5.html#contentless_tables) without positions: a third of the size."""
+_INDEX: Final = "CREATE UNIQUE INDEX author_names_by_id ON author_names (author_id)"
+
+_ROWS: Final = 5_000
+_CACHE: Final = "PRAGMA cache_size = -65536"
+"""64 MB, which is also what sorting takes before it writes to files (https://sqlite.org/tempfiles.html)."""
+_GROUPED: Final = """
+INSERT INTO numbered (author_id, name, papers, citations)
+SELECT author_id, name, papers, citations FROM (
+    SELECT author_id, name, count(*) AS papers, sum(citations) AS citations, min(paper)
+    FROM mentions GROUP BY author_id
+) ORDER BY papers DESC, author_id
+"""
+"""The name is that of the first paper: https://sqlite.org/lang_select.html#bare_columns_in_an_aggregate_query."""
+
+
+class AuthorIndex:
+    """The rows of the index, derived from a catalogue's papers. Memory does not grow with the library: they are
+    sorted in a temporary file."""
+
+    def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
+        """
+        Args:
+            db: the catalogue.
+            folder: an existing folder for the temporary file, empty at the start.
+        """
+        self._db = db
+        self._scratch = open_for_writing(folder / "authors.sqlite")
+        for pragma in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _CACHE):
+            self._scratch.execute(pragma)
+
+    def __enter__(self) -> AuthorIndex:
+        try:
+            self._scratch.execute("BEGIN")
+            self._derive()
+            self._scratch.execute("COMMIT")
+        except BaseException:
+            self._scratch.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scratch.close()
+
+    def _derive(self) -> None:
+        self._scratch.execute("CREATE TABLE mentions (author_id TEXT, paper INT, name TEXT, citations INT)")
+        for rows in self._mentions():
+            self._scratch.executemany("INSERT INTO mentions VALUES (?, ?, ?, ?)", rows)
+        self._scratch.execute(
+            """
+            CREATE TABLE numbered (
+                author INTEGER PRIMARY KEY, author_id TEXT, name TEXT, papers INT, citations INT
+            )
+            """
+        )
+        self._scratch.execute(_GROUPED)
+        self._scratch.execute("CREATE UNIQUE INDEX numbered_by_id ON numbered (author_id)")
+
+    def _mentions(self) -> Iterator[list[tuple[str, int, str, int | None]]]:
+        """The authors of each paper, in batches: an open read would block the checkpoints of a write-ahead log."""
+        last = -1
+        sql = """
+            SELECT id, authors, citation_count FROM papers WHERE id > ? AND authors IS NOT NULL ORDER BY id LIMIT ?
+        """
+        while papers := self._db.execute(sql, (last, _ROWS)).fetchall():
+            last = papers[-1][0]
+            found = []
+            for paper, authors, citations in papers:
+                seen = {
+                    author_id or author_names.name_id(name): name
+                    for name, author_id in reversed(orjson.loads(authors))
+                }
+                found += [(key, paper, name[:MAX_NAME_LENGTH], citations) for key, name in seen.items()]
+            yield found
+
+    def names(self) -> Iterator[tuple[tuple[Any, ...], str]]:
+        """The rows of ``author_names``, and the terms of each."""
+        cursor = self._scratch.execute(
+            "SELECT author, author_id, name, papers, citations FROM numbered ORDER BY author"
+        )
+        while rows := cursor.fetchmany(_ROWS):
+            wanted = [row[1] for row in rows if not row[1].startswith(NAMED)]
+            details = {
+                author_id: (name, orjson.loads(aliases))
+                for author_id, name, aliases in self._db.execute(
+                    """
+                    SELECT author_id, name, aliases FROM authors
+                    WHERE author_id IN (SELECT value FROM json_each(?))
+                    """,
+                    (orjson.dumps(wanted).decode(),),
+                )
+            }
+            for author, author_id, first, papers, citations in rows:
+                name, aliases = details.get(author_id, (first, ()))
+                row = (author, author_id, name[:MAX_NAME_LENGTH], papers, citations)
+                yield row, author_names.terms((name, first, *aliases))
+
+    def papers(self) -> Iterator[tuple[int, int]]:
+        """The rows of ``author_papers``, in order."""
+        return self._scratch.execute(
+            """
+            SELECT n.author, m.paper FROM mentions AS m CROSS JOIN numbered AS n ON n.author_id = m.author_id
+            ORDER BY n.author, m.paper
+            """
+        )
+
+    def write(self) -> int:
+        """Write the rows to the catalogue's empty tables, and return the number of authors. The caller commits."""
+        rows = self.names()
+        total = 0
+        while batch := [row for row, _ in zip(rows, range(_ROWS), strict=False)]:
+            self._db.executemany("INSERT INTO author_names VALUES (?, ?, ?, ?, ?)", [row for row, _ in batch])
+            _insert_words(self._db, batch)
+            total += len(batch)
+        self._db.executemany("INSERT INTO author_papers VALUES (?, ?)", self.papers())
+        self._db.execute(_INDEX)
+        self._db.execute("INSERT INTO author_words (author_words) VALUES ('optimize')")
+        return total
+
+    def check(self) -> int:
+        """Compare the catalogue's rows with those derived, and return the number of authors.
+
+        Raises:
+            LibraryCorrupt: a row differs.
+        """
+        self._scratch.execute(f"CREATE VIRTUAL TABLE author_words USING {_WORDS}")
+        self._scratch.execute("BEGIN")
+        total = 0
+        stored = self._db.execute("SELECT * FROM author_names ORDER BY author")
+        for row, derived in zip_longest(stored, self.names()):
+            _compare("the author", row, derived and derived[0])
+            _insert_words(self._scratch, [derived])
+            total += 1
+        self._scratch.execute("COMMIT")
+        stored = self._db.execute("SELECT author, paper FROM author_papers ORDER BY author, paper")
+        for row, pair in zip_longest(stored, self.papers()):
+            _compare("the author and paper", row, pair)
+        with closing(_vocabulary(self._db)) as held, closing(_vocabulary(self._scratch)) as derived_terms:
+            for row, counted in zip_longest(held, derived_terms):
+                _compare("the word of authors' names", row, counted)
+        return total
+
+
+def _insert_words(db: sqlite3.Connection, batch: list[tuple[tuple[Any, ...], str]]) -> None:
+    db.executemany(
+        "INSERT INTO author_words (rowid, terms) VALUES (?, ?)", [(row[0], terms) for row, terms in batch]
+    )
+
+
+def _vocabulary(db: sqlite3.Connection) -> sqlite3.Cursor:
+    """Each term and author of the index (https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module)."""
+    db.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.author_terms USING fts5vocab(main, author_words, instance)"
+    )
+    return db.execute("SELECT term, doc FROM temp.author_terms")
+
+
+def _compare(what: str, stored: object, derived: object) -> None:
+    if stored != derived:
+        raise LibraryCorrupt(
+            f"The catalogue has {what} {_shown(stored)}, and the papers give {_shown(derived)}: restore the copy, or "
+            "ingest again."
+        )
+
+
+def _shown(row: object) -> str:
+    return "none" if row is None else repr(row)

@@ -1,0 +1,283 @@
+"""Checking references: which paper of the library each one means, and what it says differently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from scholarbase.bibliographies import Reference
+from scholarbase.bibliographies.lines import line_text
+from scholarbase.identifiers import Identifier
+from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.query_syntax import words
+from scholarbase.indexes.title_spans import TitleSpan, title_span
+from scholarbase.indexes.titles import main_title
+from scholarbase.models.limits import MAX_NEAR, MAX_TITLE_LENGTH, MIN_TITLE_SCORE, ReferenceStatus
+from scholarbase.models.papers import Paper
+from scholarbase.models.responses import Difference
+from scholarbase.search.comparison import Comparison, compare, compare_line, relation_of, shortened
+
+_FIELDS: Final = ("id", "title", "authors", "year", "venue", "external_ids")
+"""The fields of a paper that are compared."""
+_CANDIDATES: Final = 10
+NEAR_LINE_SCORE: Final = 0.85
+"""The least similarity of a title and a part of a line. Parts are chosen, so it is above that of whole titles."""
+NEAR_WORDS: Final = 4
+"""Words of a title that is similar to a part of a line."""
+NEAR_EXACT_WORDS: Final = 2
+"""Words of a title that is a part of a line."""
+ID_TITLE_SCORE: Final = 0.6
+"""The least similarity of a title to that of the paper which the id beside it names."""
+_PAPER: Final = r"(?:paper|article|submission|manuscript|preprint|work|note|version)"
+_WITHDRAWN: Final = re.compile(
+    rf"\b(?:this|the)\s+(?:version\s+of\s+(?:this|the)\s+)?{_PAPER}\s+(?:has\s+been|had\s+been|is|was)"
+    r"\s+(?:\w+\s+)?withdrawn(?!\s+from\s+submission)"
+    rf"|\A\W*(?:admin\s+note:\s+)?(?:{_PAPER}\s+)?(?:(?:has\s+been|is|was)\s+)?withdrawn\b"
+    rf"|\b(?:update|note):\s+{_PAPER}\s+withdrawn",
+    re.IGNORECASE,
+)
+
+
+class Outcome(NamedTuple):
+    """What a check found, with catalogue ids: ``paper`` of a reference that is held or withdrawn, and ``matches`` with
+    scores of one that is near."""
+
+    status: ReferenceStatus
+    reason: str
+    paper: int | None = None
+    differences: tuple[Difference, ...] = ()
+    matches: tuple[tuple[float, int], ...] = ()
+
+    @property
+    def papers(self) -> tuple[int, ...]:
+        """All of these papers."""
+        return (*(() if self.paper is None else (self.paper,)), *(number for _, number in self.matches))
+
+
+class References:
+    """Checks references against a catalogue.
+
+    Args:
+        search: returns the papers with the words of a text, the best first.
+        day: only papers up to this day, a number ``yyyymmdd``, are found; None for all.
+    """
+
+    def __init__(
+        self, catalog: Catalog, search: Callable[[str, ResolvedFilters], Sequence[int]], day: int | None
+    ) -> None:
+        self._catalog = catalog
+        self._search = search
+        self._day = day
+        self._filters = NO_FILTERS if day is None else ResolvedFilters(last_day=day)
+
+    def check(self, reference: Reference) -> Outcome:
+        """Find the paper that a reference means."""
+        if reference.problem is not None:
+            return Outcome("unreadable", reference.problem)
+        held, missing = self._named(reference.ids)
+        text = line_text(reference) if reference.is_plain else ""
+        if reference.is_plain and not any(map(str.isalpha, text)):
+            text = ""
+        if len(held) > 1:
+            names = " and ".join(f"{identifier} is {paper.id}" for identifier, _, paper in held[:2])
+            return _near(f"Its ids name different papers: {names}.", [(1.0, number) for _, number, _ in held])
+        if held:
+            return self._checked_id(reference, text, *held[0])
+        found = self._by_title(reference, text)
+        best = found[0] if found else None
+        if best is not None and best.is_same:
+            return self._by_title_held(found, missing)
+        shown = [one for one in found if _is_near(one, is_line=bool(text))]
+        if shown:
+            return _near(_why_near(shown[0]), [(one.score or 0.0, one.number) for one in shown])
+        return _absent(reference, missing)
+
+    def _named(
+        self, ids: Sequence[Identifier]
+    ) -> tuple[list[tuple[Identifier, int, Paper]], list[Identifier]]:
+        """The papers that ids name, each once, and the ids of no paper."""
+        numbers = self._catalog.resolve(ids) if ids else []
+        exist = {number for number in numbers if number is not None}
+        if self._day is not None and exist:
+            exist = self._catalog.existing(list(exist), self._day)
+        first = {
+            number: name for name, number in reversed(list(zip(ids, numbers, strict=True))) if number in exist
+        }
+        ordered = [number for number in dict.fromkeys(numbers) if number in exist and number is not None]
+        papers = self._catalog.papers(ordered, _FIELDS)
+        held = [(first[number], number, paper) for number, paper in zip(ordered, papers, strict=True)]
+        return held, [name for name, number in zip(ids, numbers, strict=True) if number not in exist]
+
+    def _checked_id(
+        self, reference: Reference, text: str, name: Identifier, number: int, paper: Paper
+    ) -> Outcome:
+        """The outcome for a reference with the id of a paper."""
+        if reference.is_plain:
+            span = title_span(text, number, paper.title or "")
+            one = compare_line(reference, text, span, paper, number)
+            has_title = span is not None and span.score >= NEAR_LINE_SCORE
+            score = span.score if span is not None else 0.0
+        else:
+            one = compare(reference, number, paper)
+            score = one.score or 0.0
+            has_title = score >= ID_TITLE_SCORE
+        if not has_title and reference.title is not None:
+            return self._disagree(reference, text, name, number, paper)
+        if one.stated and not one.agreed:
+            reason = f"{name} names {paper.id}, but the reference names none of its authors."
+            return _near(reason, [(score, number)])
+        return self._held(_reason(f"{name} names this paper", one.differences), number, one.differences)
+
+    def _disagree(
+        self, reference: Reference, text: str, name: Identifier, number: int, paper: Paper
+    ) -> Outcome:
+        """The outcome for a reference with the id of one paper and the title of another."""
+        reason = f'{name} names {paper.id}, "{shortened(paper.title or "")}", which is not the title of the reference'
+        others = [
+            one for one in self._by_title(reference, text) if one.number != number and one.relation != "other"
+        ]
+        if others:
+            reason += f"; {others[0].paper.id} has that title"
+        scored = [(one.score or 0.0, one.number) for one in others]
+        score = relation_of(reference.title, paper.title)[1] or 0.0
+        return _near(f"{reason}.", [*scored[: MAX_NEAR - 1], (score, number)])
+
+    def _by_title(self, reference: Reference, text: str) -> list[Comparison]:
+        """The papers with a similar title, compared, the best first."""
+        if not reference.is_plain:
+            compared = [compare(reference, number, paper) for number, paper in self._matches(reference.title)]
+            if reference.title and not any(one.is_same for one in compared):
+                known = {one.number for one in compared}
+                found = self._with_words(f"{reference.title} {' '.join(reference.authors[:3])}", known)
+                compared += [compare(reference, number, paper) for number, paper in found]
+        elif text:
+            spans = self._catalog.exact_titles(text, self._filters)[:_CANDIDATES]
+            compared = self._compared_lines(reference, text, spans)
+            if not any(one.is_same for one in compared):
+                compared += self._similar_lines(reference, text, {one.number for one in compared})
+        else:
+            compared = []
+        return sorted(compared, key=lambda one: one.order)
+
+    def _compared_lines(
+        self, reference: Reference, text: str, spans: Sequence[TitleSpan]
+    ) -> list[Comparison]:
+        papers = self._catalog.papers([span.id for span in spans], _FIELDS)
+        return [
+            compare_line(reference, text, span, paper, span.id)
+            for span, paper in zip(spans, papers, strict=True)
+        ]
+
+    def _similar_lines(self, reference: Reference, text: str, known: set[int]) -> list[Comparison]:
+        """The papers with the words of a line, whose titles are similar to a part of it, without the known ones."""
+        found = []
+        for number, paper in self._with_words(text, known):
+            span = title_span(text, number, paper.title or "")
+            if span is None or span.score < NEAR_LINE_SCORE:
+                continue
+            one = compare_line(reference, text, span, paper, number)
+            if one.relation != "other" or span.is_bounded:
+                found.append(one)
+        return found
+
+    def _with_words(self, text: str, known: set[int]) -> list[tuple[int, Paper]]:
+        numbers = [number for number in self._search(text, self._filters) if number not in known]
+        return list(zip(numbers, self._catalog.papers(numbers, _FIELDS), strict=True))
+
+    def _matches(self, title: str | None) -> list[tuple[int, Paper]]:
+        if not title:
+            return []
+        title = title[:MAX_TITLE_LENGTH]
+        ids: dict[int, None] = {}
+        for text in (title, main_title(title)):
+            if text:
+                found = self._catalog.match_title(text, _CANDIDATES, MIN_TITLE_SCORE, self._filters)
+                ids |= dict.fromkeys(match.id for match in found)
+        return list(zip(ids, self._catalog.papers(list(ids), _FIELDS), strict=True))
+
+    def _by_title_held(self, candidates: Sequence[Comparison], missing: Sequence[Identifier]) -> Outcome:
+        best = candidates[0]
+        alike = [one for one in candidates[1:] if one.is_same and one.order[:-1] == best.order[:-1]]
+        if alike and not best.stated:
+            ids = ", ".join(one.paper.id for one in (best, *alike))
+            return _near(
+                f"Several papers have this title, and their authors cannot be compared: {ids}.",
+                [(one.score or 0.0, one.number) for one in (best, *alike)],
+            )
+        differences = best.differences
+        for name in missing:
+            own = best.paper.external_ids.get(name.scheme)
+            if own is None:
+                continue
+            if name.scheme == "arXiv":
+                return _near(
+                    f"{name} is not in this snapshot, and the paper with this title is {best.paper.id}.",
+                    [(best.score or 0.0, best.number)],
+                )
+            differences += (Difference("id", str(name), f"{name.scheme}:{own}"),)
+        nearly = "" if best.relation == "same" else "nearly "
+        if best.stated:
+            found = f"The authors and {nearly}the title are those of this paper"
+        else:
+            found = f"The title is {nearly}that of this paper; its authors cannot be compared"
+        return self._held(_reason(found, differences), best.number, differences)
+
+    def _held(self, reason: str, number: int, differences: tuple[Difference, ...]) -> Outcome:
+        [paper] = self._catalog.papers([number], ("abstract",))
+        if is_withdrawn(paper.abstract):
+            return Outcome(
+                "withdrawn", f"Its abstract says that it has been withdrawn. {reason}", number, differences
+            )
+        return Outcome("held", reason, number, differences)
+
+
+def is_withdrawn(abstract: str | None) -> bool:
+    """Whether an abstract says that its paper has been withdrawn, as those of withdrawn arXiv papers do."""
+    return (
+        abstract is not None and "withdrawn" in abstract.lower() and _WITHDRAWN.search(abstract) is not None
+    )
+
+
+def _reason(found: str, differences: Sequence[Difference]) -> str:
+    if not differences:
+        return f"{found}."
+    fields = [difference.field for difference in differences]
+    names = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
+    return f"{found}; different: {names}."
+
+
+def _near(reason: str, matches: Sequence[tuple[float, int]]) -> Outcome:
+    return Outcome("near", reason, matches=tuple(matches[:MAX_NEAR]))
+
+
+def _is_near(one: Comparison, *, is_line: bool) -> bool:
+    """Whether a paper is worth showing: titles such as *Introduction* and *hep-th* stand in many lines."""
+    if not is_line:
+        return (one.score or 0) >= MIN_TITLE_SCORE
+    least = NEAR_EXACT_WORDS if one.relation == "same" else NEAR_WORDS
+    return (one.score or 0) >= NEAR_LINE_SCORE and len(words(one.paper.title or "")) >= least
+
+
+def _why_near(best: Comparison) -> str:
+    paper = best.paper
+    if best.relation == "other":
+        return f'No paper has this title; the most similar one is "{shortened(paper.title or "")}".'
+    if best.other_people:
+        named = "none" if not best.agreed else f"only {best.agreed}"
+        return f"{paper.id} has this title, but {named} of its authors agree with the reference."
+    if not best.stated:
+        return f"{paper.id} has this title, but it is short or its year differs, and the authors cannot be compared."
+    return f"{paper.id} has a similar title, but its year differs by {best.gap}."
+
+
+def _absent(reference: Reference, missing: Sequence[Identifier]) -> Outcome:
+    names = ", ".join(map(str, missing[:3]))
+    if reference.title:
+        reason = f"No paper of this snapshot has this title or a similar one{f', nor the id {names}' if names else ''}."
+    elif names:
+        reason = f"No paper of this snapshot has the id {names}."
+    else:
+        reason = "No title or id found in the reference."
+    return Outcome("not_in_snapshot", reason)

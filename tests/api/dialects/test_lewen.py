@@ -1,0 +1,228 @@
+"""The public ScholarBase: https://github.com/ustc-ai4science/Lewen-API/blob/main/docs/api-en.md"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.api.access.keys import create_key
+from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
+
+TITLE = "Two Dimensional QCD is a String Theory"
+DOCUMENTED = {
+    *(
+        "paperId",
+        "title",
+        "abstract",
+        "year",
+        "authors",
+        "venue",
+        "citationCount",
+        "referenceCount",
+        "fieldsOfStudy",
+    ),
+    *("publicationTypes", "publicationDate", "openAccessPdf", "externalIds", "journal"),
+}
+"""The fields in the original's documentation."""
+
+
+def get(server: str, path: str, **parameters: Any) -> httpx.Response:
+    return httpx.get(f"{server}/scholarbase/paper{path}", params=parameters)
+
+
+def listed(server: str, path: str, **parameters: Any) -> dict[str, Any]:
+    response = get(server, path, **parameters)
+    assert response.status_code == 200, response.text
+    content: dict[str, Any] = response.json()
+    assert set(content) == {"total", "offset", "next", "data"}
+    return content
+
+
+def test_papers_have_an_id_and_a_title_by_default(server: str, sample: Library) -> None:
+    found = listed(server, "/search", query="string theory")
+    assert (found["offset"], found["next"]) == (0, 10)
+    assert [set(one) for one in found["data"]] == [{"paperId", "title"}] * 10
+    native = sample.search("string theory", syntax="plain")
+    assert found["total"] == native.total
+    assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results]
+
+
+@pytest.mark.parametrize("fields", ["*", "all"])
+def test_all_fields(server: str, fields: str) -> None:
+    paper = get(server, "/hep-th/9301068", fields=fields).json()
+    assert set(paper) >= DOCUMENTED
+    assert paper["title"] == TITLE
+    assert paper["authors"] == [
+        {"authorId": None, "name": "David J. Gross"},
+        {"authorId": None, "name": "Washington Taylor"},
+    ]
+    assert (paper["year"], paper["publicationDate"]) == (1993, "1993-01-17")
+    assert paper["externalIds"]["ArXiv"] == "hep-th/9301068"
+    assert paper["openAccessPdf"] == {"url": "https://arxiv.org/pdf/hep-th/9301068", "status": "GREEN"}
+    assert paper["journal"] is None
+    assert paper["citationCount"] > 0
+
+
+def test_chosen_fields(server: str) -> None:
+    found = listed(server, "/search", query="strings", fields="abstract, year", limit=2)
+    assert [set(one) for one in found["data"]] == [{"paperId", "title", "abstract", "year"}] * 2
+    response = get(server, "/search", query="strings", fields="tldr", fieldsOfStudy="Physics")
+    assert response.headers["x-scholarbase-ignored"] == "fieldsOfStudy, fields=tldr"
+
+
+def test_an_id_is_accepted_again(server: str) -> None:
+    for one in listed(server, "/search", query="black holes", limit=50)["data"]:
+        assert get(server, f"/{one['paperId']}").json() == one
+
+
+def test_pages_continue(server: str) -> None:
+    whole = listed(server, "/search", query="gauge theory", limit=60)
+    pages: list[Any] = []
+    offset: int | None = 0
+    while offset is not None and offset < 60:
+        page = listed(server, "/search", query="gauge theory", limit=20, offset=offset)
+        pages += page["data"]
+        assert page["offset"] == offset
+        offset = page["next"]
+    assert pages == whole["data"]
+    assert listed(server, "/search", query="gauge theory", limit=1000)["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("year", "first", "last"),
+    [("1994", 1994, 1994), ("1993-1994", 1993, 1994), ("1999-", 1999, 9999), ("-1993", 0, 1993)],
+)
+@pytest.mark.parametrize("path", ["/search", "/search/title"])
+def test_years(server: str, path: str, year: str, first: int, last: int) -> None:
+    found = listed(server, path, query="theory", year=year, fields="year", limit=1000)["data"]
+    every = listed(server, path, query="theory", fields="year", limit=1000)
+    assert (
+        {one["year"] for one in found}
+        == {one["year"] for one in every["data"] if first <= one["year"] <= last}
+        != set()
+    )
+
+
+def test_filters(server: str) -> None:
+    cited = listed(server, "/search", query="theory", minCitationCount=100, fields="citationCount")["data"]
+    assert cited
+    assert all(one["citationCount"] >= 100 for one in cited)
+    assert listed(server, "/search", query="theory", venue="No venue,neither")["data"] == []
+
+
+def test_title_search(server: str, sample: Library) -> None:
+    found = listed(server, "/search/title", query="two dimensional qcd string", limit=5)
+    assert TITLE in [one["title"] for one in found["data"]]
+    native = sample.search("title:(monopole AND theory)", syntax="query", limit=1000)
+    found = listed(server, "/search/title", query="monopole theory", limit=3, offset=1)
+    assert found["total"] == native.total
+    assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results[1:4]]
+
+
+def test_a_title_with_errors_is_found(server: str) -> None:
+    found = listed(server, "/search/title", query="Two Dimensionl QCD is a Strng Theory", limit=1)
+    assert [one["title"].lower() for one in found["data"]] == [TITLE.lower()]
+    assert (
+        listed(server, "/search/title", query="Two Dimensionl QCD is a Strng Theory", year="2020")["data"]
+        == []
+    )
+
+
+def test_citations_and_references(server: str, sample: Library) -> None:
+    native = sample.citations("arXiv:hep-th/9301068", limit=5)
+    found = listed(server, "/hep-th/9301068/citations", limit=5)
+    assert (found["total"], found["next"]) == (native.total, 5)
+    assert [one["citingPaper"]["paperId"] for one in found["data"]] == [
+        one.paper.id for one in native.results
+    ]
+    cited = listed(server, "/hep-ph/0108236/references", fields="year", limit=1000)
+    references = sample.references("arXiv:hep-ph/0108236", limit=1000)
+    assert [one["citedPaper"]["year"] for one in cited["data"]] == [
+        one.paper.year for one in references.results
+    ]
+    assert (cited["total"], cited["next"]) == (references.total, None)
+
+
+def test_forms_of_an_id(server: str, sample: Library) -> None:
+    corpus_id = sample.paper("arXiv:hep-th/9301068").corpus_id
+    forms = (
+        "hep-th/9301068v1",
+        f"CorpusId:{corpus_id}",
+        str(corpus_id),
+        "https://arxiv.org/abs/hep-th/9301068",
+    )
+    assert {get(server, f"/{form}").json()["title"] for form in forms} == {TITLE}
+
+
+@pytest.mark.parametrize(
+    "path", ["/2404.00001", "/no such paper", "/2404.00001/citations", "/???/references"]
+)
+def test_an_unknown_paper(server: str, path: str) -> None:
+    response = get(server, path)
+    assert response.status_code == 404
+    assert set(response.json()) == {"detail"}
+
+
+@pytest.mark.parametrize(
+    "query", ["", " ", "\x00", '"(((', "a" * 10_000, "AND OR NOT", "title:", "𝔘", '"' * 300]
+)
+@pytest.mark.parametrize("path", ["/search", "/search/title"])
+def test_any_query_is_answered(server: str, path: str, query: str) -> None:
+    assert isinstance(listed(server, path, query=query, limit=2)["data"], list)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"query": "a", "limit": 0},
+        {"query": "a", "limit": 1001},
+        {"query": "a", "limit": "many"},
+        {"query": "a", "offset": -1},
+        {"query": "a", "retrieval": "magic"},
+        *(
+            {"query": "a", "year": year}
+            for year in ("then", "-", "1993-94", "19931994", "1994-1993-", "0000")
+        ),
+        {"query": "a", "minCitationCount": "some"},
+        {"query": "a", "minCitationCount": -1},
+    ],
+)
+def test_malformed_requests(server: str, parameters: dict[str, Any]) -> None:
+    response = get(server, "/search", **parameters)
+    assert response.status_code == 422
+    assert response.json()["detail"].endswith(".")
+
+
+def test_retrieval(server: str, dense_server: str, dense: Library) -> None:
+    sparse = get(server, "/search", query="strings", retrieval="hybrid")
+    assert sparse.json() == get(server, "/search", query="strings", retrieval="sparse").json()
+    assert sparse.headers["x-scholarbase-ignored"] == "retrieval"
+    assert get(server, "/search", query="strings", retrieval="dense").status_code == 422
+    for retrieval in ("sparse", "dense", "hybrid"):
+        native = dense.search("string theory", mode=retrieval, syntax="plain")
+        found = listed(dense_server, "/search", query="string theory", retrieval=retrieval)
+        assert [one["paperId"] for one in found["data"]] == [hit.paper.id for hit in native.results]
+
+
+def test_keys(sample: Library, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    key, _ = create_key(keys, "agent")
+    with serving_in_thread(sample, keys=str(keys)) as url:
+        denied = get(url, "/search", query="strings")
+        assert (denied.status_code, set(denied.json())) == (401, {"detail"})
+        path = f"{url}/scholarbase/paper/search?query=strings"
+        assert httpx.get(path, headers={"X-API-Key": key}).json()["data"]
+
+
+def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
+    headers = {"X-ScholarBase-As-Of": "1993-06"}
+    for path in ("search?query=theory", "search/title?query=theory", "hep-th/9301068/citations?"):
+        url = f"{server}/scholarbase/paper/{path}&fields=publicationDate&limit=500"
+        data = httpx.get(url, headers=headers).json()["data"]
+        assert data
+        assert max(one.get("citingPaper", one)["publicationDate"] for one in data) < "1993-07"

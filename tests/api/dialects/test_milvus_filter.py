@@ -1,0 +1,101 @@
+"""Filter expressions of Milvus: https://milvus.io/docs/boolean.md"""
+
+from __future__ import annotations
+
+import pytest
+
+from scholarbase.api.dialects.milvus_filter import read_filter
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.listing import Condition, Either, Every, OneOf, Value, Without
+
+UNTIL = Value("id", "<=", "2404")
+FROM = Value("id", ">=", "2301")
+
+
+@pytest.mark.parametrize(
+    ("expression", "condition"),
+    [
+        ("", Every(())),
+        ('id <= "2404"', UNTIL),
+        ("id<='2404'", UNTIL),
+        ('arxiv_id <= "2404"', UNTIL),
+        ('"2404" >= id', UNTIL),
+        ('"2301" <= id <= "2404"', Every((FROM, UNTIL))),
+        ('id >= "2301" and id <= "2404"', Every((FROM, UNTIL))),
+        ('id >= "2301" && id <= "2404"', Every((FROM, UNTIL))),
+        ('id >= "2301" OR id <= "2404"', Either((FROM, UNTIL))),
+        (
+            'id == "a" || id == "b" and id == "c"',
+            Either(
+                (
+                    Value("id", "=", "a"),
+                    Every((Value("id", "=", "b"), Value("id", "=", "c"))),
+                )
+            ),
+        ),
+        ('(id <= "2404")', UNTIL),
+        ('not id <= "2404"', Without(UNTIL)),
+        ('!(id <= "2404")', Without(UNTIL)),
+        ('id != "a"', Without(Value("id", "=", "a"))),
+        ("id in [\"a\", 'b']", OneOf("id", ("a", "b"))),
+        ("id in []", OneOf("id", ())),
+        ('id not in ["a",]', Without(OneOf("id", ("a",)))),
+        ('id like "2404%"', Value("id", "starts", "2404")),
+        ('title LIKE "%networks"', Value("title", "ends", "networks")),
+        ('categories like "%cs.CL%"', Value("categories", "has", "cs.CL")),
+        ('id like "%"', Value("id", "has", "")),
+        ('id like "a"', Value("id", "=", "a")),
+        ('title == "say \\"no\\" \\\\ yes"', Value("title", "=", 'say "no" \\ yes')),
+    ],
+)
+def test_expressions(expression: str, condition: Condition) -> None:
+    assert read_filter(expression) == condition
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *(
+            "id",
+            "id <",
+            'id <= "2404',
+            "id <= 2404",
+            'year <= "2404"',
+            '"a" == "b"',
+            'id <= "a" id',
+            "(",
+            ")",
+            "()",
+        ),
+        *(
+            'id in "a"',
+            'id in ["a"',
+            'id in ["a" "b"]',
+            'id not like "a"',
+            'id like "a%b"',
+            'id like "a_"',
+            "and",
+        ),
+        *(
+            'id <= "a" and',
+            "not",
+            "id ? 'a'",
+            "\x00",
+            "id = = 'a'",
+            '"a" in id',
+            "id <= id",
+            "é",
+            "; DROP TABLE papers",
+        ),
+        *("(" * 21 + 'id == "a"' + ")" * 21, "not " * 21 + 'id == "a"', "!" * 5000 + 'id == "a"', "(" * 9000),
+        *(" or ".join(['id == "a"'] * 101), 'id == "' + "a" * 10_000 + '"'),
+    ],
+)
+def test_invalid_expressions(expression: str) -> None:
+    with pytest.raises(InvalidRequest, match="filter"):
+        read_filter(expression)
+
+
+def test_the_message_names_the_position() -> None:
+    with pytest.raises(InvalidRequest, match=r"'2404' in place of text at character 7\."):
+        read_filter("id <= 2404")

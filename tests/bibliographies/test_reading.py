@@ -1,0 +1,188 @@
+"""Bibliographies of each format, whole and broken."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scholarbase.bibliographies import read_bibliography
+from scholarbase.bibliographies.latex import plain
+from scholarbase.bibliographies.names import surname
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import parse
+from scholarbase.models.limits import MAX_REFERENCES
+
+BIBTEX = r"""
+@string{npb = "Nucl. Phys. B"}
+% a comment between entries
+@article{gross93,
+  author = {Gross, David J. and Taylor, Washington and others},
+  title = "{Two} dimensional {QCD} is a string theory",
+  journal = npb # { (suppl.)},
+  year = 1993,
+  eprint = {hep-th/9301068},
+}
+@article{broken,
+  title = {No closing brace,
+  year = 2001
+
+@misc(paren, title={In parentheses},
+  author="K{\"o}nig, Fran{\c c}ois and {\O}rsted, S{\o}ren", doi={10.1000/X1})
+@book without braces
+"""
+
+
+def test_bibtex_with_abbreviations_accents_and_a_broken_entry() -> None:
+    read = read_bibliography(BIBTEX)
+    assert read.format == "bibtex"
+    gross, broken, paren, bare = read.references
+    assert (gross.key, gross.line, gross.year) == ("gross93", 4, 1993)
+    assert gross.title == "Two dimensional QCD is a string theory"
+    assert gross.authors == ("Gross, David J.", "Taylor, Washington")
+    assert gross.more_authors
+    assert gross.venue == "Nucl. Phys. B (suppl.)"
+    assert gross.ids == (parse("hep-th/9301068"),)
+    assert broken.problem is not None
+    assert "broken" in broken.problem
+    assert broken.line == 11
+    assert paren.authors == ("König, François", "Ørsted, Søren")
+    assert paren.ids == (parse("10.1000/x1"),)
+    assert bare.problem is not None
+
+
+def test_ris_records_without_an_end_and_lines_outside() -> None:
+    text = "TY  - JOUR\nAU  - Perdew, John P.\nAU  - Burke, K\nTI  - Generalized Gradient\n approximation\n"
+    text += "PY  - 1996/10/28\n"
+    text += "DO  - 10.1103/PhysRevLett.77.3865\nTY  - CONF\nT1  - Another\nER  - \nstray line\n"
+    read = read_bibliography(text)
+    assert read.format == "ris"
+    first, second, stray = read.references
+    assert first.authors == ("Perdew, John P.", "Burke, K")
+    assert (first.title, first.year) == ("Generalized Gradient approximation", 1996)
+    assert first.ids == (parse("10.1103/physrevlett.77.3865"),)
+    assert (second.title, second.line) == ("Another", 8)
+    assert stray.problem is not None
+
+
+def test_csl_json_items_of_any_kind() -> None:
+    item = {
+        "id": "gross",
+        "title": "Two dimensional QCD",
+        "author": [{"family": "Gross", "given": "David"}, {"literal": "A Group"}],
+        "issued": {"date-parts": [[1993, 1]]},
+        "DOI": "10.1016/0550-3213(93)90403-C",
+        "container-title": "Nuclear Physics B",
+    }
+    read = read_bibliography(json.dumps([item, "text", {"issued": {"raw": "May 2001"}}]))
+    assert read.format == "csl-json"
+    first, second, third = read.references
+    assert first.authors == ("Gross, David", "A Group")
+    assert (first.year, first.venue) == (1993, "Nuclear Physics B")
+    assert first.ids == (parse("10.1016/0550-3213(93)90403-c"),)
+    assert second.problem == "The item is not a JSON object."
+    assert third.year == 2001
+    assert read_bibliography(json.dumps(item)).references[0].key == "gross"
+    [broken] = read_bibliography('[{"id": 1,').references
+    assert broken.problem is not None
+
+
+def test_lines_numbered_over_several_lines_with_ids_in_the_text() -> None:
+    text = """[1] D. J. Gross and W. Taylor, "Two dimensional QCD is a
+    string theory," Nucl. Phys. B 400, 181 (1993), arXiv:hep-th/9301068.
+[2] J. P. Perdew, K. Burke, and M. Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996)
+10.1016/0550-3213(93)90403-c
+[3] A. Vaswani et al., (https://doi.org/10.48550/arXiv.1706.03762)."""
+    read = read_bibliography(text)
+    assert read.format == "text"
+    gross, perdew, doi, vaswani = read.references
+    assert gross.title == "Two dimensional QCD is a string theory"
+    assert (gross.key, gross.year, gross.ids) == ("1", 1993, (parse("hep-th/9301068"),))
+    assert (perdew.line, perdew.title, perdew.ids, perdew.year) == (3, None, (), 1996)
+    assert doi.ids == (parse("10.1016/0550-3213(93)90403-c"),)
+    assert vaswani.ids == (parse("1706.03762"),)
+
+
+def test_items_of_a_latex_bibliography() -> None:
+    text = (
+        "\\bibitem[G93]{gross} D.~J. Gross, {\\it Two} QCD,\n Nucl. {\\bf B} (1993)\n\\bibitem{b} B. B, 2001"
+    )
+    first, second = read_bibliography(text).references
+    assert (first.key, first.year) == ("gross", 1993)
+    assert (second.key, second.line) == ("b", 3)
+
+
+def test_a_part_of_a_bibliography_reads_the_same() -> None:
+    for text in (
+        BIBTEX,
+        "[1] A. B, Title one, 2001\n   more\n\nno number\n[2] C",
+        '[{"title":"a"},{"title":"b"},3]',
+    ):
+        read = read_bibliography(text)
+        for begin in range(len(read.references)):
+            part = read.references[begin:]
+            again = read_bibliography(read.text_of(part), read.format)
+            assert [(one.title, one.ids, one.problem is None) for one in again.references] == [
+                (one.title, one.ids, one.problem is None) for one in part
+            ]
+
+
+@pytest.mark.parametrize("text", ["@article{k,title={a}}\n", "TY  - JOUR\nER  - \n", "A line\n"])
+def test_more_references_than_a_request_takes_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"1,001 references.*1,000"):
+        read_bibliography(text * (MAX_REFERENCES + 1))
+    every = read_bibliography(text * (MAX_REFERENCES + 1), most=None)
+    assert [len(part) for part in every.parts()] == [MAX_REFERENCES, 1]
+
+
+def test_a_text_over_the_limit_or_without_references_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="1,000,000 bytes"):
+        read_bibliography("é" * 600_000)
+    with pytest.raises(InvalidRequest, match="no reference in the format bibtex"):
+        read_bibliography("% nothing", "bibtex")
+    assert len(read_bibliography("a" * 10_000).references) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@article{a, title={b}}", "bibtex"),
+        ("Contact me @home {now}", "text"),
+        ("[1] a reference", "text"),
+        ('[{"title": "a"}]', "csl-json"),
+        ("\ufeffTY  - JOUR\nER  - ", "ris"),
+        ("arXiv:1706.03762", "text"),
+    ],
+)
+def test_the_format_is_known_by_the_content(text: str, found: str) -> None:
+    assert read_bibliography(text).format == found
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (r"Schr{\"o}dinger and Erd{\H o}s", "Schrödinger and Erdős"),
+        (r"Ha\v{c}ek, \'{e}t\'e, Fran{\c c}ois", "Haček, été, François"),
+        (r"\O{}rsted, Stra\ss e, \AA ngstr\"om, \l{}", "Ørsted, Straße, Ångström, ł"),
+        (r"{\it Some} \emph{title}---with {B}races \& more~words", "Some title-with Braces & more words"),
+        (r"Codes over $\mathbb{F}_{q}$ and {G}raphs", r"Codes over $\mathbb{F}_{q}$ and Graphs"),
+    ],
+)
+def test_latex_as_plain_text(text: str, written: str) -> None:
+    assert plain(text) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("Gross, David J.", "Gross"),
+        ("David J. Gross", "Gross"),
+        ("Perdew JP", "Perdew"),
+        ("van der Berg, A.", "van der Berg"),
+        ("Sammy Davis Jr.", "Davis"),
+        ("D. J. Gross", "Gross"),
+        ("ATLAS", "ATLAS"),
+    ],
+)
+def test_surnames_in_any_order(name: str, last: str) -> None:
+    assert surname(name) == last

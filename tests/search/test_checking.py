@@ -1,0 +1,150 @@
+"""Checking references, on the sample's own papers: as they are, altered, and invented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.responses import CheckedReference
+from scholarbase.search.checking import is_withdrawn
+from scholarbase.search.library import Library
+
+GROSS = "arXiv:hep-th/9301068"
+
+
+def check(library: Library, text: str, **options: Any) -> CheckedReference:
+    [one] = library.check_references(text, **options).results
+    assert isinstance(one, CheckedReference)
+    return one
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'D. J. Gross and W. Taylor, "Two dimensional QCD is a string theory," Nucl. Phys. B, vol. 400, 1993.',
+        "Gross, D. J., & Taylor, W. (1993). Two dimensional QCD is a string theory. Nuclear Physics B, 400.",
+        "[12] D. Gross, W. Taylor. Two-dimensional QCD is a string theory. 1993",
+        "D.J. Gross et al., Two Dimensional QCD Is a String The- ory, Nucl.Phys. B400 (1993) 181",
+        "D. J. Gross, W. Taylor, Nucl. Phys. B400, 181 (1993), hep-th/9301068",
+        "Nucl. Phys. B400, 181 (1993). https://doi.org/10.1016/0550-3213(93)90403-C",
+        "arXiv:hep-th/9301068v2",
+        "@article{g, author={Gross, David J. and Taylor, Washington}, title={{Two Dimensional QCD} is a String "
+        "Theory}, year=1993}",
+        "@misc{g, eprint={hep-th/9301068}}",
+        "TY  - JOUR\nAU  - Gross, DJ\nAU  - Taylor, W\nTI  - Two Dimensional QCD is a String Theory\nER  - ",
+        '[{"title": "Two Dimensional QCD is a String Theory", "author": [{"family": "Gross"}, "Taylor"]}]',
+    ],
+)
+def test_a_paper_of_the_library_is_held_in_any_style(sample: Library, text: str) -> None:
+    one = check(sample, text)
+    assert (one.status, one.differences) == ("held", ())
+    assert one.paper is not None
+    assert one.paper.id == GROSS
+
+
+def test_another_year_and_another_author_are_differences(sample: Library) -> None:
+    one = check(sample, "D. J. Gross and W. Smith. Two dimensional QCD is a string theory. 1995.")
+    assert (one.status, one.paper and one.paper.id) == ("held", GROSS)
+    assert {d.field: d.library for d in one.differences} == {
+        "authors": "David J. Gross; Washington Taylor",
+        "year": "1993",
+    }
+    assert one.reason.endswith("different: authors and year.")
+
+
+def test_two_papers_with_one_title_are_told_apart_by_their_authors(sample: Library) -> None:
+    title = "Two dimensional QCD is a string theory"
+    for authors, year, paper in (
+        ("D. Gross and W. Taylor", 1993, GROSS),
+        ('S. K{\\"o}ster', 1994, "arXiv:hep-th/9408140"),
+    ):
+        entry = f"@misc{{k, author={{{authors}}}, title={{{title}}}, year={year}}}"
+        for text in (f"{authors}. {title}. {year}", entry):
+            one = check(sample, text)
+            assert (one.status, one.paper and one.paper.id, one.differences) == ("held", paper, ())
+
+
+def test_the_title_with_wholly_other_authors_is_near(sample: Library) -> None:
+    for text in (
+        "J. Smith and A. Jones. Two dimensional QCD is a string theory. 1993.",
+        "@article{x, author={Smith, J. and Jones, A.}, title={Two dimensional QCD is a string theory}, year=1993}",
+    ):
+        one = check(sample, text)
+        assert (one.status, one.paper) == ("near", None)
+        assert "none of its authors" in one.reason
+        assert one.matches[0].paper.id == GROSS
+
+
+def test_an_id_beside_the_title_of_another_paper_is_near(sample: Library) -> None:
+    one = check(
+        sample, "J. Minahan, Summing over inequivalent maps in the string theory, arXiv:hep-th/9301068"
+    )
+    assert one.status == "near"
+    assert "not the title of the reference" in one.reason
+    other = check(
+        sample,
+        "D. Gross, W. Taylor, Two dimensional QCD is a string theory, arXiv:9913.99999, arXiv:2001.00001",
+    )
+    assert other.status == "near"
+    assert "arXiv:2001.00001 is not in this snapshot" in other.reason
+
+
+def test_what_the_snapshot_lacks_is_not_said_not_to_exist(sample: Library) -> None:
+    physics = check(sample, "J. P. Perdew, K. Burke, and M. Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996)")
+    assert (physics.status, physics.reason) == ("not_in_snapshot", "No title or id found in the reference.")
+    unknown = check(sample, "A. Nobody. The invention of wholly imaginary results in cooking. 2020.")
+    assert unknown.status == "not_in_snapshot"
+    assert "exist" not in unknown.reason
+    assert (
+        check(sample, "arXiv:2001.00001").reason == "No paper of this snapshot has the id arXiv:2001.00001."
+    )
+
+
+def test_a_broken_entry_is_unreadable_in_its_place(sample: Library) -> None:
+    text = "@misc{a, title={Broken\n\n@misc{b, eprint={hep-th/9301068}}\n"
+    response = sample.check_references(text)
+    assert [one.status for one in response.results if isinstance(one, CheckedReference)] == [
+        "unreadable",
+        "held",
+    ]
+    assert response.counts == {"held": 1, "near": 0, "withdrawn": 0, "not_in_snapshot": 0, "unreadable": 1}
+
+
+def test_later_papers_are_not_found_as_of_a_date(sample: Library) -> None:
+    assert check(sample, "arXiv:hep-th/9301068", as_of="1992-12").status == "not_in_snapshot"
+    line = "D. J. Gross and W. Taylor. Two dimensional QCD is a string theory. 1993."
+    assert check(sample, line, as_of="1992-12").status == "not_in_snapshot"
+    assert check(sample, line, as_of="1994-12").status == "held"
+
+
+def test_a_long_bibliography_is_checked_in_parts(sample: Library) -> None:
+    text = "arXiv:2001.00001\n" * 1001 + "arXiv:hep-th/9301068\n"
+    response = sample.check_references(text, fields=["id"])
+    last = response.results[-1]
+    assert isinstance(last, CheckedReference)
+    assert (len(response.results), last.position, last.line, last.status) == (1002, 1002, 1002, "held")
+    with pytest.raises(InvalidRequest, match="references is empty"):
+        sample.check_references(" ")
+
+
+@pytest.mark.parametrize(
+    ("abstract", "is_so"),
+    [
+        ("This paper has been withdrawn by the author due to an error.", True),
+        ("Withdrawn by arXiv administrators due to disputed authorship.", True),
+        (
+            "We prove BPP is in NP. This paper has been withdrawn by the author because B and B' are equal.",
+            True,
+        ),
+        ("Paper is withdrawn. On review the paper contributes nothing.", True),
+        ("Update: Manuscript withdrawn, because results are incorrect", True),
+        ("Credits that cannot be withdrawn by their owners from the network.", False),
+        ("The paper was withdrawn from submission> One of the obstacles is the corner case.", False),
+        ("A volume of which one paper was subsequently withdrawn by its authors.", False),
+        (None, False),
+    ],
+)
+def test_abstracts_of_withdrawn_papers(abstract: str | None, is_so: bool) -> None:
+    assert is_withdrawn(abstract) is is_so

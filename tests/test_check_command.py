@@ -1,0 +1,94 @@
+"""``scholarbase check``: what it prints, its reports, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import run_cli, run_process
+
+HELD = "D. J. Gross and W. Taylor. Two dimensional QCD is a string theory. 1993.\n"
+ABSENT = "arXiv:2001.00001\n"
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    file = tmp_path / "references.txt"
+    file.write_text(HELD + ABSENT + "W. Smith. <b>Two dimensional QCD is a string theory</b>. 1993.\n")
+    return file
+
+
+def test_each_reference_and_the_counts_are_printed(sample_library: Path, listed: Path) -> None:
+    done = run_cli("check", listed, "--library", sample_library)
+    assert done.returncode == 0, done.stderr
+    assert "1. held: The authors and the title are those of this paper." in done.stdout
+    assert "2. not in this snapshot: " in done.stdout
+    assert "1 held, 1 near, 1 not in this snapshot" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "status"),
+    [
+        ("", 0),
+        ("near", 1),
+        ("unreadable,withdrawn", 0),
+        ("near, not_in_snapshot", 1),
+        ("held", 2),
+        ("lost", 2),
+    ],
+)
+def test_the_exit_status_follows_fail_on(
+    sample_library: Path, listed: Path, fail_on: str, status: int
+) -> None:
+    done = run_cli("check", listed, "--library", sample_library, "--fail-on", fail_on)
+    assert done.returncode == status
+    assert (status == 2) == ("--fail-on has" in done.stderr)
+
+
+def test_json_is_the_response_of_a_server(sample_library: Path, listed: Path, server: str) -> None:
+    local = run_cli("check", listed, "--library", sample_library, "--json")
+    remote = run_cli("check", listed, "--url", server, "--json")
+    assert json.loads(local.stdout) == json.loads(remote.stdout)
+    assert json.loads(local.stdout)["counts"]["held"] == 1
+
+
+def test_reports_leave_out_what_is_held_and_show_markup_as_text(
+    sample_library: Path, listed: Path, tmp_path: Path
+) -> None:
+    for name in ("out.md", "out.html"):
+        assert (
+            run_cli("check", listed, "--library", sample_library, "--report", tmp_path / name).returncode == 0
+        )
+        report = (tmp_path / name).read_text()
+        assert "1 held, 1 near, 1 not in this snapshot" in report
+        assert "references.txt" in report
+        assert "Taylor. Two dimensional" not in report
+        assert "<b>" not in report
+        assert "may exist all the same" in report
+    refused = run_cli("check", listed, "--library", sample_library, "--report", tmp_path / "out.pdf")
+    assert (refused.returncode, ".md or .html" in refused.stderr) == (2, True)
+
+
+def test_standard_input_and_files_that_cannot_be_read(sample_library: Path, tmp_path: Path) -> None:
+    (tmp_path / "latin1.txt").write_bytes("Müller. Ein Titel. 2001".encode("latin-1"))
+    (tmp_path / "empty.bib").write_text("% nothing\n")
+    for name, words in (("missing.txt", "cannot be read"), ("latin1.txt", "not UTF-8"), ("empty.bib", None)):
+        done = run_cli("check", tmp_path / name, "--library", sample_library, "--format", "bibtex")
+        assert done.returncode == 2
+        assert (words or "no reference in the format bibtex") in done.stderr
+    done = run_process("check", "--library", sample_library, "--help")
+    assert "standard input" in " ".join(done.stdout.split())
+
+
+def test_a_list_of_more_than_a_request_takes(sample_library: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.bib"
+    long.write_text(
+        '@string{t = "Two dimensional QCD is a string theory"}\n'
+        + "@misc{a, title=t, author={Gross and Taylor}}\n" * 1100
+    )
+    done = run_cli("check", long, "--library", sample_library, "--json")
+    content = json.loads(done.stdout)
+    assert content["counts"]["held"] == 1100
+    assert [content["results"][-1][key] for key in ("position", "line")] == [1100, 1101]
