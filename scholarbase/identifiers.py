@@ -53,6 +53,9 @@ _ARCHIVES: Final = frozenset(
     }
 )  # fmt: skip
 
+ARCHIVES: Final = tuple(sorted(_ARCHIVES))
+"""The archives in the order of the alphabet, which other ids of papers are made of: no new one has ids of this form."""
+
 # re.ASCII: without it, \d matches Arabic digits, and ignoring case matches the Kelvin sign as k.
 # The month is followed by four digits from April 2007 to December 2014, and by five since.
 _ARXIV_NEW = re.compile(

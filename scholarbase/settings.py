@@ -25,10 +25,14 @@ DialectName = Literal[
     "s2-recommendations",
     "s2-legacy",
     "arxiv",
+    "openalex",
+    "crossref",
     "scholarbase",
     "serper",
+    "searxng",
     "paperscout",
     "search-r1",
+    "custom",
 ]
 DIALECT_NAMES: Final[tuple[DialectName, ...]] = get_args(DialectName)
 

@@ -34,7 +34,7 @@ from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.filter_sql import filter_sql
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
-from scholarbase.indexes.listing import Condition, ListOrder
+from scholarbase.indexes.listing import Condition, Listed, ListOrder
 from scholarbase.indexes.matches import Matches, MatchSort, Position
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
@@ -224,6 +224,11 @@ class Catalog:
         with self._reading() as connection:
             return cast("int | None", connection.execute("SELECT min(last_day) FROM papers").fetchone()[0])
 
+    def newest_day(self) -> int | None:
+        """Return the greatest first day of a paper, None if no paper has a date."""
+        with self._reading() as connection:
+            return cast("int | None", connection.execute("SELECT max(first_day) FROM papers").fetchone()[0])
+
     def papers(self, ids: Sequence[int], fields: Sequence[str], *, counts: bool = True) -> list[Paper]:
         """The papers of these catalogue ids, in their order, with the requested fields; without ``counts`` those of
         citations and references are None.
@@ -324,12 +329,15 @@ class Catalog:
         with self._reading(*_FULL_TEXT) as connection:
             return fulltext.matching_ids(connection, expression, limit, filters)
 
-    def listed(
-        self, condition: Condition, order: ListOrder, limit: int, offset: int, *, title_weight: float
-    ) -> tuple[int, list[ScoredId]]:
-        """Count the papers that meet a condition, and return a page of them (:func:`.listing.page`)."""
+    def listed(self, condition: Condition, orders: Sequence[ListOrder], *, title_weight: float) -> Listed:
+        """Return all papers that meet a condition, in order (:func:`.listing.listed`)."""
         with self._reading(*_LISTING) as connection:
-            return listing.page(connection, condition, order, limit, offset, title_weight=title_weight)
+            return listing.listed(connection, condition, orders, title_weight=title_weight)
+
+    def years(self, condition: Condition) -> list[tuple[int, int]]:
+        """Return the number of papers of each year that meet a condition (:func:`.listing.years`)."""
+        with self._reading(*_LISTING) as connection:
+            return listing.years(connection, condition)
 
     def matches(
         self,
@@ -436,6 +444,23 @@ class Catalog:
         """Count a paper's citations or references (:func:`.citations.count`)."""
         with self._reading(*_EDGES) as connection:
             return citations.count(connection, paper_id, direction, filters)
+
+    def reference_ids(self, papers: Sequence[Identifier], day: int | None) -> dict[str, list[str]]:
+        """Return the canonical ids of the papers that each of these cites, by its own; with ``day``, of those that
+        certainly appeared by then. The order is that of the library."""
+        existing = "" if day is None else "AND p.last_day <= ?"
+        numbers = [number for number in self.resolve(papers) if number is not None]
+        sql = f"""
+            SELECT c.arxiv_id, c.corpus_id, c.external_ids ->> 'Doc', p.arxiv_id, p.corpus_id, p.external_ids ->> 'Doc'
+            FROM json_each(?) AS citing CROSS JOIN papers AS c ON c.id = citing.value
+            CROSS JOIN edges ON edges.citing = c.id CROSS JOIN papers AS p ON p.id = edges.cited {existing}
+        """
+        found: dict[str, list[str]] = {}
+        with self._reading(*_EDGES) as connection:
+            listed = orjson.dumps(numbers).decode()
+            for row in connection.execute(sql, (listed,) if day is None else (listed, day)):
+                found.setdefault(canonical_id(*row[:3]), []).append(canonical_id(*row[3:]))
+        return found
 
     def few_edges(self, paper_id: int, direction: Direction) -> int | None:
         """Count a paper's citations or references if they are few (:func:`.citations.few`)."""

@@ -1,4 +1,4 @@
-"""Papers that meet a condition, all of them counted, by relevance or by date.
+"""Papers that meet a condition, all of them counted, in any order.
 
 A condition is a tree of words, names, categories, days, ids and values, joined by and, or and not. SQLite evaluates it
 on every paper, so that totals are exact and pages of any sort are parts of one list. Searches
@@ -12,16 +12,23 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.filter_sql import json_list
 from scholarbase.indexes.filters import category_forms
 from scholarbase.indexes.fulltext import TITLE_WEIGHT
-from scholarbase.indexes.vectors.base import ScoredId
 
-ListOrder: TypeAlias = Literal["-relevance", "relevance", "-date", "date", "id"]
-"""By BM25 of the condition's words (without any, by date), by date, or by arXiv id; with ``-`` the greatest first."""
+ListOrder: TypeAlias = Literal[
+    "-relevance", "relevance", "-date", "date", "-id", "id", "-citation_count", "citation_count",
+    "-reference_count", "reference_count", "-title", "title",
+]  # fmt: skip
+"""By BM25 of the condition's words (without any, by date), by date, arXiv id, counts or title; with ``-`` the greatest
+first."""
+Presence: TypeAlias = Literal["abstract", "doi", "references", "open_access", "closed_access"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,30 @@ class ArxivIds:
 
 
 @dataclass(frozen=True, slots=True)
+class Number:
+    """Papers with a number in a range, whose ends are included: ``year``, or a count of the source."""
+
+    field: Literal["year", "citation_count", "reference_count"]
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """Papers with an abstract, a publisher's DOI, references in the library, or an access that the source knows."""
+
+    what: Presence
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Papers with these catalogue ids (``id``), that cite one of them (``cites``), or that one cites (``cited_by``)."""
+
+    relation: Literal["id", "cites", "cited_by"]
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """A comparison of a paper's text in a field, code point by code point.
 
@@ -112,7 +143,20 @@ class Without:
 
 
 Condition: TypeAlias = (
-    Text | Author | Venue | Category | Days | ArxivIds | Value | OneOf | Every | Either | Without
+    Text
+    | Author
+    | Venue
+    | Category
+    | Days
+    | ArxivIds
+    | Number
+    | Has
+    | Among
+    | Value
+    | OneOf
+    | Every
+    | Either
+    | Without
 )
 
 FIELDS: Final = {
@@ -133,31 +177,64 @@ _COMPARED: Final = {
     "ends": "substr({}, -length(?)) = ?",
     "has": "instr({}, ?)",
 }
-_SORTED: Final[dict[ListOrder, str]] = {
-    "-relevance": "s.score DESC NULLS LAST, p.first_day DESC NULLS LAST, p.id DESC",
-    "relevance": "s.score NULLS FIRST, p.first_day NULLS FIRST, p.id",
-    "-date": "p.first_day DESC NULLS LAST, p.last_day DESC, p.id DESC",
-    "date": "p.first_day NULLS LAST, p.last_day, p.id",
-    "id": "p.arxiv_id NULLS LAST, p.id",
+_SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
+    "-relevance": ("s.score DESC NULLS LAST", "p.first_day DESC NULLS LAST, p.id DESC"),
+    "relevance": ("s.score NULLS FIRST", "p.first_day NULLS FIRST, p.id"),
+    "-date": ("p.first_day DESC NULLS LAST, p.last_day DESC", "p.id DESC"),
+    "date": ("p.first_day NULLS LAST, p.last_day", "p.id"),
+    "id": ("p.arxiv_id NULLS LAST", "p.id"),
+    "-id": ("p.arxiv_id DESC NULLS LAST", "p.id DESC"),
+    "-citation_count": ("p.citation_count DESC NULLS LAST", "p.id"),
+    "citation_count": ("p.citation_count NULLS LAST", "p.id"),
+    "-reference_count": ("p.reference_count DESC NULLS LAST", "p.id"),
+    "reference_count": ("p.reference_count NULLS LAST", "p.id"),
+    "-title": ("p.title DESC", "p.id DESC"),
+    "title": ("p.title", "p.id"),
 }
+"""The SQL of each order, and the order of papers that are equal in it. Unknown values come last."""
+_BY_DATE: Final[dict[ListOrder, ListOrder]] = {"-relevance": "-date", "relevance": "date"}
+_COUNTS: Final = ("citation_count", "reference_count")
+_PRESENT: Final = {
+    "abstract": "EXISTS (SELECT 1 FROM abstracts WHERE paper_id = p.id AND abstract <> '')",
+    "doi": "p.external_ids ->> 'DOI' IS NOT NULL",
+    "references": "EXISTS (SELECT 1 FROM edges WHERE citing = p.id)",
+    "open_access": "p.details ->> 'is_open_access' = 1",
+    "closed_access": "p.details ->> 'is_open_access' = 0",
+}
+_AMONG: Final = {
+    "id": "p.id IN (SELECT value FROM json_each(?))",
+    "cites": "p.id IN (SELECT citing FROM edges WHERE cited IN (SELECT value FROM json_each(?)))",
+    "cited_by": "p.id IN (SELECT cited FROM edges WHERE citing IN (SELECT value FROM json_each(?)))",
+}
+_MAX_WORD: Final = 200
+"""Letters of the longest word of a name: a pattern has up to 200 bytes for each, and SQLite's limit is 50,000."""
+_BATCH: Final = 50_000
+"""Rows per fetch: a list of a million tuples takes ten times the memory of its array."""
 _ENDS: Final = "[ .,'-]"
 """What separates the words of a name, as a class of GLOB."""
 
 
-def page(
+class Listed(NamedTuple):
+    """All papers that meet a condition, in order, and the scores of BM25; None where no words are compared."""
+
+    ids: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float32] | None
+
+
+def listed(
     connection: sqlite3.Connection,
     condition: Condition,
-    order: ListOrder,
-    limit: int,
-    offset: int,
+    orders: Sequence[ListOrder],
     *,
     title_weight: float = TITLE_WEIGHT,
-) -> tuple[int, list[ScoredId]]:
-    """The number of papers that meet a condition, and a page of them. Scores of papers without words are 0."""
-    where, params = condition_sql(condition)
-    by_words = order in ("-relevance", "relevance")
-    ranked = _words_of(condition) if by_words else []
-    scores, score, join, words = "", "0", "", []
+) -> Listed:
+    """All papers that meet a condition, by the first order, then by the next ones.
+
+    SQLite must sort all of them for any page: a caller that keeps the list has every page, and the exact total.
+    """
+    by_words = any(order.endswith("relevance") for order in orders)
+    ranked = list(dict.fromkeys(_words_of(condition))) if by_words else []
+    scores, score, source, words = "", "NULL", "papers AS p", []
     if ranked:
         scores = f"""
             WITH s AS MATERIALIZED (
@@ -165,22 +242,62 @@ def page(
                 WHERE fulltext MATCH ?
             )
         """
-        score, join = "s.score", "LEFT JOIN s ON s.id = p.id"
-        words = [" OR ".join(f"({expression})" for expression in dict.fromkeys(ranked))]
-    elif by_words:
-        order = "-date" if order == "-relevance" else "date"
-    rows = connection.execute(
-        f"""
-        {scores} SELECT p.id, coalesce({score}, 0), count(*) OVER () FROM papers AS p {join}
-        WHERE {where} ORDER BY {_SORTED[order]} LIMIT ? OFFSET ?
-        """,
-        [*words, *params, limit, offset],
-    ).fetchall()
-    if rows:
-        total = rows[0][2]
+        score, words = "s.score", [" OR ".join(f"({expression})" for expression in ranked)]
+        rest = _without_words(condition) if len(ranked) == 1 else None
+        if rest is None:
+            source += " LEFT JOIN s ON s.id = p.id"
+        else:  # every paper has the words, so they need not be looked up again
+            source, condition = "s CROSS JOIN papers AS p ON p.id = s.id", rest
     else:
-        total = connection.execute(f"SELECT count(*) FROM papers AS p WHERE {where}", params).fetchone()[0]
-    return total, [ScoredId(paper_id, score) for paper_id, score, _ in rows]
+        orders = [_BY_DATE.get(order, order) for order in orders]
+    where, params = condition_sql(condition)
+    keys = ", ".join([*(_SORTED[order][0] for order in orders), _SORTED[orders[0]][1]])
+    cursor = connection.execute(
+        f"{scores} SELECT p.id, coalesce({score}, 0) FROM {source} WHERE {where} ORDER BY {keys}",
+        [*words, *params],
+    )
+    id_parts, score_parts = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+    while rows := cursor.fetchmany(_BATCH):
+        id_parts.append(np.fromiter((row[0] for row in rows), np.int32, len(rows)))
+        if ranked:
+            score_parts.append(np.fromiter((row[1] for row in rows), np.float32, len(rows)))
+    return Listed(np.concatenate(id_parts), np.concatenate(score_parts) if ranked else None)
+
+
+def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[int, int]]:
+    """The number of papers of each year that meet a condition, most papers first; those without one do not count."""
+    where, params = condition_sql(condition)
+    return connection.execute(
+        f"""
+        SELECT p.year, count(*) AS papers FROM papers AS p WHERE p.year IS NOT NULL AND {where}
+        GROUP BY 1 ORDER BY papers DESC, 1 DESC
+        """,
+        params,
+    ).fetchall()
+
+
+def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
+    """Whether a condition or an order needs the source's counts of citations or references."""
+    if any(order.removeprefix("-") in _COUNTS for order in orders):
+        return True
+    match condition:
+        case Every(parts) | Either(parts):
+            return any(map(uses_counts, parts))
+        case Without(part):
+            return uses_counts(part)
+        case Number(field):
+            return field in _COUNTS
+    return False
+
+
+def _without_words(condition: Condition) -> Condition | None:
+    """What a condition requires besides its words; None if papers without them may meet it."""
+    match condition:
+        case Text():
+            return Every(())
+        case Every(parts) if any(isinstance(part, Text) for part in parts):
+            return Every(tuple(part for part in parts if not isinstance(part, Text)))
+    return None
 
 
 def _words_of(condition: Condition) -> list[str]:
@@ -204,6 +321,18 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
         case Without(part):
             inner, params = condition_sql(part)
             sql = f"{inner} IS NOT TRUE"
+        case Has(what):
+            sql = _PRESENT[what]
+        case Author(words) | Venue(words) if max(map(len, words), default=0) > _MAX_WORD:
+            sql = "0"
+        case _:
+            sql, params = _leaf_sql(condition)
+    return f"({sql})", params
+
+
+def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
+    sql, params = "0", list[str | int]()
+    match condition:
         case Text(expression):
             sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
         case Author(words):
@@ -229,13 +358,22 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql = "p.arxiv_id IS NOT NULL"
         case ArxivIds(ids):
             sql, params = f"p.arxiv_id {_LISTED}", [json_list(ids or ())]
+        case Number(field, low, high):
+            bounds = [(f"p.{field} >= ?", low), (f"p.{field} <= ?", high)]
+            sql = (
+                " AND ".join(limit for limit, number in bounds if number is not None)
+                or f"p.{field} IS NOT NULL"
+            )
+            params = [number for _, number in bounds if number is not None]
+        case Among(relation, ids):
+            sql, params = _AMONG[relation], [json_list(ids)]
         case OneOf(field, texts):
             sql = _LISTED_ID if field == "id" else f"{FIELDS[field]} {_LISTED}"
             params = [json_list(texts)] * sql.count("?")
         case Value(field, operator, text):
             sql = _COMPARED[operator].format(FIELDS[field])
             params = [text] * sql.count("?")
-    return f"({sql})", params
+    return sql, params
 
 
 def _joined(parts: Sequence[Condition], operator: str, empty: str) -> tuple[str, list[str | int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType, NoneType
@@ -34,7 +34,7 @@ from scholarbase.indexes import author_names, catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.listing import Condition, Days, ListOrder, every
+from scholarbase.indexes.listing import Condition, Days, Listed, ListOrder, every, uses_counts
 from scholarbase.indexes.matches import Matches, MatchSort, Position
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
@@ -119,6 +119,8 @@ from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
 
+CACHED_LISTS: Final = 8
+"""Cached lists of all papers that meet a condition, of 8 bytes for each: a caller pages through one."""
 SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
@@ -198,6 +200,7 @@ class Library(Source):
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
+        self._listed: Cache[Listed] = Cache(CACHED_LISTS)
         self._files = files
         self._closed = False
 
@@ -359,11 +362,13 @@ class Library(Source):
         least = "at least " if ranking.relation == "gte" else ""
         return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
 
+    # -- lists ------------------------------------------------------------------------------------------
+
     def listed(
         self,
         condition: Condition,
         *,
-        order: ListOrder = "-relevance",
+        order: ListOrder | Sequence[ListOrder] = "-relevance",
         limit: int = MAX_LIMIT,
         offset: int = 0,
         fields: Sequence[str] = PAPER_FIELDS,
@@ -371,21 +376,60 @@ class Library(Source):
     ) -> tuple[int, list[Hit]]:
         """The number of papers that meet a condition, and a page of them (:mod:`scholarbase.indexes.listing`).
 
+        Args:
+            order: one or several, the first one first.
+
         Raises:
+            InvalidRequest: the condition or the order needs counts of citations, which are unknown with ``as_of``.
             NothingLeft: ``as_of`` is before every paper.
             TimeLimit: it takes longer than the time limit.
         """
-        self._check_open()
-        day = self._lookup.day(as_of)
-        if day is not None:
-            condition = every([condition, Days(last=day)])
+        orders: tuple[ListOrder, ...] = (order,) if isinstance(order, str) else tuple(order)
+        condition = self._existing(condition, as_of, orders)
         start = perf_counter()
         weight = self.settings.fts5_title_weight
-        total, found = self._catalog.listed(condition, order, limit, offset, title_weight=weight)
+        found = self._listed.get(
+            (condition, orders), lambda: self._catalog.listed(condition, orders, title_weight=weight)
+        )
         listed = perf_counter()
-        papers = self._catalog.papers([one.id for one in found], fields, counts=as_of is None)
+        page = slice(offset, offset + limit)
+        papers = self._catalog.papers(found.ids[page].tolist(), fields, counts=as_of is None)
+        scores = [0.0] * len(papers) if found.scores is None else found.scores[page].tolist()
         stages().extend((("list", start, listed), ("hydrate", listed, perf_counter())))
-        return total, [Hit(one.score, paper) for one, paper in zip(found, papers, strict=True)]
+        return len(found.ids), [Hit(score, paper) for score, paper in zip(scores, papers, strict=True)]
+
+    def count_years(self, condition: Condition, *, as_of: str | None = None) -> list[tuple[int, int]]:
+        """The number of papers of each year that meet a condition, most papers first. Raises as :meth:`listed`."""
+        return self._catalog.years(self._existing(condition, as_of))
+
+    def held(self, ids: Sequence[str], *, as_of: str | None = None) -> tuple[int, ...]:
+        """The catalogue ids of those papers that the library holds, for a condition. Raises as ``papers``."""
+        self._check_open()
+        return self._lookup.held(ids, as_of)
+
+    def reference_ids(self, ids: Sequence[str], *, as_of: str | None = None) -> dict[str, list[str]]:
+        """The ids of the papers that each of these papers cites; nothing for one that the library does not hold.
+
+        Raises as ``papers``.
+        """
+        self._check_open()
+        day = self._lookup.day(as_of)
+        return self._catalog.reference_ids([parse(paper_id) for paper_id in ids], day)
+
+    def _existing(
+        self, condition: Condition, as_of: str | None, orders: Sequence[ListOrder] = ()
+    ) -> Condition:
+        """A condition on the papers that exist as of a day."""
+        self._check_open()
+        day = self._lookup.day(as_of)
+        if day is None:
+            return condition
+        if uses_counts(condition, orders):
+            raise InvalidRequest(
+                f"Counts of citations and references cannot be combined with as_of {as_of!r}: the snapshot has only "
+                "its own, later counts. Leave one of them out."
+            )
+        return every([condition, Days(last=day)])
 
     def matching(
         self,
@@ -747,6 +791,11 @@ class Library(Source):
         return self._few(self._lookup.id(request.paper_id, request.as_of), "references") is not None
 
     # -- about ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def newest_day(self) -> int | None:
+        """The day ``yyyymmdd`` of the newest paper, None if no paper has a date."""
+        return self._catalog.newest_day()
 
     def forget_queries(self) -> None:
         """Forget the vectors and the rerankers' scores of earlier queries, so that the next searches take as long as if

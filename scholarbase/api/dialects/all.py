@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from scholarbase.api.dialects import arxiv, lewen, paperscout, search_r1, serper
+from scholarbase.api.dialects import (
+    arxiv,
+    crossref,
+    custom,
+    lewen,
+    openalex,
+    paperscout,
+    search_r1,
+    searxng,
+    serper,
+)
 from scholarbase.api.dialects.base import Dialect
 from scholarbase.api.dialects.semantic_scholar import graph, legacy, recommendations
 
@@ -15,9 +25,13 @@ DIALECTS: Final[dict[str, Dialect]] = {
         recommendations.DIALECT,
         legacy.DIALECT,
         arxiv.DIALECT,
+        openalex.DIALECT,
+        crossref.DIALECT,
         lewen.DIALECT,
         serper.DIALECT,
+        searxng.DIALECT,
         paperscout.DIALECT,
         search_r1.DIALECT,
+        custom.DIALECT,
     )
 }

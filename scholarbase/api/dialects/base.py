@@ -46,6 +46,7 @@ class DialectRequest:
         query: the parameters of the URL; each has at least one value.
         body: the JSON of the body, None without one.
         base: the URL under which the dialect is served, without a slash at the end.
+        accept: the header ``Accept``.
         ignored: names of parameters without an effect. Operations add those that they cannot follow.
     """
 
@@ -53,6 +54,7 @@ class DialectRequest:
     query: Mapping[str, Sequence[str]]
     body: Any = None
     base: str = ""
+    accept: str = ""
     ignored: dict[str, None] = field(default_factory=dict)
 
     def ignore(self, *names: str) -> None:
@@ -127,6 +129,21 @@ class Operation:
     form: bool = False
 
 
+class OriginalBody(Exception):
+    """The cause of an error whose response has more than its sentence."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__()
+        self.body = body
+
+
+def invalid(message: str, body: Body) -> InvalidRequest:
+    """An invalid request with this response."""
+    error = InvalidRequest(message)
+    error.__cause__ = OriginalBody(body)
+    return error
+
+
 def detail_error(status: int, message: str) -> Body:
     """An error as FastAPI writes it."""
     return Body(orjson.dumps({"detail": message}), status=status)
@@ -156,6 +173,8 @@ class Dialect:
 
     def rejection(self, error: ScholarBaseError) -> Body:
         """The original's response to an error. A server that is too busy answers 429 with ``Retry-After``."""
+        if isinstance(error.__cause__, OriginalBody):
+            return error.__cause__.body
         status = 429 if isinstance(error, Busy) else error.status
         status = self.statuses.get(status, STATUSES.get(status, status))
         body = self.error(status, text_of(str(error)))

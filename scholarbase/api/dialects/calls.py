@@ -154,11 +154,25 @@ class Calls:
         condition: Condition | None,
         recorded: Mapping[str, Any],
         *,
-        order: ListOrder = "-relevance",
+        order: ListOrder | Sequence[ListOrder] = "-relevance",
         limit: int = MAX_LIMIT,
         offset: int = 0,
         fields: Sequence[str] = PAPER_FIELDS,
     ) -> tuple[int, list[Paper]]:
+        """The papers of :meth:`hits`."""
+        total, hits = self.hits(condition, recorded, order=order, limit=limit, offset=offset, fields=fields)
+        return total, [hit.paper for hit in hits]
+
+    def hits(
+        self,
+        condition: Condition | None,
+        recorded: Mapping[str, Any],
+        *,
+        order: ListOrder | Sequence[ListOrder] = "-relevance",
+        limit: int = MAX_LIMIT,
+        offset: int = 0,
+        fields: Sequence[str] = PAPER_FIELDS,
+    ) -> tuple[int, list[Hit]]:
         """The number of papers that meet a condition, and a page of them; none without a condition.
 
         Args:
@@ -172,7 +186,7 @@ class Calls:
             )
         arguments = {name: value for name, value in {**recorded, "as_of": self.as_of}.items() if value}
         self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
-        return total, [hit.paper for hit in hits]
+        return total, hits
 
     def matching(
         self, condition: Matches, recorded: Mapping[str, Any], filters: Mapping[str, Any], **arguments: Any

@@ -45,3 +45,27 @@ def day_of(paper: Paper) -> date | None:
 def author_id_of(author: Author) -> str:
     """The source's id of an author, else ``name:`` and the normalized name."""
     return author.author_id or name_id(author.name)
+
+
+def doi_of(paper: Paper) -> str | None:
+    """The DOI of the publisher, else the one that arXiv gives every paper (https://info.arxiv.org/help/doi.html)."""
+    doi = paper.external_ids.get("DOI")
+    if doi is not None:
+        return doi
+    found = arxiv_id_of(paper)
+    return None if found is None else f"10.48550/arxiv.{found}"
+
+
+def is_preprint(paper: Paper) -> bool:
+    """Whether the paper is on arXiv and no publisher's DOI is known."""
+    return arxiv_id_of(paper) is not None and "DOI" not in paper.external_ids
+
+
+def is_open(paper: Paper) -> bool | None:
+    """Whether the paper can be read freely; None if it is unknown. Papers on arXiv can."""
+    return True if arxiv_id_of(paper) is not None else paper.is_open_access
+
+
+def journal_of(paper: Paper) -> str | None:
+    """The name of the journal or venue."""
+    return (paper.journal.name if paper.journal is not None else None) or paper.venue

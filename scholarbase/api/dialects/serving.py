@@ -59,7 +59,7 @@ class DialectRoute(BaseRoute):
         self._dialect = dialect
         self._prefix = prefix
         routes = [
-            Route(prefix + one.path, _Endpoint(one, prefix), methods=[one.method])
+            Route(prefix + one.path or "/", _Endpoint(one, prefix), methods=[one.method])
             for one in dialect.operations
         ]
         self._router = Router(routes, redirect_slashes=False)
@@ -158,7 +158,7 @@ async def _parsed(operation: Operation, prefix: str, request: Request) -> Dialec
     for name, value in parameters:
         query.setdefault(name, []).append(value)
     base = str(request.base_url).rstrip("/") + prefix
-    asked = DialectRequest(request.path_params, query, content, base)
+    asked = DialectRequest(request.path_params, query, content, base, request.headers.get("accept", ""))
     asked.ignore(*(name for name in query if name not in operation.parameters))
     return asked
 

@@ -1,0 +1,67 @@
+"""habanero, unmodified, with the URL of the server."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from habanero import Crossref
+from habanero.exceptions import RequestError
+
+from scholarbase.search.library import Library
+
+
+@pytest.fixture
+def crossref(server: str) -> Crossref:
+    return Crossref(base_url=f"{server}/crossref", mailto="someone@example.org", timeout=60)
+
+
+def test_a_query(crossref: Crossref) -> None:
+    found = crossref.works(query="two dimensional QCD string theory", limit=3, select=["DOI", "title"])
+    assert found["message-type"] == "work-list"
+    assert len(found["message"]["items"]) == 3
+    assert found["message"]["items"][0]["title"] == ["Two Dimensional QCD is a String Theory"]
+    assert set(found["message"]["items"][0]) == {"DOI", "title"}
+
+
+def test_ids(crossref: Crossref) -> None:
+    items = crossref.works(query_bibliographic="string theory", limit=2)["message"]["items"]
+    ids = [item["DOI"] for item in items]
+    one = crossref.works(ids=ids[0])
+    assert (one["message-type"], one["message"]["title"]) == ("work", items[0]["title"])
+    both = crossref.works(ids=ids)
+    assert [work["message"]["DOI"] for work in both] == ids
+    [agency] = [crossref.registration_agency(ids[0])]
+    assert agency in (["Crossref"], ["DataCite"], "Crossref", "DataCite")
+
+
+def test_filters(crossref: Crossref, sample: Library) -> None:
+    found = crossref.works(
+        query="string", filter={"from_pub_date": "1993-01", "until_pub_date": "1993-12", "has_abstract": True},
+        limit=1000,
+    )  # fmt: skip
+    years = {item["issued"]["date-parts"][0][0] for item in found["message"]["items"]}
+    assert years == {1993}
+    native = sample.search("string", engine="fts5", from_="1993-01", to="1993-12", limit=1)
+    assert found["message"]["total-results"] == native.total
+
+
+def test_a_cursor_reaches_the_end(crossref: Crossref, sample: Library) -> None:
+    pages = crossref.works(query="string", cursor="*", limit=100, cursor_max=100_000)
+    dois = [f"{item['URL']} {item['title']}" for page in pages for item in page["message"]["items"]]
+    total = sample.search("string", engine="fts5", limit=1).total
+    assert len(dois) == len(set(dois)) == total > 200
+
+
+def test_random_works(crossref: Crossref) -> None:
+    assert len(crossref.random_dois(sample=5)) == 5
+
+
+def test_errors(crossref: Crossref) -> None:
+    with pytest.raises(RequestError, match="no such filter"):
+        crossref.works(filter={"nonsense": "1"})
+    with pytest.raises(RequestError, match="less than or equal to 1000"):
+        crossref.works(query="string", limit=1001)
+    with pytest.raises(httpx2.HTTPStatusError, match="404"):
+        crossref.works(ids="10.1000/none")
+    with pytest.warns(UserWarning, match="404"):
+        assert crossref.works(ids="10.1000/none", warn=True) is None

@@ -1,0 +1,42 @@
+"""The list of documents that GPT Researcher's custom retriever reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+
+
+def test_documents(server: str, sample: Library) -> None:
+    documents = httpx.get(f"{server}/custom", params={"query": "string theory"}).json()
+    native = [hit.paper for hit in sample.search("string theory", limit=10).results]
+    assert [set(document) for document in documents] == [{"url", "raw_content"}] * 10
+    assert [document["raw_content"].split("\n")[0] for document in documents] == [p.title for p in native]
+    assert all((p.abstract or "") in d["raw_content"] for p, d in zip(native, documents, strict=True))
+    # Every link is an id that the library reads.
+    assert [paper and paper.id for paper in sample.papers([d["url"] for d in documents])] == [
+        p.id for p in native
+    ]
+
+
+@pytest.mark.parametrize("name", ["limit", "max_results"])
+def test_the_number_of_documents(server: str, name: str) -> None:
+    # GPT Researcher sends its settings RETRIEVER_ARG_* as texts, in lower case.
+    assert len(httpx.get(f"{server}/custom", params={"query": "strings", name: "3"}).json()) == 3
+
+
+@pytest.mark.parametrize("query", ["", " ", '"(((', "\x00", "a" * 12_000])
+def test_any_query_is_answered(server: str, query: str) -> None:
+    response = httpx.get(f"{server}/custom", params={"query": query})
+    assert response.status_code == 200, response.text
+    assert isinstance(response.json(), list)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"query": "a", "limit": "0"}, {"query": "a", "limit": "many"}])
+def test_malformed_requests(server: str, parameters: dict[str, Any]) -> None:
+    response = httpx.get(f"{server}/custom", params=parameters)
+    assert response.status_code == 400
+    assert response.json()["detail"].endswith(".")

@@ -1,0 +1,143 @@
+"""SearXNG's JSON search, as its clients call it."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread
+
+
+def search(server: str, **parameters: Any) -> dict[str, Any]:
+    response = httpx.get(f"{server}/searxng/search", params={"format": "json", **parameters})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def test_results_have_the_fields_of_the_original(server: str) -> None:
+    title = "Two Dimensional QCD is a String Theory"
+    found = search(server, q=title)
+    assert found["query"] == title
+    assert found["number_of_results"] >= 10
+    assert [found[name] for name in ("answers", "corrections", "infoboxes", "suggestions")] == [[]] * 4
+    assert found["unresponsive_engines"] == []
+    first = found["results"][0]
+    assert first["title"] == title
+    assert first["url"] == "https://arxiv.org/abs/hep-th/9301068"
+    assert first["parsed_url"] == ["https", "arxiv.org", "/abs/hep-th/9301068", "", "", ""]
+    assert first["content"].startswith("The partition function of two dimensional QCD")
+    assert first["publishedDate"] == "1993-01-17T00:00:00"
+    assert "Washington Taylor" in " ".join(first["authors"])
+    assert first["engines"] == [first["engine"]]
+    assert first["positions"] == [1]
+
+
+def test_pages_continue(server: str, sample: Library) -> None:
+    native = [hit.paper.title for hit in sample.search("string theory", limit=30).results]
+    pages = [search(server, q="string theory", pageno=page)["results"] for page in (1, 2, 3)]
+    assert [len(page) for page in pages] == [10, 10, 10]
+    assert [one["title"] for page in pages for one in page] == native
+    assert search(server, q="string theory", pageno=101)["results"] == []
+    assert search(server, q="string theory", pageno="9" * 20)["results"] == []
+
+
+def test_a_form_is_the_same_search(server: str) -> None:
+    form = {"q": "string theory", "format": "json", "pageno": "2"}
+    posted = httpx.post(f"{server}/searxng/search?q=other", data=form)
+    assert posted.json() == search(server, q="string theory", pageno=2)
+
+
+def test_the_start_page_redirects_to_the_search(server: str) -> None:
+    # STORM sends its requests to the URL as it is configured.
+    found = httpx.get(
+        f"{server}/searxng", params={"q": "string theory", "format": "json"}, follow_redirects=True
+    )
+    assert found.json() == search(server, q="string theory")
+    assert httpx.get(f"{server}/searxng/").status_code == 403
+
+
+def test_alone_the_start_page_is_the_root(sample: Library) -> None:
+    with serving_in_thread(sample, dialect="searxng") as url:
+        parameters = {"q": "string theory", "format": "json"}
+        found = httpx.get(url, params=parameters, follow_redirects=True)
+        assert found.json()["results"]
+        assert httpx.get(f"{url}/search", params=parameters).json() == found.json()
+
+
+@pytest.mark.parametrize(("name", "days"), [("day", 1), ("week", 7), ("month", 30), ("year", 365)])
+def test_a_time_range_ends_at_the_date_of_the_request(
+    server: str, sample: Library, name: str, days: int
+) -> None:
+    end = date(1994, 6, 30)
+    response = httpx.get(
+        f"{server}/searxng/search",
+        params={"q": "string theory model", "format": "json", "time_range": name},
+        headers={"X-ScholarBase-As-Of": end.isoformat()},
+    )
+    dates = [one["publishedDate"][:10] for one in response.json()["results"]]
+    first = (end - timedelta(days=days)).isoformat()
+    native = sample.search("string theory model", from_=first, as_of=end.isoformat(), limit=10)
+    assert dates == [hit.paper.publication_date for hit in native.results]
+    assert all(first <= day <= end.isoformat() for day in dates)
+
+
+def test_a_time_range_ends_at_the_newest_paper(server: str, sample: Library) -> None:
+    newest = max(paper.publication_date or "" for paper in _all(sample))
+    results = search(server, q="the of and theory model", time_range="year")["results"]
+    assert results
+    first = (date.fromisoformat(newest) - timedelta(days=365)).isoformat()
+    assert all(one["publishedDate"][:10] >= first for one in results)
+
+
+def _all(sample: Library) -> list[Any]:
+    return [
+        hit.paper
+        for year in range(1990, 2026)
+        for hit in sample.search("theory model field", from_=str(year), to=str(year), limit=1000).results
+    ]
+
+
+@pytest.mark.parametrize("q", ["   ", "\x00\x1f", '"(((', "!!", "a" * 20_000, ":de AND", "日本語"])
+def test_any_query_is_answered(server: str, q: str) -> None:
+    form = {"q": q, "format": "json"}
+    response = httpx.post(f"{server}/searxng/search", data=form)
+    assert response.status_code == 200, response.text
+    assert isinstance(response.json()["results"], list)
+
+
+@pytest.mark.parametrize("format", ["html", "csv", "rss", "", "nonsense", None])
+def test_other_formats_are_forbidden(server: str, format: str | None) -> None:
+    parameters = {"q": "strings"} | ({} if format is None else {"format": format})
+    response = httpx.get(f"{server}/searxng/search", params=parameters)
+    assert (response.status_code, response.headers["content-type"]) == (403, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"q": ""}, "No query"),
+        ({}, "No query"),
+        ({"q": "a", "pageno": "0"}, 'Invalid value "0" for parameter pageno'),
+        ({"q": "a", "pageno": "two"}, 'Invalid value "two" for parameter pageno'),
+        ({"q": "a", "time_range": "decade"}, 'Invalid value "decade" for parameter time_range'),
+        ({"q": "a", "language": "English"}, 'Invalid value "English" for parameter language'),
+    ],
+)
+def test_malformed_requests(server: str, parameters: dict[str, str], error: str) -> None:
+    response = httpx.get(f"{server}/searxng/search", params={"format": "json", **parameters})
+    assert (response.status_code, response.json()) == (400, {"error": error})
+
+
+def test_a_form_with_too_many_fields(server: str) -> None:
+    response = httpx.post(
+        f"{server}/searxng/search",
+        content="a=1&" * 2000,
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    )
+    assert response.status_code == 400
+    assert "more than 100 parameters" in response.json()["error"]

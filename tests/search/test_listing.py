@@ -1,0 +1,134 @@
+"""Lists of papers by numbers, citations and what papers have, in every order, against plain Python on the sample."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import Among, Either, Every, Has, Number, Text, Without, every
+from scholarbase.search.library import Library
+
+CITED = "arXiv:hep-th/9302103"
+
+
+@pytest.fixture(scope="module")
+def rows(sample_library: Path) -> list[sqlite3.Row]:
+    connection = sqlite3.connect(f"file:{sample_library / 'catalog.sqlite'}?immutable=1", uri=True)
+    connection.row_factory = sqlite3.Row
+    found = connection.execute(
+        "SELECT p.*, abstract FROM papers AS p LEFT JOIN abstracts AS a ON a.paper_id = p.id ORDER BY p.id"
+    ).fetchall()
+    connection.close()
+    return found
+
+
+def name(row: Any) -> str:
+    return f"arXiv:{row['arxiv_id']}" if row["arxiv_id"] else f"CorpusId:{row['corpus_id']}"
+
+
+def ids(sample: Library, condition: Any = Every(()), **options: Any) -> list[str]:  # noqa: B008
+    """The ids on all pages."""
+    found: list[str] = []
+    total = 1
+    while len(found) < total:
+        total, hits = sample.listed(condition, offset=len(found), fields=(), **options)
+        found += [hit.paper.id for hit in hits]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("condition", "keep"),
+    [
+        (Number("year", 1993, 1994), lambda r: r["year"] in (1993, 1994)),
+        (Number("year"), lambda r: r["year"] is not None),
+        (Without(Number("year", high=1994)), lambda r: r["year"] is None or r["year"] > 1994),
+        (Number("citation_count", 10, 20), lambda r: 10 <= (r["citation_count"] or 0) <= 20),
+        (Has("abstract"), lambda r: bool(r["abstract"])),
+        (Without(Has("abstract")), lambda r: not r["abstract"]),
+        (Has("doi"), lambda r: '"DOI"' in (r["external_ids"] or "")),
+    ],
+)
+def test_conditions(sample: Library, rows: list[sqlite3.Row], condition: Any, keep: Any) -> None:
+    expected = {name(row) for row in rows if keep(row)}
+    found = ids(sample, condition)
+    assert set(found) == expected
+    assert len(found) == len(expected)
+
+
+def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
+    counted = sorted(rows, key=lambda r: (r["citation_count"] is None, -(r["citation_count"] or 0)))
+    assert ids(sample, order="-citation_count") == [name(row) for row in counted]
+    titled = sorted(rows, key=lambda r: (r["title"].encode(), r["id"]))
+    assert ids(sample, order="title") == [name(row) for row in titled]
+    both = sorted(
+        rows,
+        key=lambda r: (r["citation_count"] is None, r["citation_count"] or 0, r["title"].encode()),
+    )
+    assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
+
+
+def test_citing_and_cited_papers(sample: Library) -> None:
+    citing = {edge.paper.id for edge in sample.citations(CITED, limit=1000).results}
+    assert citing
+    assert set(ids(sample, Among("cites", sample.held([CITED])))) == citing
+    one = sorted(citing)[0]
+    cited = {edge.paper.id for edge in sample.references(one, limit=1000).results}
+    assert CITED in cited
+    assert set(ids(sample, Among("cited_by", sample.held([one, "arXiv:2309.06180"])))) == cited
+    assert set(sample.reference_ids([one])[one]) == cited
+    assert ids(sample, Among("id", sample.held([CITED]))) == [CITED]
+
+
+def test_relevance_is_that_of_the_full_text(sample: Library) -> None:
+    text = Text(query_syntax.compile('"black hole" AND title:entropy'))
+    native = sample.search('"black hole" AND title:entropy', syntax="query", limit=100, exact=True)
+    total, hits = sample.listed(text)
+    assert total == native.total > 0
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in native.results], rel=1e-6)
+    years = sorted(hit.paper.year or 0 for hit in hits)
+    later = every([text, Number("year", low=years[-1])])
+    by_id = {hit.paper.id: hit.score for hit in hits}
+    some = sample.listed(later)[1]
+    assert 0 < len(some) < len(hits)
+    assert all(hit.score == by_id[hit.paper.id] for hit in some)
+    # A paper without the words may be among the results, with a score of 0.
+    either = sample.listed(Either((text, Among("id", sample.held([CITED])))))[1]
+    assert {hit.paper.id: hit.score for hit in either} == {**by_id, CITED: by_id.get(CITED, 0.0)}
+
+
+def test_years(sample: Library, rows: list[sqlite3.Row]) -> None:
+    counted = Counter(row["year"] for row in rows if row["year"] is not None)
+    found = sample.count_years(Every(()))
+    assert dict(found) == counted
+    assert [papers for _, papers in found] == sorted(counted.values(), reverse=True)
+
+
+def test_nothing_is_later_than_as_of(sample: Library) -> None:
+    found = ids(sample, order="-date", as_of="1994-06")
+    papers = [paper for paper in sample.papers(found) if paper is not None]
+    assert len(papers) == len(found) > 0
+    assert max(paper.publication_date or "" for paper in papers) <= "1994-06-30"
+    latest = ids(sample, order="-date")[0]
+    assert sample.held([latest], as_of="1994-06") == ()
+    early = ids(sample, Has("references"), as_of="1994-06")[0]
+    assert set(sample.reference_ids([early], as_of="1994-06").get(early, ())) <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("condition", "order"),
+    [
+        (Every(()), "-citation_count"),
+        (Every(()), ("-date", "reference_count")),
+        (Number("citation_count", 1), "-date"),
+        (Without(Either((Has("abstract"), Number("reference_count")))), "-date"),
+    ],
+)
+def test_counts_of_a_past_date_are_unknown(sample: Library, condition: Any, order: Any) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be combined with as_of"):
+        sample.listed(condition, order=order, as_of="1994-06")
