@@ -12,7 +12,7 @@ from functools import cached_property, partial, wraps
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType, NoneType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
@@ -35,7 +35,6 @@ from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.listing import Condition, Days, Listed, ListOrder, every, uses_counts
-from scholarbase.indexes.matches import Matches, MatchSort, Position
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -68,7 +67,6 @@ from scholarbase.models.requests import (
     CheckBody,
     EdgeBody,
     ExpandBody,
-    Filters,
     PaperBatchBody,
     PaperBody,
     Request,
@@ -155,14 +153,6 @@ def _runs(kind: type[R]) -> Callable[[Callable[[Library, R], T]], Callable[[Libr
         return limited
 
     return decorate
-
-
-class Matching(NamedTuple):
-    """A page of matches, the number of matches on all pages, and the position of the next page, None on the last."""
-
-    total: int
-    papers: list[Paper]
-    position: Position | None
 
 
 class Library(Source):
@@ -391,6 +381,7 @@ class Library(Source):
         found = self._listed.get(
             (condition, orders), lambda: self._catalog.listed(condition, orders, title_weight=weight)
         )
+        deadlines.check("Listing papers", "use fewer words, names and conditions")
         listed = perf_counter()
         page = slice(offset, offset + limit)
         papers = self._catalog.papers(found.ids[page].tolist(), fields, counts=as_of is None)
@@ -430,38 +421,6 @@ class Library(Source):
                 "its own, later counts. Leave one of them out."
             )
         return every([condition, Days(last=day)])
-
-    def matching(
-        self,
-        condition: Matches,
-        filters: Filters,
-        *,
-        sort: MatchSort = "id",
-        limit: int = MAX_LIMIT,
-        after: Position | None = None,
-        fields: Sequence[str] = PAPER_FIELDS,
-    ) -> Matching:
-        """The papers that match a condition of the catalogue, in pages without an end, and not ranked.
-
-        Args:
-            after: the position that the page before returned; None for the first page.
-
-        Raises:
-            InvalidRequest: a filter or the condition's expression is invalid.
-            NothingLeft: ``as_of`` is before every paper.
-            TimeLimit: it took longer than the time limit.
-        """
-        self._check_open()
-        start = perf_counter()
-        resolved, _ = self._lookup.filters(filters)
-        counts = filters.as_of is None
-        total, found = self._catalog.matches(condition, resolved, sort, limit + 1, after, counts=counts)
-        deadlines.check("The full-text search", "use fewer or longer words, prefixes and phrases")
-        last = found[limit - 1] if len(found) > limit else None
-        matched = perf_counter()
-        papers = self._catalog.papers([one.paper_id for one in found[:limit]], fields, counts=counts)
-        stages().extend((("fts5", start, matched), ("hydrate", matched, perf_counter())))
-        return Matching(total, papers, last)
 
     # -- titles -----------------------------------------------------------------------------------------
 

@@ -59,9 +59,8 @@ def fields_of_study(paper: Paper) -> list[str]:
 
 
 def archives_of(fields: Collection[str]) -> tuple[str, ...]:
-    """The arXiv categories that stand for fields of study in lower case, each with the marks around it."""
-    names = [archive for archive, field in _FIELD_OF_ARCHIVE.items() if field.casefold() in fields]
-    return tuple(f" {name}{mark}" for name in names for mark in (".", " "))
+    """The arXiv categories that stand for fields of study in lower case."""
+    return tuple(archive for archive, field in _FIELD_OF_ARCHIVE.items() if field.casefold() in fields)
 
 
 def _external_ids(paper: Paper) -> dict[str, Any]:
