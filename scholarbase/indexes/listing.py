@@ -284,12 +284,12 @@ def listed(
         f"{scores} SELECT p.id, coalesce({score}, 0) FROM {source} WHERE {where} ORDER BY {keys}",
         [*words, *params],
     )
-    id_parts, score_parts = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+    ids, scored = bytearray(), bytearray()  # which grow in place, as arrays do not
     while rows := cursor.fetchmany(_BATCH):
-        id_parts.append(np.fromiter((row[0] for row in rows), np.int32, len(rows)))
+        ids += np.fromiter((row[0] for row in rows), np.int32, len(rows)).tobytes()
         if ranked:
-            score_parts.append(np.fromiter((row[1] for row in rows), np.float32, len(rows)))
-    return Listed(np.concatenate(id_parts), np.concatenate(score_parts) if ranked else None)
+            scored += np.fromiter((row[1] for row in rows), np.float32, len(rows)).tobytes()
+    return Listed(np.frombuffer(ids, np.int32), np.frombuffer(scored, np.float32) if ranked else None)
 
 
 def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[int, int]]:
