@@ -17,6 +17,7 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.responses.sentences import sentence_ends
+from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
 
 SMALL = 5_000
@@ -46,6 +47,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "a link": lambda n: "https://a.org/" + "/" * n,
     "capitals": lambda n: "aA" * (n // 2),
     "spaces": lambda n: "a." + " " * n,
+    "spaces in front": lambda n: " " * n + "a b",
+    "links of Markdown": lambda n: "[" + "](" * (n // 2) + ") " * (n // 2) + "a",
     "digits": lambda n: "2021-" * (n // 5),
 }
 PARSERS: dict[str, Callable[[str], Any]] = {
@@ -58,6 +61,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "main_title": main_title,
     "sentence_ends": lambda text: list(sentence_ends(text)),
     "parse": parse,
+    "MAY_BE_ID": MAY_BE_ID.fullmatch,
     "arguments": lambda text: tool_named("search_papers").canonical({"q": text, text: text, "from": text}),
 }
 

@@ -83,6 +83,8 @@ class Query:
     warnings: tuple[str, ...] = ()
     reranked: int = 0
     """The number of places whose papers are reranked; 0 if the page has none of them."""
+    matches_nothing: bool = False
+    """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
 
     @property
     def day(self) -> int | None:
@@ -141,6 +143,11 @@ class Legs:
 
     def run(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
+        if query.matches_nothing:
+            names = {"sparse": (query.engine,), "dense": (DENSE,), "hybrid": (query.engine, DENSE)}[
+                query.mode
+            ]
+            return {name: Ranking([], 0, "eq") for name in names if name is not None}, []
         if query.engine is None:
             return self._run({DENSE: partial(self._dense, query, None)}, query)
         sparse = self._sparse_leg(query, query.engine)

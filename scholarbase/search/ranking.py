@@ -120,10 +120,13 @@ class Ranker:
         if engine == "fts5" and not syntax:
             expression = free_text(words)
         known: tuple[KnownItem, ...] = ()
+        matches_nothing = not any(map(str.isalnum, q))
         if self._settings.known_items and request.syntax != "query":
             titled = self._catalog.titled(q, filters, MOST_SHARING)
             if titled or MAY_BE_ID.fullmatch(q):
-                known = self._known_items.find(q, titled, filters)
+                known, absent = self._known_items.find(q, titled, filters)
+                if absent is not None and not syntax:
+                    matches_nothing, warnings = True, (absent,)
             if known and expression is not None and syntax:
                 [matching] = self._catalog.holding([expression], [item.id for item in known])
                 known = tuple(item for item in known if item.id in matching)
@@ -131,7 +134,18 @@ class Ranker:
         has_reranked = request.rerank is not None and request.offset < request.rerank_depth
         reranked = min(request.rerank_depth, depth) if has_reranked else 0
         return Query(
-            request, mode, engine, filters, depth, expression, syntax, words, known, warnings, reranked
+            request,
+            mode,
+            engine,
+            filters,
+            depth,
+            expression,
+            syntax,
+            words,
+            known,
+            warnings,
+            reranked,
+            matches_nothing,
         )
 
     def _default_engine(self, mode: Mode) -> Engine:

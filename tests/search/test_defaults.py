@@ -72,6 +72,20 @@ def test_nonsense_finds_nothing(library: Library, way: dict[str, Any]) -> None:
         assert (q, found.total, found.total_relation, found.results) == (q, 0, "eq", ())
 
 
+@pytest.mark.parametrize("way", [*WAYS, {"mode": "dense", "min_similarity": -1}])
+@pytest.mark.parametrize("q", ["!!!!", "...", "-----", "%", '"', "*", "« »", "😀", "¿?", "\u0301"])
+def test_a_query_without_a_letter_or_digit_found_a_thousand_papers(
+    library: Library, q: str, way: dict[str, Any]
+) -> None:
+    found = library.search(q, **way)
+    assert (found.total, found.total_relation, found.results, found.next_offset) == (0, "eq", (), None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_query_of_only_stop_words_still_finds_papers(library: Library, way: dict[str, Any]) -> None:
+    assert library.search("the who", **way).total > 0
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_titles_ids_and_links_come_first(library: Library, papers: list[Paper], way: dict[str, Any]) -> None:
     titles = [paper.title or "" for paper in papers[:300]]

@@ -250,11 +250,56 @@ def test_punctuation_around_an_id(sample: Library, q: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "q", ["arXiv:2309.06180", "10.1000/unknown", "https://example.org/", "CorpusId:1", "doc:x"]
+    "q", ["https://example.org/", "doc:quantum", "doc: quantum", "PMC5", "arxiv.org", "13756489"]
 )
-def test_an_id_of_no_paper_is_searched_for_as_words(sample: Library, q: str) -> None:
-    for hit in sample.search(q, mode="sparse", explain=True).results:
+def test_a_text_that_may_be_words_is_searched_for_as_words(sample: Library, q: str) -> None:
+    found = sample.search(q, mode="sparse", explain=True)
+    for hit in found.results:
         assert all(leg.leg == "bm25" for leg in hit.explain or ())
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("way", [*SPARSE, *DENSE], ids=str)
+@pytest.mark.parametrize(
+    ("q", "name"),
+    [
+        ("2001.99999", "arXiv:2001.99999"),
+        ("(arXiv:2001.99999v2).", "arXiv:2001.99999"),
+        ("arXiv 2001.99999", "arXiv:2001.99999"),
+        ("https://arxiv.org/pdf/2001.99999", "arXiv:2001.99999"),
+        ("[a string](https://arxiv.org/abs/2001.99999)", "arXiv:2001.99999"),
+        ("10.1000/strings", "DOI:10.1000/strings"),
+        ("CorpusId:1", "CorpusId:1"),
+        ("0" * 40, "sha:" + "0" * 40),
+    ],
+)
+def test_an_id_of_no_paper_found_two_thousand_others(
+    dense: Library, q: str, name: str, way: dict[str, Any]
+) -> None:
+    found = dense.search(q, **way)
+    assert (found.total, found.total_relation, found.results, found.next_offset) == (0, "eq", (), None)
+    assert found.warnings == (
+        f"q is the id {name}, which is not in this library (snapshot {dense.snapshot_id}): search for the paper's "
+        "title or topic.",
+    )
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        "arXiv:hep-th/9301068v1 [hep-th] 18 Jan 1993",
+        "arxiv hep-th/9301068",
+        "arXiv preprint arXiv:hep-th/9301068",
+        "huggingface.co/papers/hep-th/9301068",
+        "https://www.semanticscholar.org/arxiv/hep-th/9301068",
+        "alphaxiv.org/abs/hep-th/9301068",
+        "ar5iv.org/abs/hep-th/9301068",
+        "[Two Dimensional QCD](https://arxiv.org/abs/hep-th/9301068)",
+        "[[hep-th/9301068] Two Dimensional QCD (1993)](<https://arxiv.org/abs/hep-th/9301068>)",
+    ],
+)
+def test_ids_as_texts_write_them_found_other_papers(sample: Library, q: str) -> None:
+    assert ids(sample.search(q, limit=1)) == [QCD]
 
 
 # -- filters, pages and totals ----------------------------------------------------------------------------
@@ -277,6 +322,9 @@ def test_an_id_of_no_paper_is_searched_for_as_words(sample: Library, q: str) -> 
 def test_filters_apply_to_known_items(sample: Library, q: str, filters: dict[str, Any]) -> None:
     response = sample.search(q, mode="sparse", limit=100, explain=True, **filters)
     assert QCD not in ids(response)
+    if q == QCD:
+        assert (response.total, response.total_relation, response.results) == (0, "eq", ())
+        assert response.warnings == (f"q is the id {QCD}, of a paper that the filters exclude.",)
     assert all(leg.leg == "bm25" for hit in response.results for leg in hit.explain or ())
     assert ids(sample.search(q, mode="sparse", limit=1, as_of="1994-12-01", category="hep-th")) == [QCD]
 
