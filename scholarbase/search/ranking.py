@@ -73,7 +73,7 @@ class Ranker:
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._legs = Legs(manifest, papers, vectors, encoder, settings, self._bm25)
-        self._known_items = KnownItems(papers)
+        self._known_items = KnownItems(papers, self._bm25)
         self._rerankers = rerankers
         self._reranking = Reranking(papers, rerankers)
         has_dense = manifest.vectors["dimensions"] is not None and encoder is not None

@@ -195,6 +195,66 @@ def test_common_phrases_of_the_sample_push_down_nothing(sample: Library) -> None
             assert sample.search(q, mode="sparse").results == without.search(q, mode="sparse").results
 
 
+# -- words that are titles --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """120 papers on the IoT before a paper with this title, and 120 on BERT after one with this title."""
+    folder = tmp_path_factory.mktemp("dated")
+    texts = [
+        *((f"Sensors of kind {n}", "The IoT has many IoT devices.", "2015-03-02") for n in range(120)),
+        ("IOT: Instance-wise Layer Reordering", "Layers of a network are reordered.", "2021-03-05"),
+        ("BERT: Pre-training of Deep Bidirectional Transformers", "A model of language.", "2018-10-11"),
+        *((f"Tuning models of kind {n}", "We tune BERT. BERT is large.", "2020-05-07") for n in range(120)),
+        ("BERT: A Review", "What is known.", "2021-03-22"),
+        ("C# - Connecting a Mobile Application", "A database.", "2009-03-04"),
+        ("X*: Anytime Path Finding", "Agents find paths.", "2018-11-29"),
+        ("Big-Bird: Longer Sequences", "Attention is sparse.", "2020-07-28"),
+        *((f"A U-Net of kind {n}", "The unet or UNet is deep.", "2019-01-01") for n in range(120)),
+        ("U-Net: Machine Reading Comprehension", "Unanswerable questions.", "2018-10-12"),
+    ]
+    rows = [
+        {"corpusid": n, "title": title, "abstract": abstract, "publicationdate": day, "year": int(day[:4]),
+         "externalids": {"ArXiv": f"0801.{n:04}"}}
+        for n, (title, abstract, day) in enumerate(texts, 1)
+    ]  # fmt: skip
+    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def named(library: Library, q: str, **filters: Any) -> list[str | None]:
+    """The titles of the papers that come first because they are named."""
+    found = library.search(q, mode="sparse", limit=5, explain=True, **filters)
+    return [hit.paper.title for hit in found.results if hit.explain and hit.explain[0].leg == "title"]
+
+
+@pytest.mark.parametrize("q", ["iot", "IoT", "c", "C++", "f#", "x", "unet", "UNet"])
+def test_a_topic_found_a_paper_whose_title_begins_like_it(dated: Library, q: str) -> None:
+    assert named(dated, q) == []
+
+
+@pytest.mark.parametrize(
+    ("q", "title"),
+    [
+        ("BERT", "BERT: Pre-training of Deep Bidirectional Transformers"),
+        ("bert", "BERT: Pre-training of Deep Bidirectional Transformers"),
+        ("C#", "C# - Connecting a Mobile Application"),
+        ("x*", "X*: Anytime Path Finding"),
+        ("bigbird", "Big-Bird: Longer Sequences"),
+        ('"BERT".', "BERT: Pre-training of Deep Bidirectional Transformers"),
+    ],
+)
+def test_a_word_that_a_paper_introduced_is_its_name(dated: Library, q: str, title: str) -> None:
+    assert named(dated, q, syntax="plain") == [title]
+
+
+def test_a_word_is_common_from_the_day_on_which_many_papers_have_it(dated: Library) -> None:
+    assert named(dated, "iot", as_of="2021-12") == []
+    assert named(dated, "bert", as_of="2018-12") == ["BERT: Pre-training of Deep Bidirectional Transformers"]
+
+
 # -- ids and links ----------------------------------------------------------------------------------------
 
 
