@@ -53,10 +53,10 @@ _PMCID_DIGITS: Final = 5
 
 
 class KnownItem(NamedTuple):
-    """A paper that the query names, and by what."""
+    """A paper that comes first: the query names it, or it is one of the few that match its query syntax."""
 
     id: int
-    by: Literal["id", "title"]
+    by: Literal["id", "title", "syntax"]
 
 
 class Found(NamedTuple):

@@ -325,7 +325,10 @@ class Legs:
         )
 
     def _is_exact(self, query: Query) -> bool:
-        return query.request.exact or self._settings.exact
+        within = query.filters.within
+        # Comparing few papers with the query takes no longer than searching the graph, and misses none.
+        few = within is not None and len(within) <= query.depth
+        return few or query.request.exact or self._settings.exact
 
     def _expanded(
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], query: Query

@@ -12,6 +12,7 @@ import pytest
 
 from scholarbase.encoders import open_encoder
 from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
+from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.models.encoders import PACKAGED
@@ -84,6 +85,22 @@ def test_a_query_without_a_letter_or_digit_found_a_thousand_papers(
 @pytest.mark.parametrize("way", WAYS)
 def test_a_query_of_only_stop_words_still_finds_papers(library: Library, way: dict[str, Any]) -> None:
     assert library.search("the who", **way).total > 0
+
+
+def test_the_total_of_a_search_within_few_papers_was_a_lower_bound(
+    library: Library, papers: list[Paper], cosines: Any
+) -> None:
+    some = [paper.id for paper in papers[:100]]
+    q = "string theory and black holes"
+    floor = library.manifest.vectors["random_similarity"]["p75"]
+    numbers = [point.id for batch in library._vectors.points() for point in batch]
+    above = {number for number, value in zip(numbers, cosines(q), strict=True) if value >= floor}
+    held = library._catalog.resolve([parse(paper_id) for paper_id in some])
+    dense = library.search(q, mode="dense", within=some, limit=100)
+    assert (dense.total, dense.total_relation) == (len(above.intersection(held)), "eq")
+    hybrid = library.search(q, within=some, limit=100)
+    assert (hybrid.total, hybrid.total_relation) == (len(hybrid.results), "eq")
+    assert len(hybrid.results) > dense.total > 0
 
 
 @pytest.mark.parametrize("way", WAYS)
