@@ -83,6 +83,8 @@ class Query:
     warnings: tuple[str, ...] = ()
     reranked: int = 0
     """The number of places whose papers are reranked; 0 if the page has none of them."""
+    matches_nothing: bool = False
+    """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
 
     @property
     def day(self) -> int | None:
@@ -141,6 +143,11 @@ class Legs:
 
     def run(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
+        if query.matches_nothing:
+            names = {"sparse": (query.engine,), "dense": (DENSE,), "hybrid": (query.engine, DENSE)}[
+                query.mode
+            ]
+            return {name: Ranking([], 0, "eq") for name in names if name is not None}, []
         if query.engine is None:
             return self._run({DENSE: partial(self._dense, query, None)}, query)
         sparse = self._sparse_leg(query, query.engine)
@@ -318,7 +325,10 @@ class Legs:
         )
 
     def _is_exact(self, query: Query) -> bool:
-        return query.request.exact or self._settings.exact
+        within = query.filters.within
+        # Comparing few papers with the query takes no longer than searching the graph, and misses none.
+        few = within is not None and len(within) <= query.depth
+        return few or query.request.exact or self._settings.exact
 
     def _expanded(
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], query: Query

@@ -324,7 +324,7 @@ class Library(Source):
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = query.request, self._ranker.rank(query)
-        if not ranking.total and request.exclude:
+        if not ranking.total and request.exclude and not query.matches_nothing:
             warnings += self._exclude_warning(query)
         if not ranking.total and query.syntax and request.syntax == "auto":
             warnings += (_NO_MATCH,)
