@@ -46,6 +46,8 @@ MAX_DISCARDED: Final = 32 * 2**20
 response."""
 LINGER_SECONDS: Final = 5.0
 """How long the rest of a request is read after the server refused it."""
+ON_STOP: Final = "scholarbase.on_stop"
+"""The key of an application's lifespan state that holds a function to call when the server stops. Calls may repeat."""
 MAX_PIPELINED: Final = 65_536
 """Bytes of further requests that a client may send before it gets the response. The rest waits in the socket."""
 _MAX_PARTS: Final = 64
@@ -390,6 +392,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops: close the connection, after the response if a request has none yet."""
+        if (on_stop := self.app_state.get(ON_STOP)) is not None:
+            on_stop()
         if self.cycle is None or self._is_waiting() or not self._in_body:
             super().shutdown()
         elif self.cycle.keep_alive:
