@@ -836,7 +836,7 @@ class Library(Source):
                 check()
                 state[name] = "ok"
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
-                state[name] = str(error)
+                state[name] = error.for_clients
         return state
 
 
