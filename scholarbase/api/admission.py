@@ -211,11 +211,11 @@ class Admission:
         self._next_turn: asyncio.Handle | None = None
         self._queue = settings.queue
         self._admitted = 0
+        self.is_stopping = False
 
     @property
     def load(self) -> Load:
         return Load(len(self._running), self._turns.waiting, self._queue, self._admitted)
-        self.is_stopping = False
 
     def stop(self) -> None:
         """Refuse the requests that wait, because the server stops. Those that run go on."""
