@@ -133,6 +133,8 @@ class ReadPool:
             StorageError: the disk has no room for a temporary file.
         """
         deadline = DEADLINE.get()
+        if deadline is not None:
+            deadline.begin(activity, advice)
         reader = self._take(deadline, activity, advice)
         try:
             if deadline is not None:

@@ -4,7 +4,8 @@
         library.search("graph neural networks")
 
 Statements of SQLite are interrupted at the limit (:mod:`scholarbase.databases`). Other work calls :func:`check` between
-its steps. Threads that run in a copy of the context have the same limit.
+its steps. Both name what runs, so that a caller that waits no longer can say what took long. Threads that run in a copy
+of the context have the same limit.
 """
 
 from __future__ import annotations
@@ -21,13 +22,24 @@ from scholarbase.errors import Cancelled, TimeLimit
 class Deadline:
     """The end of a request's time: ``seconds`` from now, or when it or the one around it is cancelled."""
 
-    __slots__ = ("_cancelled", "_end", "_outer", "seconds")
+    __slots__ = ("_cancelled", "_end", "_outer", "_running", "seconds")
 
     def __init__(self, seconds: float, outer: Deadline | None = None) -> None:
         self.seconds = seconds
         self._end = monotonic() + seconds
         self._outer = outer
         self._cancelled = False
+        self._running = _REQUEST
+
+    def begin(self, activity: str, advice: str) -> None:
+        """Remember what runs now, for the error of whoever waits for it."""
+        self._running = activity, advice
+        if self._outer is not None:
+            self._outer.begin(activity, advice)
+
+    def late(self) -> TimeLimit | Cancelled:
+        """The error for what began last."""
+        return self.error(*self._running)
 
     def cancel(self) -> None:
         """End the time now, because nobody waits for the result."""
@@ -49,6 +61,8 @@ class Deadline:
         return TimeLimit(f"{activity} was stopped at the time limit of {self.seconds:g} s: {advice}.")
 
 
+_REQUEST: Final = ("The request", "request less at once, or retry later")
+"""Activity and advice before any other."""
 DEADLINE: Final[ContextVar[Deadline | None]] = ContextVar("scholarbase-deadline", default=None)
 """The deadline of a context; None has no limit."""
 
@@ -69,7 +83,7 @@ def time_limit(seconds: float | None) -> Iterator[Deadline | None]:
 
 
 def check(activity: str, advice: str) -> None:
-    """Raise if the time is over.
+    """Raise if the time is over, and remember the activity that begins or goes on.
 
     Args:
         activity: what took long, as the subject of a sentence.
@@ -80,5 +94,7 @@ def check(activity: str, advice: str) -> None:
         Cancelled: the client disconnected.
     """
     deadline = DEADLINE.get()
-    if deadline is not None and deadline.remaining <= 0:
-        raise deadline.error(activity, advice)
+    if deadline is not None:
+        deadline.begin(activity, advice)
+        if deadline.remaining <= 0:
+            raise deadline.error(activity, advice)

@@ -130,6 +130,13 @@ class ScholarBaseError(Exception):
     exit_code: ClassVar[int] = 1
     slug: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
+    public: str | None = None
+    """The message for the clients of a server, where the own one has what is only for its operator: the address of
+    another service, or its response."""
+
+    @property
+    def for_clients(self) -> str:
+        return str(self) if self.public is None else self.public
 
 
 class InvalidRequest(ScholarBaseError):

@@ -12,12 +12,13 @@ import random
 import re
 import socket
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final
 
-from scholarbase.deadlines import DEADLINE
+from scholarbase.deadlines import DEADLINE, check
 from scholarbase.errors import AddressError, ScholarBaseError, TimeLimit
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def retry_options(
     the last attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
 
     The wait is at most ``backoff`` seconds before the first retry and doubles up to ``MAX_BACKOFF``. At least half of
-    it is waited and the rest is random. A ``Retry-After`` replaces it. After the deadline of the context there is no
-    further attempt.
+    it is waited and the rest is random. A ``Retry-After`` replaces it. An attempt that would begin after the deadline
+    of the context is not made, nor waited for.
     """
     import httpx
     from tenacity import stop_after_attempt, wait_exponential
@@ -78,10 +79,6 @@ def retry_options(
         return isinstance(outcome, httpx.TransportError) and not unsendable
 
     def wait(state: RetryCallState) -> float:
-        seconds = wait_time(state)
-        return seconds if deadline is None else max(min(seconds, deadline.remaining), 0.0)
-
-    def wait_time(state: RetryCallState) -> float:
         outcome = _outcome(state)
         if isinstance(outcome, httpx.Response) and (seconds := retry_after(outcome)) is not None:
             return seconds + random.uniform(
@@ -98,7 +95,7 @@ def retry_options(
     return {
         "retry": is_retryable,
         "wait": wait,
-        "stop": lambda state: enough(state) or (deadline is not None and deadline.remaining <= 0),
+        "stop": lambda state: enough(state) or (deadline and state.upcoming_sleep >= deadline.remaining),
         "before_sleep": log_retry,
         "retry_error_callback": lambda state: state.outcome.result(),
     }
@@ -108,8 +105,8 @@ class ModelService:
     """A service that runs a model: requests with retries, whose failures are errors of one class.
 
     Args:
-        name: what messages call it, such as ``The encoder service at http://localhost:8790/v1/embeddings``.
-        address: its address in log lines.
+        kind: what it is, such as ``encoder service``.
+        address: its address in messages and log lines, which clients of a server do not get.
         error: the class of its errors.
         activity: activity and advice for the error at the time limit.
         advice: what to do, by status.
@@ -119,7 +116,7 @@ class ModelService:
 
     def __init__(
         self,
-        name: str,
+        kind: str,
         address: str,
         *,
         error: type[ScholarBaseError],
@@ -130,7 +127,8 @@ class ModelService:
         backoff: float,
         log: logging.Logger,
     ) -> None:
-        self._name = name
+        self._name = f"The {kind} at {address}"
+        self._public = f"The {kind}"
         self._address = address
         self._error = error
         self._activity = activity
@@ -143,6 +141,18 @@ class ModelService:
     def __str__(self) -> str:
         return self._name
 
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Give the errors of the block a message for clients, without the address."""
+        try:
+            yield
+        except ScholarBaseError as error:
+            if error.public is None:
+                error.public = (
+                    str(error).replace(self._name, self._public).replace(self._address, "of a service")
+                )
+            raise
+
     def send(self, post: Callable[[], httpx.Response], passed: Container[int] = ()) -> httpx.Response:
         """Send a request with ``post``, and again while that helps.
 
@@ -150,37 +160,59 @@ class ModelService:
 
         Raises:
             The service's error: it does not respond, or has another status.
-            TimeLimit: the time limit of the context is over.
+            TimeLimit: the time limit of the context is over. The message names the last failure before.
         """
         import httpx
         from tenacity import Retrying
 
+        activity, advice = self._activity
+        check(activity, advice)
+        deadline = DEADLINE.get()
+
+        def attempt() -> httpx.Response:
+            nonlocal activity
+            response = post()
+            if deadline is not None and response.status_code in SERVICE_STATUSES:
+                activity = f"{self._activity[0]}, whose service last returned {response.status_code},"
+                deadline.begin(activity, advice)
+            return response
+
         options = retry_options(self._address, self._retries, self._backoff, self._log, SERVICE_STATUSES)
         retrying = Retrying(**options)
         try:
-            response = retrying(post)
+            response = retrying(attempt)
         except httpx.TransportError as error:
-            deadline = DEADLINE.get()
             if deadline is not None and deadline.remaining <= 0:
-                raise deadline.error(*self._activity) from error
+                raise deadline.error(activity, advice) from error
             attempts = attempts_text(retrying.statistics["attempt_number"])
             # A frame of tenacity refers to the error, and this cycle would keep the socket open.
             clear_frames(error.__traceback__)
-            raise self._error(
-                f"{self} does not respond ({type(error).__name__}: {error}), in {attempts}: "
-                "check that it runs and that the address is right."
+            raise self._failure(
+                "does not respond",
+                f" ({type(error).__name__}: {error})",
+                f", in {attempts}: check that it runs and that the address is right.",
             ) from error
         if response.is_success or response.status_code in passed:
             return response
-        problem = f"{self} returned {response.status_code}{self._excerpt(response)}"
+        returned, excerpt = f"returned {response.status_code}", self._excerpt(response)
+        tried = ""
         if response.status_code in SERVICE_STATUSES:
             if (wait := retry_after(response) or 0) > MAX_RETRY_AFTER:
-                raise self._error(
-                    f"{problem} with a Retry-After of {wait:.0f} s, longer than the limit of {MAX_RETRY_AFTER:.0f} s: "
-                    "try again later."
+                raise self._failure(
+                    returned,
+                    excerpt,
+                    f" with a Retry-After of {wait:.0f} s, longer than the limit of {MAX_RETRY_AFTER:.0f} s: "
+                    "try again later.",
                 )
-            problem += f", in {attempts_text(retrying.statistics['attempt_number'])}"
-        raise self._error(f"{problem}: {self._advice.get(response.status_code, 'check its log.')}")
+            tried = f", in {attempts_text(retrying.statistics['attempt_number'])}"
+        advised = self._advice.get(response.status_code, "check its log.")
+        raise self._failure(returned, excerpt, f"{tried}: {advised}")
+
+    def _failure(self, failure: str, detail: str, rest: str) -> ScholarBaseError:
+        """The service's error; ``detail`` is not for clients."""
+        error = self._error(f"{self._name} {failure}{detail}{rest}")
+        error.public = f"{self._public} {failure}{rest}"
+        return error
 
     def _excerpt(self, response: httpx.Response) -> str:
         text = " ".join(response.text.split())[:300]

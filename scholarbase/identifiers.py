@@ -73,6 +73,14 @@ _ACL_OLD = re.compile(r"[A-Z]\d\d-\d{4,5}", re.ASCII | re.IGNORECASE)
 _ACL_NEW = re.compile(r"(?:19|20)\d\d\.[a-z0-9_]+-[a-z0-9_]+\.\d+", re.ASCII | re.IGNORECASE)
 _DBLP = re.compile(r"[A-Za-z]+/[^\s/]+(?:/[^\s/]+)*", re.ASCII)
 _LINK = re.compile(r"https?://([^\s/?#@:\[\]\\]+)(:\d{1,5})?(/[^\s?#]*)?(\?[^\s#]*)?(?:#\S*)?", re.IGNORECASE)
+_STAMP: Final = re.compile(
+    r"[a-z]+(?:-[a-z]+)?(?:\.[a-z-]+)?\](?:\s+\d{1,2}\s+[a-z]{3}\s+\d{4})?", re.ASCII | re.IGNORECASE
+)
+"""What follows ``[`` after an id in the stamp on the first page of arXiv's PDFs: its category, and a date."""
+_SPACED: Final = ("arxiv", "doi", "pmid", "pmcid", "corpusid")
+"""Prefixes that texts also write without a colon. The others could be words before a word or a number."""
+_PREPRINT: Final = "arxiv preprint "
+"""What many references write before ``arXiv:``."""
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _ARXIV_DOI: Final = "10.48550/arxiv."
 
@@ -204,7 +212,9 @@ def parse(text: str) -> Identifier:
         raise InvalidRequest(f"The paper id is empty: use a form such as {FORMS}.")
     if not name.isprintable():
         raise InvalidRequest(f"The paper id {name!r} contains a character that cannot be printed: remove it.")
-    identifier = _bare(name) or _prefixed(name)
+    if name[: len(_PREPRINT)].lower() == _PREPRINT:
+        name = name[len(_PREPRINT) :].lstrip()
+    identifier = _bare(name) or _spaced(name) or _prefixed(name)
     if identifier is not None:
         return identifier
     if name.isascii() and name.isdigit():
@@ -232,6 +242,25 @@ def _bare(name: str) -> Identifier | None:
     return None
 
 
+def _spaced(name: str) -> Identifier | None:
+    """An id after a prefix without a colon: ``arXiv 2309.06180``."""
+    prefix, _, rest = name.partition(" ")
+    if prefix.lower() not in _SPACED:
+        return None
+    scheme, read, _ = _READERS[prefix.lower()]
+    rest = rest.strip()
+    value = read(_unstamped(rest) if scheme == "arXiv" else rest)
+    if value is None:
+        return None
+    return _from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
+
+
+def _unstamped(text: str) -> str:
+    """An arXiv id without the rest of arXiv's stamp: ``1706.03762v5 [cs.CL] 6 Dec 2017``."""
+    own, bracket, rest = text.partition("[")
+    return own.rstrip() if bracket and _STAMP.fullmatch(rest) else text
+
+
 def _prefixed(name: str) -> Identifier | None:
     prefix, colon, rest = name.partition(":")
     prefix, rest = prefix.lower(), rest.strip()
@@ -243,7 +272,7 @@ def _prefixed(name: str) -> Identifier | None:
     if prefix == "url":
         return _from_link(rest if "://" in rest else f"https://{rest}")
     scheme, read, expected = _READERS[prefix]
-    value = read(rest)
+    value = read(_unstamped(rest) if scheme == "arXiv" else rest)
     if value is not None:
         return _from_doi(value) if scheme == "DOI" else Identifier(scheme, value)
     if rest[:4].lower() == "http":
@@ -293,6 +322,13 @@ def _arxiv_site(path: str) -> Identifier | None:
     return parse(f"arXiv:{rest}")
 
 
+def _arxiv_copy(path: str) -> Identifier | None:
+    """A page of another site about one of arXiv's papers: ``papers/2309.06180``."""
+    kind, _, rest = path.partition("/")
+    value = arxiv_id(rest) if kind in ("papers", "arxiv") else None
+    return None if value is None else Identifier("arXiv", value)
+
+
 def _doi_site(path: str) -> Identifier | None:
     value = doi(path) if path.isprintable() else None
     return None if value is None else _from_doi(value)
@@ -300,7 +336,9 @@ def _doi_site(path: str) -> Identifier | None:
 
 def _semantic_scholar_site(path: str) -> Identifier | None:
     parts = path.split("/")
-    if parts[0] == "paper":
+    if parts[0] == "arxiv":
+        return _arxiv_copy(path)
+    if parts[0] in ("paper", "reader"):
         shas = [value for value in map(sha, parts[1:4]) if value is not None]
         return Identifier("sha", shas[0]) if shas else None
     value = number(parts[1]) if parts[0] == "p" and len(parts) > 1 else None
@@ -351,6 +389,10 @@ _SITES: Final[dict[str, Callable[[str], Identifier | None]]] = {
     "ar5iv.org": _arxiv_site,
     "ar5iv.labs.arxiv.org": _arxiv_site,
     "alphaxiv.org": _arxiv_site,
+    "huggingface.co": _arxiv_copy,
+    "hf.co": _arxiv_copy,
+    "arxiv-vanity.com": _arxiv_copy,
+    "scirate.com": _arxiv_copy,
     "doi.org": _doi_site,
     "dx.doi.org": _doi_site,
     "semanticscholar.org": _semantic_scholar_site,

@@ -30,6 +30,7 @@ from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.search.checking import is_withdrawn
+from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
 
 SMALL = 5_000
@@ -61,6 +62,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "spaces": lambda n: "a." + " " * n,
     "parentheses": lambda n: "(" * n,
     "ranges": lambda n: "submittedDate:[1993 TO 1994] " * (n // 29),
+    "spaces in front": lambda n: " " * n + "a b",
+    "links of Markdown": lambda n: "[" + "](" * (n // 2) + ") " * (n // 2) + "a",
     "digits": lambda n: "2021-" * (n // 5),
     "names": lambda n: "A and " * (n // 6),
     "accents": lambda n: "\\'{" * (n // 3),
@@ -96,6 +99,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "guessed_title": guessed_title,
     "years_in": years_in,
     "is_withdrawn": lambda text: is_withdrawn(text + " withdrawn"),
+    "MAY_BE_ID": MAY_BE_ID.fullmatch,
     "arguments": lambda text: tool_named("search_papers").canonical({"q": text, text: text, "from": text}),
 }
 

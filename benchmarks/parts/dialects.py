@@ -122,7 +122,9 @@ def _row(
 
     def measured(side: tuple[list[bytes], int, int]) -> tuple[Load, float]:
         requests, clients, items = side
-        found = load(server.url, requests, clients=clients, count=max(len(requests), clients))
+        found = load(
+            server.url, requests, clients=clients, count=max(len(requests), clients), opening=get("/healthz")
+        )
         return found, found.throughput * items
 
     for side in (ours, native):

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -47,7 +48,6 @@ SLOT: Final = "scholarbase.slot"
 TRIM_SECONDS: Final = 10.0
 """How long after large responses free memory is returned to the system."""
 _malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
-_ADVICE: Final = "request less at once, or retry later"
 _DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
 
 
@@ -68,6 +68,7 @@ class Capacity:
         """Of long work, and of short work."""
         self._next = 0
         """The queue whose turn it is."""
+        self._is_stopping = False
 
     @property
     def waiting(self) -> int:
@@ -86,8 +87,10 @@ class Capacity:
         """Wait for ``units``, at most all of them, in the queue of short work or in that of long work.
 
         Raises:
-            Busy: too many requests wait, or this one has waited for ``WAIT_SECONDS``.
+            Busy: too many requests wait, this one has waited for ``WAIT_SECONDS``, or the server stops.
         """
+        if self._is_stopping:
+            raise stopping()
         units = min(units, self._units)
         if self.waiting >= self._most:
             raise _busy(self.waiting, self._what)
@@ -95,7 +98,10 @@ class Capacity:
         turn = asyncio.get_running_loop().create_future()
         queue.append((units, turn))
         self._lend()  # units may have become free since the caller's `take`
-        timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._refuse, turn)
+        late = Busy(
+            f"The request waited for {self._what} of this server for {WAIT_SECONDS:g} seconds: retry later."
+        )
+        timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, _refuse, turn, late)
         try:
             await turn
         except BaseException:
@@ -113,13 +119,11 @@ class Capacity:
         self._free += min(units, self._units)
         self._lend()
 
-    def _refuse(self, turn: asyncio.Future[None]) -> None:
-        if not turn.done():
-            turn.set_exception(
-                Busy(
-                    f"The request waited for {self._what} of this server for {WAIT_SECONDS:g} seconds: retry later."
-                )
-            )
+    def stop(self) -> None:
+        """Refuse the requests that wait, and all that would have to."""
+        self._is_stopping = True
+        for _, turn in (*self._queues[0], *self._queues[1]):
+            _refuse(turn, stopping())
 
     def _lend(self) -> None:
         while queue := self._queues[self._next] or self._queues[1 - self._next]:
@@ -131,6 +135,16 @@ class Capacity:
                 self._free -= units
                 self._next = 1 - self._next
                 turn.set_result(None)
+
+
+def stopping() -> Busy:
+    """The error of requests that the end of the server keeps from running."""
+    return Busy("The server is stopping: send the request again in a moment.")
+
+
+def _refuse(turn: asyncio.Future[None], error: Busy) -> None:
+    if not turn.done():
+        turn.set_exception(error)
 
 
 def _busy(waiting: int, what: str) -> Busy:
@@ -197,10 +211,19 @@ class Admission:
         self._next_turn: asyncio.Handle | None = None
         self._queue = settings.queue
         self._admitted = 0
+        self.is_stopping = False
 
     @property
     def load(self) -> Load:
         return Load(len(self._running), self._turns.waiting, self._queue, self._admitted)
+
+    def stop(self) -> None:
+        """Refuse the requests that wait, because the server stops. Those that run go on."""
+        self.is_stopping = True
+        for capacity in (self._papers, self._turns):
+            capacity.stop()
+        for turn in self._short:
+            _refuse(turn, stopping())
 
     def close(self) -> None:
         """Cancel what runs. Threads that cannot be interrupted run on."""
@@ -252,7 +275,7 @@ class Admission:
         try:
             release(scope)  # of an earlier attempt
             if not self._papers.take(papers):
-                await client.unless_gone(self._papers.wait(papers))
+                await client.unless_gone(self._papers.wait(papers), partial(self._papers.release, papers))
             slot = scope[SLOT] = Slot(papers, self._release_papers)
             if short and papers > FEW_PAPERS:
                 try:
@@ -261,7 +284,7 @@ class Admission:
                     pass
             queued = perf_counter()
             if not self._turns.take(1):
-                await client.unless_gone(self._turns.wait(1, short=short))
+                await client.unless_gone(self._turns.wait(1, short=short), partial(self._turns.release, 1))
             stages().append(("queue", queued, perf_counter()))
             return await self._in_thread(work, slot, client, timeout or self._limit)
         finally:
@@ -346,7 +369,7 @@ class Admission:
                 return result.result()
             if client.is_gone:
                 raise Cancelled(_DISCONNECTED)
-            raise TimeLimit(f"The request was stopped at the time limit of {seconds:g} s: {_ADVICE}.")
+            raise deadline.late()
         finally:
             deadline.cancel()  # has no effect on work that is done
 
@@ -368,15 +391,16 @@ class _Client:
     def is_gone(self) -> bool:
         return self._gone is not None and self._gone.done()
 
-    async def unless_gone(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """Await a turn; raise Cancelled if the client disconnects before."""
+    async def unless_gone(self, waiting: Coroutine[Any, Any, None], give_back: Callable[[], None]) -> None:
+        """Await a turn; raise Cancelled if the client disconnects before. ``give_back`` returns what was lent."""
         turn = asyncio.create_task(waiting)
         try:
             await asyncio.wait((turn, self.watch()), return_when=asyncio.FIRST_COMPLETED)
             if not turn.done():
                 raise Cancelled(_DISCONNECTED)
         except BaseException:
-            turn.cancel()
+            if not turn.cancel() and not turn.cancelled() and turn.exception() is None:
+                give_back()  # it was lent before this task resumed
             raise
         turn.result()
 

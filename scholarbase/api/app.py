@@ -22,6 +22,7 @@ from scholarbase.api.admission import Admission
 from scholarbase.api.dialects.all import DIALECTS
 from scholarbase.api.dialects.serving import DialectRoute
 from scholarbase.api.middleware import Requests
+from scholarbase.api.protocol import ON_STOP
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
 from scholarbase.api.routes import about, authors, expand, papers, references, search, titles
@@ -57,11 +58,11 @@ def create_app(
     sessions = None if folder is None else SessionStore(folder, keep_days=keep_days, quotas=quotas)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Callable[[], None]]]:
         async with AsyncExitStack() as stack:
             for one in running:
                 await stack.enter_async_context(one)
-            yield
+            yield {ON_STOP: app.state.admission.stop}
         app.state.admission.close()
         app.state.readiness.close()
         if on_close is not None:

@@ -117,6 +117,8 @@ def server_of(
                 content, offset = await call(context, tool.name, arguments)
                 text = as_text(content, offset=offset)
         except ScholarBaseError as error:
+            if error.public is not None:
+                log.error("%s: %s", params.name, error)
             return _tool_error(error)
         except Exception:
             log.exception("%s failed", params.name)
@@ -150,9 +152,9 @@ def _check_format(arguments: Mapping[str, Any]) -> None:
 
 
 def _tool_error(error: ScholarBaseError) -> CallToolResult:
-    about = {"title": error.title, "status": error.status, "detail": str(error)}
+    about = {"title": error.title, "status": error.status, "detail": error.for_clients}
     return CallToolResult(
-        content=[TextContent(type="text", text=str(error))], structured_content=about, is_error=True
+        content=[TextContent(type="text", text=error.for_clients)], structured_content=about, is_error=True
     )
 
 

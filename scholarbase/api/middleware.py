@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
@@ -19,7 +20,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.admission import SLOT, release
+from scholarbase.api.admission import SLOT, release, stopping
 from scholarbase.api.problems import rejection, unexpected
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError
@@ -118,6 +119,9 @@ class Requests:
             await self._app(inner, receive, send_with_headers)
         except ClientDisconnect:
             status = status or CLIENT_DISCONNECTED
+        except asyncio.CancelledError:
+            if status or not await _refused(inner, receive, send_with_headers):
+                raise
         except Exception:
             log.exception("%s %s failed id=%s", scope["method"], path, request_id)
             if status:  # the response has started and can only be cut off
@@ -173,6 +177,14 @@ class Requests:
         if route not in self._times:
             self._times[route] = self._seconds.labels(route)
         return self._times[route]
+
+
+async def _refused(scope: Scope, receive: Receive, send: Send) -> bool:
+    """Respond to a request that was cancelled because the server stops; False if it was for another reason."""
+    if "app" not in scope or not scope["app"].state.admission.is_stopping:
+        return False
+    await rejection(stopping(), scope)(scope, receive, send)
+    return True
 
 
 def _totals(stages: Sequence[Stage]) -> dict[str, float]:

@@ -39,7 +39,7 @@ def problem(status: int, slug: str, title: str, detail: str) -> Response:
 
 
 def problem_of(error: ScholarBaseError) -> Response:
-    response = problem(error.status, error.slug, error.title, str(error))
+    response = problem(error.status, error.slug, error.title, error.for_clients)
     if isinstance(error, Busy):
         response.headers["Retry-After"] = str(error.retry_after)
     return response
@@ -73,7 +73,11 @@ def tools_error(error: ScholarBaseError) -> Response:
     JSON-RPC leaves the codes from -32099 to -32000 to servers (https://www.jsonrpc.org/specification#error_object).
     """
     data = {"type": PROBLEM_TYPE_BASE + error.slug, "title": error.title, "status": error.status}
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": str(error), "data": data}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32000, "message": error.for_clients, "data": data},
+    }
     return Response(orjson.dumps(body), error.status, media_type="application/json")
 
 

@@ -46,6 +46,8 @@ MAX_DISCARDED: Final = 32 * 2**20
 response."""
 LINGER_SECONDS: Final = 5.0
 """How long the rest of a request is read after the server refused it."""
+ON_STOP: Final = "scholarbase.on_stop"
+"""The key of an application's lifespan state that holds a function to call when the server stops. Calls may repeat."""
 MAX_PIPELINED: Final = 65_536
 """Bytes of further requests that a client may send before it gets the response. The rest waits in the socket."""
 _MAX_PARTS: Final = 64
@@ -149,7 +151,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if done - before >= MIN_RATE * RATE_SECONDS:
             self._mark = now, done
-        elif self._in_body and not self.unread():
+        elif self._in_body and self._is_waiting() and not self.unread():
             self._refuse(
                 RequestIncomplete(
                     f"The client sent less than {MIN_RATE * RATE_SECONDS:,.0f} bytes of the body in "
@@ -271,8 +273,7 @@ class HttpProtocol(HttpToolsProtocol):
             data = data[size:]
         if self._in_body or self.held:
             self._all.hold(self, self._received if self._in_body and self._is_waiting() else 0)
-        is_last = self._is_refused or (self._is_waiting() and not self.cycle.keep_alive)
-        return b"" if is_last else data
+        return b"" if self._is_refused or not self.cycle.keep_alive else data
 
     def _parse_chunks(self, data: bytes) -> bytes:
         """Parse a part of a chunked body. Returns what follows the body.
@@ -336,6 +337,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self.app = app
         self._in_body = True
+        if self._left or self._is_chunked:
+            self.cycle.transport = _ResponseTransport(self)  # type: ignore[assignment]
 
     def on_chunk_header(self) -> None:
         self._excess -= 16
@@ -357,7 +360,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.cycle.response_complete:
             self.since = self.loop.time()
             self._all.idle(self)
-            if is_last:
+            if is_last or not self.cycle.keep_alive:
                 self.transport.close()
         else:
             self._all.busy(self)
@@ -379,6 +382,24 @@ class HttpProtocol(HttpToolsProtocol):
             if self._unparsed:
                 self._parse()
 
+    def close_after_body(self) -> None:
+        """Close the connection. If its request has a complete response, the rest of its body is read before."""
+        if self._in_body and self.cycle.response_complete:
+            self._mark = None
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """The server stops: close the connection, after the response if a request has none yet."""
+        if (on_stop := self.app_state.get(ON_STOP)) is not None:
+            on_stop()
+        if self.cycle is None or self._is_waiting() or not self._in_body:
+            super().shutdown()
+        elif self.cycle.keep_alive:
+            self.cycle.keep_alive = False
+            self.close_after_body()
+
     def _refuse_malformed(self) -> None:
         self._refuse(InvalidRequest("The request is not valid HTTP/1.1 (RFC 9112): use an HTTP client."))
 
@@ -395,6 +416,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._all.hold(self, 0)
         self._all.closed(f"a request was refused with status {error.status}")
         self.since = self.loop.time()
+        if self._in_body and self.cycle.response_complete and not self.cycle.keep_alive:
+            return  # nothing can be sent any more
         if self._is_waiting():
             has_started = self.cycle.response_started
             self.cycle.disconnected = True
@@ -414,6 +437,20 @@ class HttpProtocol(HttpToolsProtocol):
         self._discarded += size
         if self._discarded > MAX_DISCARDED:
             self.abort()
+
+
+class _ResponseTransport:
+    """The transport for the response to a request with a body, which may be complete before the body.
+
+    If the connection were closed then, the operating system would reset it, and the client might not get the response.
+    """
+
+    __slots__ = ("close", "is_closing", "write")
+
+    def __init__(self, protocol: HttpProtocol) -> None:
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+        self.close = protocol.close_after_body
 
 
 async def _too_many_connections(scope: Any, receive: Any, send: Any) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,7 @@ from scholarbase.api.admission import THREADS
 from scholarbase.api.app import create_app
 from scholarbase.api.connections import Connections
 from scholarbase.api.protocol import HttpProtocol
+from scholarbase.api.stopping import kill_if_late
 from scholarbase.api.watching import exit_on_bus_errors, watch, watched
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import EncoderError, LibraryError, ScholarBaseError
@@ -72,24 +73,25 @@ def serve(path: Path, settings: Settings) -> None:
     # uvicorn raises the signal again after its shutdown; the default handler would skip the cleanup below.
     before = signal.signal(signal.SIGTERM, _stop)
     is_terminated = False
+    at_end = ExitStack()
     # A terminal that closes does not stop a server.
     on_hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         if settings.workers == 1:
-            _serve_alone(path, settings, listener)
+            _serve_alone(path, settings, listener, at_end)
         else:
             _serve_together(path, manifest, settings, listener)
     except KeyboardInterrupt:
         log.info("Stopped.")
     except _Stopped:
-        is_terminated = True  # so the timer of _Server stays: closing the library may take long
+        is_terminated = True  # so the process of _Server stays: closing the library may take long
         log.info("Stopped.")
     finally:
         signal.signal(signal.SIGTERM, before)
         signal.signal(signal.SIGHUP, on_hangup)
         listener.close()
         if not is_terminated and not any(one.name.startswith(THREADS) for one in threading.enumerate()):
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            at_end.close()
 
 
 class _Stopped(BaseException):
@@ -135,12 +137,12 @@ def _config(app: FastAPI | Callable[[], FastAPI], settings: Settings, *, workers
     )
 
 
-def _serve_alone(path: Path, settings: Settings, listener: socket.socket) -> None:
+def _serve_alone(path: Path, settings: Settings, listener: socket.socket, at_end: ExitStack) -> None:
     with Library.open(path, settings=settings, full=settings.full_check) as library:
         _announce(path, library, listener, 1)
         sys.setswitchinterval(SWITCH_SECONDS)
         app = create_app(library, on_close=library.close, settings=settings)
-        server = _Server(_config(app, settings))
+        server = _Server(_config(app, settings), at_end)
         with watched(library, partial(setattr, server, "should_exit", True)):
             server.run(sockets=[listener])
 
@@ -168,13 +170,24 @@ def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener
 
 
 class _Server(uvicorn.Server):
-    """A server in the only process, which the kernel's timer kills if SIGTERM does not end it in time."""
+    """A server in the only process, which another one kills if a signal does not end it in time.
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # The default action of SIGALRM needs no Python, so it also ends a process whose lock an index holds.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, STOP_SECONDS)
-        super().handle_exit(sig, frame)
+    Args:
+        at_end: ends the other process.
+    """
+
+    def __init__(self, config: uvicorn.Config, at_end: ExitStack) -> None:
+        super().__init__(config)
+        self._at_end = at_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        try:
+            # In the running loop, which has redirected signals to itself. It needs none: uvicorn looks ten times a
+            # second whether it should exit.
+            self._at_end.callback(kill_if_late(STOP_SECONDS))
+        except OSError as error:
+            log.warning("The end after SIGTERM has no limit: no process can be started (%s).", error)
 
 
 class _Supervisor(Multiprocess):

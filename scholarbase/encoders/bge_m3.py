@@ -237,6 +237,6 @@ def _check_folder(folder: Path) -> dict[str, Any]:
                 "Copy the whole model again."
             )
     for key in ("hidden_size", "max_position_embeddings"):
-        if not isinstance(config.get(key), int):
+        if type(config.get(key)) is not int:
             raise EncoderError(f"{folder / 'config.json'} has no integer {key}: copy the model again.")
     return config

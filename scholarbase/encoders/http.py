@@ -24,6 +24,7 @@ import orjson
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.errors import EncoderError
 from scholarbase.http import ModelService, bearer, is_loopback, request_timeout
+from scholarbase.models.checks import shown
 from scholarbase.models.encoders import STATIC, EncoderSpec
 
 log = logging.getLogger("scholarbase.encoders")
@@ -119,7 +120,7 @@ class HttpEncoder:
         self._batch_size = batch_size
         address = self._endpoint.display_name
         self._service = ModelService(
-            f"The encoder service at {address}",
+            "encoder service",
             address,
             error=EncoderError,
             activity=("Encoding the query", "retry, or use mode 'sparse'"),
@@ -146,11 +147,13 @@ class HttpEncoder:
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents. Only a ScholarBase service gets the input type."""
-        return self._encode(texts, "document")
+        with self._service.errors():
+            return self._encode(texts, "document")
 
     def encode_queries(self, texts: Sequence[str]) -> Encodings:
         """Encode queries. Only a ScholarBase service gets the input type."""
-        return self._encode(texts, "query")
+        with self._service.errors():
+            return self._encode(texts, "query")
 
     def close(self) -> None:
         """Close the connections. Encoding raises EncoderError afterwards."""
@@ -192,8 +195,8 @@ class HttpEncoder:
             content = self._post(batch, input_type)
             if content.get("scholarbase") != self._served:
                 raise EncoderError(
-                    f"{self._service} now serves {content.get('scholarbase')!r}, but served {self._served!r} when it "
-                    "was opened: vectors of two models cannot be mixed, so open it again."
+                    f"{self._service} now serves {shown(content.get('scholarbase'))}, but served {self._served!r} "
+                    "when it was opened: vectors of two models cannot be mixed, so open it again."
                 )
             batch_dense, batch_sparse = self._read_items(content, len(batch))
             if batch_dense.shape[1] != self.spec.dimensions:

@@ -168,7 +168,7 @@ def _max_tokens(path: Path) -> int | None:
     if not isinstance(config, dict):
         raise EncoderError(f"{path} is not a JSON object: copy the model again.")
     value = config.get("max_length", DEFAULT_MAX_TOKENS)
-    if value is not None and (not isinstance(value, int) or value < 1):
+    if value is not None and (type(value) is not int or value < 1):  # a Boolean is an int, too
         raise EncoderError(f"{path} has max_length {value!r}: it must be null, or an integer of 1 or more.")
     return value
 
@@ -198,7 +198,7 @@ def _read_table(path: Path, tokens: int) -> npt.NDArray[np.float32]:
     """The vector of each token, of shape (tokens, dimensions), with mapping and weights applied.
 
     Raises:
-        EncoderError: a tensor is missing, has another type or shape than expected, or is not finite.
+        EncoderError: a tensor is missing, has another type or shape than expected, or is not finite, or all are zero.
     """
     tensors = dict(_tensors(path))
     vectors, weights, mapping = (tensors.get(name) for name in ("embeddings", "weights", "mapping"))
@@ -239,6 +239,8 @@ def _read_table(path: Path, tokens: int) -> npt.NDArray[np.float32]:
             f"{path} has NaN or infinite values for {len(bad):,} tokens, first for token {bad[0]}: copy the model "
             "again, or train it with a lower learning rate."
         )
+    if not table.any():
+        raise EncoderError(f"{path} has only zeros, so that no text has a direction: copy the model again.")
     return table
 
 

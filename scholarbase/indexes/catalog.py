@@ -359,7 +359,7 @@ class Catalog:
         with self._reading(*_TITLES) as connection:
             return titles.match(connection, title, limit, min_score, filters)
 
-    def titled(self, title: str, filters: ResolvedFilters, most: int) -> list[int]:
+    def titled(self, title: str, filters: ResolvedFilters, most: int) -> list[titles.Titled]:
         """Return the papers with exactly this title (:func:`.titles.titled`)."""
         with self._reading(*_TITLES) as connection:
             return titles.titled(connection, title, filters, most)

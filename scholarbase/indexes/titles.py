@@ -31,6 +31,8 @@ MAX_PHRASE_WORDS: Final = 4
 """Words of a common phrase. More than ten titles contain *attention is all you need*, but it names a paper."""
 COMMON_TITLES: Final = 10
 """Titles that contain a common phrase. Of 3,000 arXiv papers no title was one, of the 2,440 of the sample four were."""
+_PUNCTUATION: Final = frozenset("<>[](){}\"'`\u2018\u2019\u201c\u201d.,;:?!$\\_/")
+"""Characters that quote or end a title, or mark it up."""
 _SUBTITLE: Final = re.compile(r":\s|(?<=[^\W\d]):(?=[^\W\d])|\s(?:-{1,3}|\u2013)\s|\u2014|[?!]\s")
 _CANDIDATES: Final = 100
 _MAX_MATCHES: Final = 2000
@@ -141,7 +143,17 @@ def main_title_hash(title: str) -> int | None:
     return None if main is None else title_hash(main)
 
 
-def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters, most: int) -> list[int]:
+class Titled(NamedTuple):
+    """A paper with a title that was looked for."""
+
+    id: int
+    name: str
+    """Its title, or the part before the subtitle, as written."""
+    first_day: int | None
+    """The first possible day of its publication."""
+
+
+def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters, most: int) -> list[Titled]:
     """Return the papers with this title, or if there are none, those with it before a subtitle, by id.
 
     Titles are equal if their normalised forms are. Returns nothing if more than ``most`` papers share it.
@@ -153,13 +165,24 @@ def titled(connection: sqlite3.Connection, title: str, filters: ResolvedFilters,
     condition, params = ("1", []) if filters is NO_FILTERS else filter_sql(filters, "p")
     for column, part in (("title_hash", str), ("main_title_hash", main_title)):
         rows = connection.execute(
-            f"SELECT p.id, p.title FROM papers AS p WHERE p.{column} = ? AND {condition} ORDER BY p.id LIMIT ?",
+            f"""
+            SELECT p.id, p.title, p.first_day FROM papers AS p
+            WHERE p.{column} = ? AND {condition} ORDER BY p.id LIMIT ?
+            """,
             [key, *params, most + 1],
         ).fetchall()
         if rows:
-            held = [number for number, stored in rows if normalize_title(part(stored) or "") == normalized]
-            return held if len(rows) <= most else []
+            held = [Titled(number, part(stored) or "", day) for number, stored, day in rows]
+            same = [paper for paper in held if normalize_title(paper.name) == normalized]
+            return same if len(rows) <= most else []
     return []
+
+
+def symbols(title: str) -> str:
+    """Return the symbols of a title, without usual punctuation and markup: ``#`` of *C#*, ``-`` of *U-Net*."""
+    return "".join(
+        char for char in title if unicodedata.category(char)[0] in "PS" and char not in _PUNCTUATION
+    )
 
 
 def is_common_phrase(connection: sqlite3.Connection, title: str, last_day: int | None) -> bool:

@@ -47,7 +47,7 @@ _OMITTED_EMPTY: Final = frozenset({"failed_legs", "warnings", "rerank"})
 
 class LegExplanation(msgspec.Struct, frozen=True):
     """The contribution of one leg to a result; of `title` or `id`, where `q` is the title or an id of the paper; of
-    `rerank`, where a reranker scored it."""
+    `syntax`, where `q` is prose that few papers match as query syntax; of `rerank`, where a reranker scored it."""
 
     leg: str
     rank: Annotated[int, Meta(description="Counted from 1.")]

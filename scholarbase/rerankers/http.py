@@ -96,7 +96,7 @@ class HttpReranker:
         self._batch_size = batch_size
         address = self._endpoint.display_name
         self._service = ModelService(
-            f"The reranking service at {address}",
+            "reranking service",
             address,
             error=RerankerError,
             activity=RERANKING,
@@ -127,7 +127,7 @@ class HttpReranker:
         """See :meth:`.Reranker.score`. The timeout of a request is at most what remains of the time limit."""
         found = [np.empty(0, dtype=np.float32)]
         done, size = 0, self._batch_size
-        with turn(self._turns):
+        with self._service.errors(), turn(self._turns):
             if self._http.is_closed:
                 raise closed(self.name)
             while done < len(texts):

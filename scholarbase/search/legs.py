@@ -50,7 +50,14 @@ queries. 16 MB at 1,024 dimensions."""
 FEEDBACK: Final = "feedback"
 """The name of the leg of BM25 with feedback."""
 _SEARCH: Final = ("The search", "use fewer words, filters and ids, or a smaller limit")
-"""Activity and advice for the error at the time limit."""
+"""Activity and advice for the error at the time limit. The same of each part follow; FTS5 has its own."""
+_BY_WORDS: Final = {
+    BM25: ("The search with BM25", _SEARCH[1]),
+    LEARNED: ("The search with learned weights", _SEARCH[1]),
+}
+_BY_MEANING: Final = ("The search by dense vectors", "use fewer filters and ids, or a smaller limit")
+_EXACTLY: Final = ("The exact search by dense vectors", "leave exact out, or use fewer filters and ids")
+_COUNTING: Final = ("Counting the matches", "use fewer words, filters and ids, or leave exact out")
 WORD_LEGS: Final = (BM25, FEEDBACK, "fts5")
 """Legs that compare words, so that explanations can name them. Learned weights are of a model's tokens."""
 LONG_EXCLUSION: Final = 1000
@@ -83,6 +90,8 @@ class Query:
     warnings: tuple[str, ...] = ()
     reranked: int = 0
     """The number of places whose papers are reranked; 0 if the page has none of them."""
+    matches_nothing: bool = False
+    """Whether no paper can match: ``q`` has no letter or digit, or is the id of a paper that is not there."""
 
     @property
     def day(self) -> int | None:
@@ -141,6 +150,11 @@ class Legs:
 
     def run(self, query: Query) -> tuple[dict[str, Ranking], list[FailedLeg]]:
         """Run the legs. The sparse leg comes first; errors raise, unless the request accepts partial results."""
+        if query.matches_nothing:
+            names = {"sparse": (query.engine,), "dense": (DENSE,), "hybrid": (query.engine, DENSE)}[
+                query.mode
+            ]
+            return {name: Ranking([], 0, "eq") for name in names if name is not None}, []
         if query.engine is None:
             return self._run({DENSE: partial(self._dense, query, None)}, query)
         sparse = self._sparse_leg(query, query.engine)
@@ -175,7 +189,7 @@ class Legs:
                 if not query.request.partial:
                     raise
                 log.warning("leg %s failed: %s", name, error)
-                failed.append(FailedLeg(name, str(error)))
+                failed.append(FailedLeg(name, error.for_clients))
                 last = error
         if not legs and last is not None:
             raise last
@@ -268,6 +282,7 @@ class Legs:
         near = self._first_sparse(query, sparse)
 
         def search() -> Ranking:
+            check(*_BY_MEANING)
             expanded = vector if not near or stands_out(near) else self._expanded(vector, near, query)
             return self._nearest(expanded, query)
 
@@ -311,6 +326,7 @@ class Legs:
         self, vector: npt.NDArray[np.float32], limit: int, query: Query, *, exact: bool = False
     ) -> list[ScoredId]:
         exact = exact or self._is_exact(query)
+        check(*(_EXACTLY if exact else _BY_MEANING))
         return without_long_list(
             lambda most, filters: self._vectors.search_dense(vector, most, filters, exact=exact),
             limit,
@@ -318,7 +334,10 @@ class Legs:
         )
 
     def _is_exact(self, query: Query) -> bool:
-        return query.request.exact or self._settings.exact
+        within = query.filters.within
+        # Comparing few papers with the query takes no longer than searching the graph, and misses none.
+        few = within is not None and len(within) <= query.depth
+        return few or query.request.exact or self._settings.exact
 
     def _expanded(
         self, vector: npt.NDArray[np.float32], near: Sequence[ScoredId], query: Query
@@ -366,6 +385,7 @@ class Legs:
     def _find_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
     ) -> list[ScoredId]:
+        check(*_BY_WORDS[name])
         return without_long_list(
             lambda most, passing: self._vectors.search_sparse(name, vector, most, passing), limit, filters
         )
@@ -377,6 +397,7 @@ class Legs:
 
     def _counted(self, key: Hashable, filters: ResolvedFilters, count: Callable[[], int]) -> int:
         """A count, cached unless its key has long lists of ids, which rarely repeat and need much memory."""
+        check(*_COUNTING)
         if len(filters.within or ()) + len(filters.exclude) > MAX_CACHED_IDS:
             return count()
         return self._counts.get(key, count)

@@ -269,7 +269,7 @@ class Library(Lists, Authors, Checks):
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = query.request, self._ranker.rank(query)
-        if not ranking.total and request.exclude:
+        if not ranking.total and request.exclude and not query.matches_nothing:
             warnings += self._exclude_warning(query)
         if not ranking.total and query.syntax and request.syntax == "auto":
             warnings += (_NO_MATCH,)
@@ -584,7 +584,7 @@ class Library(Lists, Authors, Checks):
                 check()
                 state[name] = "ok"
             except (EncoderError, VectorIndexError, LibraryCorrupt) as error:
-                state[name] = str(error)
+                state[name] = error.for_clients
         return state
 
 

@@ -41,7 +41,7 @@ from scholarbase.search.known_items import (
     put_first,
 )
 from scholarbase.search.legs import WORD_LEGS, Legs, Query, Ranking, free_text
-from scholarbase.search.reading import read
+from scholarbase.search.reading import FEW, read
 from scholarbase.search.reranking import Reranked, Reranking, check_reranker
 from scholarbase.search.score_fusion import Combined, combine, leg_weights
 from scholarbase.settings import Settings
@@ -73,7 +73,7 @@ class Ranker:
         self._settings = settings
         self._bm25 = Bm25Text(Bm25Parameters.from_dict(manifest.bm25))
         self._legs = Legs(manifest, papers, vectors, encoder, settings, self._bm25)
-        self._known_items = KnownItems(papers)
+        self._known_items = KnownItems(papers, self._bm25)
         self._rerankers = rerankers
         self._reranking = Reranking(papers, rerankers)
         has_dense = manifest.vectors["dimensions"] is not None and encoder is not None
@@ -111,27 +111,47 @@ class Ranker:
         expression: str | None = None
         syntax = False
         warnings: tuple[str, ...] = ()
+        strict: list[ScoredId] = []
         if self._may_be_syntax(request, mode):
             reading = read(q, request.syntax, filters, self._catalog, hybrid=mode == "hybrid")
             warnings = reading.warnings
             if reading.expression is not None:
                 engine, expression, syntax = "fts5", reading.expression, True
                 filters = filters if reading.matches is None else replace(filters, within=reading.matches)
+            elif reading.first is not None:
+                weight = self._settings.fts5_title_weight
+                strict = self._catalog.search_text(reading.first, FEW, filters, title_weight=weight)
         if engine == "fts5" and not syntax:
             expression = free_text(words)
         known: tuple[KnownItem, ...] = ()
+        matches_nothing = not any(map(str.isalnum, q))
         if self._settings.known_items and request.syntax != "query":
             titled = self._catalog.titled(q, filters, MOST_SHARING)
             if titled or MAY_BE_ID.fullmatch(q):
-                known = self._known_items.find(q, titled, filters)
+                known, absent = self._known_items.find(q, titled, filters)
+                if absent is not None and not syntax and not strict:
+                    matches_nothing, warnings = True, (absent,)
             if known and expression is not None and syntax:
                 [matching] = self._catalog.holding([expression], [item.id for item in known])
                 known = tuple(item for item in known if item.id in matching)
+        named = {item.id for item in known}
+        known += tuple(KnownItem(hit.id, "syntax") for hit in strict if hit.id not in named)
         # The other pages are the same with and without the reranker.
         has_reranked = request.rerank is not None and request.offset < request.rerank_depth
         reranked = min(request.rerank_depth, depth) if has_reranked else 0
         return Query(
-            request, mode, engine, filters, depth, expression, syntax, words, known, warnings, reranked
+            request,
+            mode,
+            engine,
+            filters,
+            depth,
+            expression,
+            syntax,
+            words,
+            known,
+            warnings,
+            reranked,
+            matches_nothing,
         )
 
     def _default_engine(self, mode: Mode) -> Engine:

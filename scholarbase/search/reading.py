@@ -2,7 +2,8 @@
 
 With ``syntax=auto`` a text that contains query syntax is read strictly, with two exceptions: invalid syntax, and prose
 that fewer than :data:`FEW` papers match. Quotation marks, parentheses and capitals in a pasted question or abstract are
-seldom meant as operators. Such a text is ranked by its words, and the response has a warning.
+seldom meant as operators. Such a text is ranked by its words, after the papers that match it strictly, and the response
+has a warning.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Reading(NamedTuple):
     matches: frozenset[int] | None = None
     """The papers that match the expression and pass the filters, if a hybrid search needs them."""
     warnings: tuple[str, ...] = ()
+    first: str | None = None
+    """The FTS5 expression of the few papers that come before a ranking by words."""
 
 
 def read(q: str, syntax: Syntax, filters: ResolvedFilters, papers: Catalog, *, hybrid: bool) -> Reading:
@@ -51,11 +54,12 @@ def read(q: str, syntax: Syntax, filters: ResolvedFilters, papers: Catalog, *, h
             count = {0: "no paper matches", 1: "only 1 paper matches"}.get(
                 len(some), f"only {len(some)} papers match"
             )
-            return Reading(
-                warnings=(
-                    f"q is ranked as plain text, because {count} it as query syntax: use syntax=query for those alone.",
-                )
+            first = {0: "", 1: ", which comes first"}.get(len(some), ", which come first")
+            warning = (
+                f"q is ranked as plain text, because {count} it as query syntax{first}: "
+                "use syntax=query for those alone."
             )
+            return Reading(warnings=(warning,), first=expression if some else None)
     return Reading(expression, matches)
 
 

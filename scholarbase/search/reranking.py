@@ -79,7 +79,7 @@ class Reranking:
             if not partial:
                 raise
             log.warning("leg %s failed: %s", RERANK, error)
-            return FailedLeg(RERANK, str(error))
+            return FailedLeg(RERANK, error.for_clients)
         finally:
             stages().append((RERANK, start, perf_counter()))
         reranked = list(hits)
@@ -95,7 +95,12 @@ class Reranking:
         def score() -> Scores:
             papers = self._catalog.papers(ids, ("title", "abstract"), counts=False)
             texts = [document_text(paper.title or "", paper.abstract)[:MAX_TEXT_LENGTH] for paper in papers]
-            return self._rerankers[name].score(text, texts)
+            try:
+                return self._rerankers[name].score(text, texts)
+            except RerankerError as error:
+                if error.public is not None:
+                    error.public = f"The reranker {name!r} failed. {error.public}"
+                raise
 
         return self._scores.get((name, text, ids), score)
 

@@ -208,7 +208,7 @@ class Recording:
         then recorded."""
         self.is_recorded = True
         known = error if isinstance(error, ScholarBaseError) else ScholarBaseError()
-        message = str(known) or "The server met an error."
+        message = known.for_clients or "The server met an error."
         record = replace(
             self._failed(arguments, message, known.slug),
             seconds=round(clock.perf_counter() - self.began, 6),

@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,12 @@ from starlette.requests import Request
 from scholarbase.api import admission as admission_module
 from scholarbase.api.admission import PAPERS_AT_ONCE, TURN_SECONDS, Admission, Capacity, release
 from scholarbase.api.readiness import VALID_SECONDS, Readiness
-from scholarbase.deadlines import DEADLINE, check
+from scholarbase.deadlines import DEADLINE, check, time_limit
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
 from scholarbase.settings import load_settings
+from tests.api.raw import connected, problem, read_all
 from tests.conftest import serving, serving_in_thread
+from tests.rerankers.scripted import running_reranker
 from tests.sessions.agents import wait_until
 
 SECONDS = 60
@@ -183,6 +185,25 @@ def test_a_waiting_request_that_is_cancelled_takes_nothing() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("steps", range(5))
+def test_a_request_cancelled_just_after_its_turn_kept_its_units_for_good(steps: int) -> None:
+    async def run() -> None:
+        capacity = Capacity(1, 10, "a thread")
+        assert capacity.take(1)
+        client = admission_module._Client(Client().request())
+        waiting = asyncio.create_task(client.unless_gone(capacity.wait(1), lambda: capacity.release(1)))
+        await asyncio.sleep(0.01)
+        capacity.release(1)  # lends the unit to the request
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert capacity.take(1) is waiting.cancelled()
+        client.forget()
+
+    asyncio.run(run())
+
+
 def test_more_requests_than_the_queue_holds_are_rejected() -> None:
     async def main() -> None:
         async with admission(readers=1, queue=1) as admitted:
@@ -274,6 +295,26 @@ def test_work_that_ignores_its_deadline_gets_its_response_all_the_same() -> None
             assert not waiting.done()
             go.set()
             assert await waiting == "next"
+
+    run(main())
+
+
+def test_the_error_of_work_that_ignores_its_deadline_did_not_say_what_took_long() -> None:
+    def work(go: threading.Event) -> None:
+        check("The first step", "step less")
+        with time_limit(1000):
+            check("The second step", "step shorter")
+            go.wait(SECONDS)
+
+    async def main() -> None:
+        async with admission(readers=1, timeout=0.5) as admitted:
+            go = threading.Event()
+            with pytest.raises(TimeLimit) as caught:
+                await admitted.execute(
+                    lambda: work(go), http=Client().request(), short=False, papers=1, timeout=0.5
+                )
+            go.set()
+        assert str(caught.value) == "The second step was stopped at the time limit of 0.5 s: step shorter."
 
     run(main())
 
@@ -401,6 +442,37 @@ def test_readiness_is_known_while_a_check_hangs() -> None:
 
 
 # -- real servers -----------------------------------------------------------------------------------------
+
+
+def test_requests_that_waited_or_ran_at_sigterm_got_no_response(sample_library: Path) -> None:
+    said: list[str] = []
+    options = ("--sessions", "none")
+    with running_reranker() as service:
+        settings = {
+            "SCHOLARBASE_TIMEOUT": "3600",
+            "SCHOLARBASE_READERS": "1",
+            "SCHOLARBASE_RERANKERS": f"slow={service.url}",
+        }
+        with serving(sample_library, *options, said=said, **settings) as (url, process), ExitStack() as stack:
+            service.released.clear()
+            clients = [stack.enter_context(connected(url)) for _ in range(4)]
+            for number, client in enumerate(clients):
+                client.sendall(
+                    b"GET /v1/search?q=theory+%d&rerank=slow HTTP/1.1\r\nHost: localhost\r\n\r\n" % number
+                )
+            wait_until(lambda: len(service.bodies) == 2)  # of the opening, and of the search that runs
+            for _ in range(2):  # requests are read in the order of their arrival
+                assert httpx.get(f"{url}/v1/snapshot").status_code == 200
+            process.send_signal(signal.SIGTERM)
+            for client in reversed(clients):
+                stopped = problem(read_all(client))
+                assert stopped["status"] == 503
+                assert stopped["detail"] == "The server is stopping: send the request again in a moment."
+            process.wait(SECONDS)
+            service.released.set()
+    assert len(service.bodies) == 2
+    assert not [line for line in said if "Traceback" in line]
+
 
 LONG = {"titles": [f"{n} " + "on the theory of strings in two dimensions " * 40 for n in range(1000)]}
 

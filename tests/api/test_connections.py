@@ -149,6 +149,53 @@ def test_the_rest_of_a_rejected_body_was_read_without_limit(
             connection.sendall(b" " * 2**30)
 
 
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_client_that_closes_its_connection_got_a_reset_instead_of_the_error(
+    app: App, version: bytes, chunked: bool
+) -> None:
+    """Python's urllib sends ``Connection: close``, and all of the body before it reads the response."""
+    size = 9_000_000
+    length = b"Content-Length: %d" % size
+    part = b"x" * size
+    if chunked:
+        length, part = b"Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (size, part)
+    with connected(app.url) as connection:
+        connection.sendall(
+            b"POST /nowhere HTTP/%b\r\nHost: localhost\r\nConnection: close\r\n%b\r\n\r\n" % (version, length)
+        )
+        for start in range(0, len(part), 100_000):
+            connection.sendall(part[start : start + 100_000])
+        received = b""
+        while data := connection.recv(65536):  # a reset is an error
+            received += data
+    assert statuses(received) == [404]
+    assert received.endswith(b"Not Found")
+
+
+def test_a_rejected_body_that_goes_on_is_cut_off_after_the_response(
+    impatient: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MAX_DISCARDED", 2**20)
+    head = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 10000000000\r\n\r\n"
+    with connected(impatient.url) as connection:
+        connection.sendall(head)
+        with pytest.raises(ConnectionError):
+            connection.sendall(b" " * 2**30)
+    with connected(impatient.url) as connection:
+        connection.sendall(head)
+        assert statuses(read_all(connection)) == [404]
+        wait_until(lambda: _is_closed(connection))
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    try:
+        connection.send(b" ")
+    except ConnectionError:
+        return True
+    return False
+
+
 # -- time -------------------------------------------------------------------------------------------------
 
 

@@ -228,3 +228,48 @@ def test_serving_from_python_enforces_the_callers_keys(
         finally:
             process.terminate()
             process.stderr.read()
+
+
+KILLED_IF_LATE = """
+import ctypes, signal, sys
+from scholarbase.api.stopping import kill_if_late
+signal.signal(signal.SIGTERM, lambda *_: None)
+end = kill_if_late(float(sys.argv[1]))
+print("ready", flush=True)
+if sys.argv[2] == "stuck":
+    ctypes.PyDLL(None).sleep(100)  # with Python's lock
+sys.stdin.read(1)
+end()
+print("ended", flush=True)
+sys.stdin.read(1)
+"""
+
+
+def _killed_if_late(seconds: str, what: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED_IF_LATE, seconds, what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def test_a_server_that_kept_pythons_lock_ended_late_after_sigterm() -> None:
+    with _killed_if_late("0.5", "stuck") as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == -signal.SIGKILL
+
+
+def test_a_server_that_ended_its_watch_in_time_is_not_killed() -> None:
+    with _killed_if_late("600", "ends") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.send_signal(signal.SIGTERM)
+        process.stdin.write(b".")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"ended\n"  # so the other process has ended
+        process.stdin.close()
+        assert process.wait(60) == 0

@@ -218,6 +218,20 @@ def test_a_long_retry_after_fails_without_a_retry(service: ScriptedService) -> N
     encoder.close()
 
 
+def test_clients_saw_the_address_and_the_response_of_an_encoder_service(service: ScriptedService) -> None:
+    encoder = service.open()
+    steps: list[Step] = [lambda _: Response("inner-secret", 400), lambda _: Response("inner-secret")]
+    for step in steps:
+        service.script = [step]
+        with pytest.raises(EncoderError) as caught:
+            encoder.encode_queries(["a"])
+        assert "127.0.0.1" in str(caught.value)
+        assert caught.value.for_clients.startswith("The encoder service returned ")
+        assert "127.0.0.1" not in caught.value.for_clients
+        assert "inner-secret" not in caught.value.for_clients
+    encoder.close()
+
+
 def test_a_permanent_failure_is_an_error(service: ScriptedService) -> None:
     encoder = service.open(retries=2)
     service.script = [lambda _: Response("out of memory", status_code=500)] * 3

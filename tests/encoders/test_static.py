@@ -153,6 +153,7 @@ def test_a_missing_file(tmp_path: Path, name: str) -> None:
             b'{"max_length": 0}',
             "has max_length 0: it must be null, or an integer of 1 or more",
         ),
+        ("config.json", b'{"max_length": true}', "has max_length True: it must be null, or an integer"),
         ("tokenizer.json", b"{}", "tokenizer.json cannot be read as a tokenizer"),
         ("model.safetensors", b"not a table", "model.safetensors cannot be read as safetensors"),
     ],
@@ -179,6 +180,8 @@ def _with(value: float) -> Any:
         ({"embeddings": VECTORS.astype(np.int64)}, "embeddings of the type int64"),
         ({"embeddings": _with(np.nan)}, "has NaN or infinite values for 1 tokens, first for token 3"),
         ({"embeddings": _with(np.inf)}, "has NaN or infinite values for 1 tokens, first for token 3"),
+        ({"embeddings": np.zeros_like(VECTORS)}, "has only zeros, so that no text has a direction"),
+        ({"embeddings": VECTORS, "weights": np.zeros(12)}, "has only zeros, so that no text has a direction"),
         ({"embeddings": VECTORS, "weights": np.full(12, np.nan)}, "has NaN or infinite values for 12 tokens"),
         ({"embeddings": VECTORS, "weights": np.ones(3)}, r"has weights of the shape \(3,\) for 12 tokens"),
         (

@@ -204,6 +204,35 @@ def test_a_slow_service_ends_at_the_time_limit(service: ScriptedReranker) -> Non
     reranker.close()
 
 
+def test_the_error_at_the_time_limit_did_not_name_the_failures_before(service: ScriptedReranker) -> None:
+    reranker = service.open()
+
+    def fail(_: Any) -> Response:
+        service.released.clear()  # the next request waits
+        return Response(status_code=500)
+
+    service.script = [fail]
+    sentence = (
+        r"Reranking, whose service last returned 500, was stopped at the time limit of 3 s: use a smaller"
+    )
+    with time_limit(3), pytest.raises(TimeLimit, match=sentence):
+        reranker.score("q", TEXTS)
+    service.released.set()
+    reranker.close()
+
+
+def test_an_attempt_that_could_only_begin_after_the_time_limit_was_waited_for(
+    service: ScriptedReranker,
+) -> None:
+    reranker = service.open(backoff=1000)
+    service.bodies.clear()
+    service.script = [lambda _: Response(status_code=429)] * 2
+    with time_limit(4), pytest.raises(RerankerError, match="returned 429, in 1 attempt: it is overloaded"):
+        reranker.score("q", TEXTS)
+    assert len(service.bodies) == 1
+    reranker.close()
+
+
 def test_a_slow_service_without_a_time_limit_has_its_timeout(service: ScriptedReranker) -> None:
     reranker = service.open(retries=0)
     reranker._timeout = 0.5  # not while it is opened

@@ -12,6 +12,7 @@ import pytest
 
 from scholarbase.encoders import open_encoder
 from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
+from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.models.encoders import PACKAGED
@@ -70,6 +71,36 @@ def test_nonsense_finds_nothing(library: Library, way: dict[str, Any]) -> None:
     for q in NONSENSE:
         found = library.search(q, **way)
         assert (q, found.total, found.total_relation, found.results) == (q, 0, "eq", ())
+
+
+@pytest.mark.parametrize("way", [*WAYS, {"mode": "dense", "min_similarity": -1}])
+@pytest.mark.parametrize("q", ["!!!!", "...", "-----", "%", '"', "*", "« »", "😀", "¿?", "\u0301"])
+def test_a_query_without_a_letter_or_digit_found_a_thousand_papers(
+    library: Library, q: str, way: dict[str, Any]
+) -> None:
+    found = library.search(q, **way)
+    assert (found.total, found.total_relation, found.results, found.next_offset) == (0, "eq", (), None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_query_of_only_stop_words_still_finds_papers(library: Library, way: dict[str, Any]) -> None:
+    assert library.search("the who", **way).total > 0
+
+
+def test_the_total_of_a_search_within_few_papers_was_a_lower_bound(
+    library: Library, papers: list[Paper], cosines: Any
+) -> None:
+    some = [paper.id for paper in papers[:100]]
+    q = "string theory and black holes"
+    floor = library.manifest.vectors["random_similarity"]["p75"]
+    numbers = [point.id for batch in library._vectors.points() for point in batch]
+    above = {number for number, value in zip(numbers, cosines(q), strict=True) if value >= floor}
+    held = library._catalog.resolve([parse(paper_id) for paper_id in some])
+    dense = library.search(q, mode="dense", within=some, limit=100)
+    assert (dense.total, dense.total_relation) == (len(above.intersection(held)), "eq")
+    hybrid = library.search(q, within=some, limit=100)
+    assert (hybrid.total, hybrid.total_relation) == (len(hybrid.results), "eq")
+    assert len(hybrid.results) > dense.total > 0
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -38,11 +38,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def terms(answer: SearchResponse) -> dict[int | None, tuple[str, ...]]:
-    """The words of each result, by its corpus id; each has been explained by one leg."""
+    """The words of each result, by its corpus id; each has been explained by one leg, and the few that match
+    prose strictly also by that."""
     found = {}
     for hit in answer.results:
         assert hit.explain is not None
-        (leg,) = hit.explain
+        *first, leg = hit.explain
+        assert [one.leg for one in first] in ([], ["syntax"])
         found[hit.paper.corpus_id] = leg.terms
     return found
 

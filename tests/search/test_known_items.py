@@ -195,6 +195,66 @@ def test_common_phrases_of_the_sample_push_down_nothing(sample: Library) -> None
             assert sample.search(q, mode="sparse").results == without.search(q, mode="sparse").results
 
 
+# -- words that are titles --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """120 papers on the IoT before a paper with this title, and 120 on BERT after one with this title."""
+    folder = tmp_path_factory.mktemp("dated")
+    texts = [
+        *((f"Sensors of kind {n}", "The IoT has many IoT devices.", "2015-03-02") for n in range(120)),
+        ("IOT: Instance-wise Layer Reordering", "Layers of a network are reordered.", "2021-03-05"),
+        ("BERT: Pre-training of Deep Bidirectional Transformers", "A model of language.", "2018-10-11"),
+        *((f"Tuning models of kind {n}", "We tune BERT. BERT is large.", "2020-05-07") for n in range(120)),
+        ("BERT: A Review", "What is known.", "2021-03-22"),
+        ("C# - Connecting a Mobile Application", "A database.", "2009-03-04"),
+        ("X*: Anytime Path Finding", "Agents find paths.", "2018-11-29"),
+        ("Big-Bird: Longer Sequences", "Attention is sparse.", "2020-07-28"),
+        *((f"A U-Net of kind {n}", "The unet or UNet is deep.", "2019-01-01") for n in range(120)),
+        ("U-Net: Machine Reading Comprehension", "Unanswerable questions.", "2018-10-12"),
+    ]
+    rows = [
+        {"corpusid": n, "title": title, "abstract": abstract, "publicationdate": day, "year": int(day[:4]),
+         "externalids": {"ArXiv": f"0801.{n:04}"}}
+        for n, (title, abstract, day) in enumerate(texts, 1)
+    ]  # fmt: skip
+    ingest([snapshot_of(folder / "snapshot", rows)], folder / "library")
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def named(library: Library, q: str, **filters: Any) -> list[str | None]:
+    """The titles of the papers that come first because they are named."""
+    found = library.search(q, mode="sparse", limit=5, explain=True, **filters)
+    return [hit.paper.title for hit in found.results if hit.explain and hit.explain[0].leg == "title"]
+
+
+@pytest.mark.parametrize("q", ["iot", "IoT", "c", "C++", "f#", "x", "unet", "UNet"])
+def test_a_topic_found_a_paper_whose_title_begins_like_it(dated: Library, q: str) -> None:
+    assert named(dated, q) == []
+
+
+@pytest.mark.parametrize(
+    ("q", "title"),
+    [
+        ("BERT", "BERT: Pre-training of Deep Bidirectional Transformers"),
+        ("bert", "BERT: Pre-training of Deep Bidirectional Transformers"),
+        ("C#", "C# - Connecting a Mobile Application"),
+        ("x*", "X*: Anytime Path Finding"),
+        ("bigbird", "Big-Bird: Longer Sequences"),
+        ('"BERT".', "BERT: Pre-training of Deep Bidirectional Transformers"),
+    ],
+)
+def test_a_word_that_a_paper_introduced_is_its_name(dated: Library, q: str, title: str) -> None:
+    assert named(dated, q, syntax="plain") == [title]
+
+
+def test_a_word_is_common_from_the_day_on_which_many_papers_have_it(dated: Library) -> None:
+    assert named(dated, "iot", as_of="2021-12") == []
+    assert named(dated, "bert", as_of="2018-12") == ["BERT: Pre-training of Deep Bidirectional Transformers"]
+
+
 # -- ids and links ----------------------------------------------------------------------------------------
 
 
@@ -250,11 +310,56 @@ def test_punctuation_around_an_id(sample: Library, q: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "q", ["arXiv:2309.06180", "10.1000/unknown", "https://example.org/", "CorpusId:1", "doc:x"]
+    "q", ["https://example.org/", "doc:quantum", "doc: quantum", "PMC5", "arxiv.org", "13756489"]
 )
-def test_an_id_of_no_paper_is_searched_for_as_words(sample: Library, q: str) -> None:
-    for hit in sample.search(q, mode="sparse", explain=True).results:
+def test_a_text_that_may_be_words_is_searched_for_as_words(sample: Library, q: str) -> None:
+    found = sample.search(q, mode="sparse", explain=True)
+    for hit in found.results:
         assert all(leg.leg == "bm25" for leg in hit.explain or ())
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("way", [*SPARSE, *DENSE], ids=str)
+@pytest.mark.parametrize(
+    ("q", "name"),
+    [
+        ("2001.99999", "arXiv:2001.99999"),
+        ("(arXiv:2001.99999v2).", "arXiv:2001.99999"),
+        ("arXiv 2001.99999", "arXiv:2001.99999"),
+        ("https://arxiv.org/pdf/2001.99999", "arXiv:2001.99999"),
+        ("[a string](https://arxiv.org/abs/2001.99999)", "arXiv:2001.99999"),
+        ("10.1000/strings", "DOI:10.1000/strings"),
+        ("CorpusId:1", "CorpusId:1"),
+        ("0" * 40, "sha:" + "0" * 40),
+    ],
+)
+def test_an_id_of_no_paper_found_two_thousand_others(
+    dense: Library, q: str, name: str, way: dict[str, Any]
+) -> None:
+    found = dense.search(q, **way)
+    assert (found.total, found.total_relation, found.results, found.next_offset) == (0, "eq", (), None)
+    assert found.warnings == (
+        f"q is the id {name}, which is not in this library (snapshot {dense.snapshot_id}): search for the paper's "
+        "title or topic.",
+    )
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        "arXiv:hep-th/9301068v1 [hep-th] 18 Jan 1993",
+        "arxiv hep-th/9301068",
+        "arXiv preprint arXiv:hep-th/9301068",
+        "huggingface.co/papers/hep-th/9301068",
+        "https://www.semanticscholar.org/arxiv/hep-th/9301068",
+        "alphaxiv.org/abs/hep-th/9301068",
+        "ar5iv.org/abs/hep-th/9301068",
+        "[Two Dimensional QCD](https://arxiv.org/abs/hep-th/9301068)",
+        "[[hep-th/9301068] Two Dimensional QCD (1993)](<https://arxiv.org/abs/hep-th/9301068>)",
+    ],
+)
+def test_ids_as_texts_write_them_found_other_papers(sample: Library, q: str) -> None:
+    assert ids(sample.search(q, limit=1)) == [QCD]
 
 
 # -- filters, pages and totals ----------------------------------------------------------------------------
@@ -277,6 +382,9 @@ def test_an_id_of_no_paper_is_searched_for_as_words(sample: Library, q: str) -> 
 def test_filters_apply_to_known_items(sample: Library, q: str, filters: dict[str, Any]) -> None:
     response = sample.search(q, mode="sparse", limit=100, explain=True, **filters)
     assert QCD not in ids(response)
+    if q == QCD:
+        assert (response.total, response.total_relation, response.results) == (0, "eq", ())
+        assert response.warnings == (f"q is the id {QCD}, of a paper that the filters exclude.",)
     assert all(leg.leg == "bm25" for hit in response.results for leg in hit.explain or ())
     assert ids(sample.search(q, mode="sparse", limit=1, as_of="1994-12-01", category="hep-th")) == [QCD]
 

@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 import pytest
 
+from scholarbase.deadlines import DEADLINE, Deadline
 from scholarbase.encoders.base import Encodings
 from scholarbase.encoders.bge_m3 import BgeM3Encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
@@ -546,7 +547,9 @@ def test_ids_that_the_library_does_not_hold_are_named(sample: Library) -> None:
 def test_odd_queries_are_answered(dense: Library, q: str, way: dict[str, Any]) -> None:
     answer = dense.search(q, limit=1000, **way)
     assert answer.total >= len(answer.results)
-    if way["mode"] != "sparse":
+    if not any(map(str.isalnum, q)):
+        assert (answer.total, answer.results) == (0, ())
+    elif way["mode"] != "sparse":
         assert len(answer.results) == dense.manifest.counts["papers"]
 
 
@@ -908,3 +911,29 @@ def test_a_search_has_a_time_limit_of_its_own(sample: Library, call: Any) -> Non
     with pytest.raises(TimeLimit, match="was stopped at the time limit of 1e-06 s"):
         call(sample)
     assert sample.search("strings", timeout=600).results
+
+
+def test_the_parts_of_a_search_have_their_own_sentences_at_the_time_limit(
+    dense: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    class Recorded(Deadline):
+        def begin(self, activity: str, advice: str) -> None:
+            begun.append(activity)
+            super().begin(activity, advice)
+
+    monkeypatch.setattr(ranking, "TIERS", (1, *ranking.TIERS))  # more match, and are counted
+    token = DEADLINE.set(Recorded(600))
+    try:
+        for mode, engine, expected in (
+            ("sparse", "bm25", "Counting the matches"),
+            ("sparse", "bm25", "The search with BM25"),
+            ("sparse", "fts5", "The full-text search"),
+            ("dense", None, "The exact search by dense vectors"),
+        ):
+            begun.clear()
+            dense.search("theory", mode=mode, engine=engine, exact=True, limit=1)
+            assert expected in begun
+    finally:
+        DEADLINE.reset(token)

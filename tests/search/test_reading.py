@@ -158,6 +158,40 @@ def test_a_hybrid_search_of_prose_ranks_every_paper_again(dense: Library) -> Non
     assert dense.search(q, mode="hybrid", syntax="query").total == 0
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"mode": "sparse"},
+        {"mode": "sparse", "engine": "fts5"},
+        {"mode": "sparse", "exact": True},
+        {"mode": "hybrid"},
+        {"mode": "hybrid", "from_": "1993"},
+    ],
+)
+@pytest.mark.parametrize("q", ['which paper is on "gauge theory"', 'is it "in two dimensions"'])
+def test_the_few_papers_that_match_a_sentence_strictly_were_not_first(
+    dense: Library, q: str, way: dict[str, Any]
+) -> None:
+    within = {name: value for name, value in way.items() if name == "from_"}
+    strict = dense.search(q, mode="sparse", syntax="query", limit=100, fields=["id"], **within)
+    assert 1 <= strict.total < 10
+    auto = dense.search(q, limit=1000, fields=["id"], explain=True, **way)
+    plain = dense.search(q, limit=1000, fields=["id"], syntax="plain", **way)
+    assert ids(auto)[: strict.total] == ids(strict)
+    assert ids(auto)[strict.total :] == [one for one in ids(plain) if one not in ids(strict)]
+    firsts = [hit.explain[0].leg for hit in auto.results if hit.explain]
+    assert firsts[: strict.total] == ["syntax"] * strict.total
+    assert "syntax" not in firsts[strict.total :]
+    assert "first: use syntax=query for those alone." in auto.warnings[0]
+    scores = [hit.score for hit in auto.results]
+    assert scores == sorted(scores, reverse=True)
+    pages = [dense.search(q, limit=4, offset=at, fields=["id"], **way) for at in (0, 4, 8)]
+    assert [one for page in pages for one in ids(page)] == ids(auto)[:12]
+    assert {(page.total, page.total_relation) for page in pages} == {(auto.total, auto.total_relation)}
+    if auto.total_relation == "eq":
+        assert auto.total == len({*ids(plain), *ids(strict)})
+
+
 # -- plain and query --------------------------------------------------------------------------------------
 
 

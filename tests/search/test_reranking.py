@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from starlette.responses import Response
 
 from scholarbase.client import Client
 from scholarbase.deadlines import time_limit
@@ -31,7 +32,7 @@ from scholarbase.tools.definitions import schemas, tool_named
 from tests.conftest import run_cli, serving_in_thread
 from tests.evaluation.test_searching import query_set
 from tests.evaluation.test_searching import search as evaluate
-from tests.rerankers.scripted import ScriptedReranker, running_reranker
+from tests.rerankers.scripted import ScriptedReranker, Step, running_reranker
 from tests.rerankers.tiny_cross_encoder import make_tiny_cross_encoder
 
 Q = "quantum field theories of strings and gauge fields"
@@ -271,7 +272,10 @@ def test_a_reranker_that_fails_is_an_error_or_named(library: Library, service: S
     assert response.rerank is None
     [failed] = response.failed_legs
     assert failed.leg == "rerank"
-    assert "The reranking service at" in failed.detail
+    assert failed.detail == (
+        "The reranker 'service' failed. The reranking service returned 413: it rejects a single text as too large, so "
+        "use a model for longer texts."
+    )
 
 
 def test_a_slow_reranker_ends_at_the_time_limit(
@@ -289,6 +293,31 @@ def test_a_slow_reranker_ends_at_the_time_limit(
         "rerank",
         "Reranking was stopped at the time limit of 0.5 s: use a smaller rerank_depth, or leave rerank out.",
     )
+
+
+def test_clients_saw_the_address_and_the_response_of_a_reranking_service(
+    library: Library, service: ScriptedReranker, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = service.url.removeprefix("http://")
+    call = {"name": "search_papers", "arguments": {"query": Q, "rerank": "service"}}
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    steps: list[Step] = [lambda _: Response("inner-secret", 400), lambda _: Response("inner-secret")]
+    with serving_in_thread(library, sessions="none") as url:
+        for step in steps:
+            for partial in ("false", "true"):
+                service.script = [step]
+                asked = {"q": Q, "rerank": "service", "partial": partial}
+                failed = httpx.get(f"{url}/v1/search", params=asked, timeout=120)
+                assert "The reranker 'service' failed. The reranking service returned " in failed.text
+                assert address not in failed.text
+                assert "inner-secret" not in failed.text
+            service.script = [step]
+            accept = {"Accept": "application/json, text/event-stream"}
+            failed = httpx.post(f"{url}/mcp", json=rpc, headers=accept, timeout=120)
+            assert address not in failed.text
+            assert "inner-secret" not in failed.text
+    assert address in caplog.text
+    assert "inner-secret" in caplog.text
 
 
 def test_a_part_of_the_time_is_for_the_response() -> None:

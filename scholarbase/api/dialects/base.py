@@ -177,7 +177,7 @@ class Dialect:
             return error.__cause__.body
         status = 429 if isinstance(error, Busy) else error.status
         status = self.statuses.get(status, STATUSES.get(status, status))
-        body = self.error(status, text_of(str(error)))
+        body = self.error(status, text_of(error.for_clients))
         if status != 429:
             return body
         wait = math.ceil(getattr(error, "retry_after", 1))

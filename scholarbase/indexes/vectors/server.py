@@ -339,16 +339,18 @@ def is_local(client: QdrantClient) -> bool:
 
 @contextmanager
 def server_errors(address: str, action: str) -> Iterator[None]:
-    """Turn exceptions of the client inside the block into errors that name the server's address."""
+    """Turn exceptions of the client inside the block into errors that name the server's address, but not to clients."""
     try:
         yield
     except ScholarBaseError:
         raise
     except Exception as error:
         detail = str(error).strip() or type(error).__name__
-        raise VectorIndexError(
+        failure = VectorIndexError(
             f"The Qdrant server at {address} could not {action}: {detail}. Check that it is running and reachable."
-        ) from error
+        )
+        failure.public = "The Qdrant server failed, or could not be reached: retry later."
+        raise failure from error
 
 
 def _server_point(point: VectorPoint) -> models.PointStruct:
