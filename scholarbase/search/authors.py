@@ -5,9 +5,14 @@ from __future__ import annotations
 from time import perf_counter
 
 from scholarbase.indexes import author_names
+from scholarbase.models.author_requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
+)
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.checks import check_sort
-from scholarbase.models.requests import AuthorBatchBody, AuthorBody, AuthorPapersBody, AuthorSearchParameters
 from scholarbase.models.responses import (
     AuthorBatchResponse,
     AuthorPapersResponse,

@@ -11,9 +11,10 @@ from scholarbase.bibliographies import Reference, read_bibliography
 from scholarbase.bibliographies.requests import check_requests, placed
 from scholarbase.errors import TimeLimit
 from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.papers import Paper
-from scholarbase.models.requests import CheckBody, SearchRequest
+from scholarbase.models.requests import SearchRequest
 from scholarbase.models.responses import (
     CheckedReference,
     CheckResponse,

@@ -35,6 +35,7 @@ from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.models.author_requests import AuthorBatchBody
 from scholarbase.models.checks import (
     as_of_day,
     check_list,
@@ -54,7 +55,6 @@ from scholarbase.models.limits import (
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
-    AuthorBatchBody,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,

@@ -12,13 +12,12 @@ from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound, TimeL
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.listing import Condition, ListOrder, OneOf, Text, every
 from scholarbase.indexes.query_syntax import MAX_WORDS
+from scholarbase.models.author_requests import AuthorPapersBody, AuthorSearchParameters
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.checks import check_author_id, date_bounds
 from scholarbase.models.limits import MAX_AUTHORS, MAX_IDS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
-    AuthorPapersBody,
-    AuthorSearchParameters,
     EdgeBody,
     PaperBatchBody,
     Request,
