@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from scholarbase.api.admission import Load
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound, TimeLimit
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.listing import Condition, ListOrder, OneOf, Text, every
+from scholarbase.indexes.listing import Among, Condition, ListOrder, Text, every
 from scholarbase.indexes.query_syntax import MAX_WORDS
 from scholarbase.models.author_requests import AuthorPapersBody, AuthorSearchParameters
 from scholarbase.models.authors import AuthorProfile
@@ -155,12 +155,13 @@ class Calls:
 
     def meeting(self, ids: Sequence[str], condition: Condition) -> set[str]:
         """Those of some papers, by canonical ids, that meet a condition. Not recorded."""
-        return self._ids(condition, OneOf("id", tuple(one.removeprefix("arXiv:") for one in ids)))[1]
+        numbers = self.library.held(ids, as_of=self.as_of)
+        return self._ids(Among("id", numbers), condition)[1] if numbers else set()
 
     def _ids(self, *conditions: Condition) -> tuple[int, set[str]]:
         """How many papers meet all conditions, and the ids of ``MAX_IDS`` of them at most."""
         total, hits = self.library.listed(
-            every(conditions), order="id", limit=MAX_IDS, fields=("id",), as_of=self.as_of
+            every(conditions), order="place", limit=MAX_IDS, fields=("id",), as_of=self.as_of
         )
         return total, {hit.paper.id for hit in hits}
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scholarbase.api.dialects.base import DialectRequest
+from scholarbase.api.dialects.base import DialectRequest, years_of
 from scholarbase.api.dialects.semantic_scholar.papers import archives_of
 from scholarbase.api.dialects.semantic_scholar.parameters import listed, unacceptable
 from scholarbase.errors import InvalidRequest
@@ -38,7 +37,6 @@ PARAMETERS: Final = DATES | frozenset(
 )
 MAX_NAMES: Final = 100
 """Values of a list."""
-_YEARS: Final = re.compile(r"(\d{4})?(-)?(\d{4})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +97,25 @@ def dates_of(request: DialectRequest) -> dict[str, str]:
     :func:`filters_of`."""
     firsts: list[str] = []
     lasts: list[str] = []
-    for name, read in (("year", _years), ("publicationDateOrYear", _dates)):
+    for name, read in (("year", years_of), ("publicationDateOrYear", _dates)):
         text = request.text(name).strip()
         if not text:
             continue
+        if (limits := read(text)) is None:
+            raise unacceptable(name, text)
+        first, last = limits
         try:
-            first, last = read(text)
             _ = [date_bounds(one) for one in (first, last) if one]
         except InvalidRequest:
             raise unacceptable(name, text) from None
         firsts += [first] if first else []
         lasts += [last] if last else []
-    limits = {}
+    dates = {}
     if firsts:
-        limits["from_"] = max(firsts, key=lambda text: date_bounds(text)[0])
+        dates["from_"] = max(firsts, key=lambda text: date_bounds(text)[0])
     if lasts:
-        limits["to"] = min(lasts, key=lambda text: date_bounds(text)[1])
-    return limits
-
-
-def _years(text: str) -> tuple[str, str]:
-    """The first and last year of ``2019``, ``2016-2020``, ``2010-`` or ``-2015``; empty for none."""
-    match = _YEARS.fullmatch(text)
-    if match is None or not (match[1] or match[3]):
-        raise InvalidRequest(f"{text!r} is not a year or a range of years.")
-    return match[1] or "", match[3] or ("" if match[2] else match[1])
+        dates["to"] = min(lasts, key=lambda text: date_bounds(text)[1])
+    return dates
 
 
 def _dates(text: str) -> tuple[str, str]:

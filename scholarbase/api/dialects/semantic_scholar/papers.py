@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+from scholarbase.api.dialects.bibtex import bibtex
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import author_id_of, pdf_of
-from scholarbase.api.dialects.semantic_scholar.bibtex import bibtex
 from scholarbase.api.dialects.semantic_scholar.fields import EDGE, Fields
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.authors import AuthorProfile

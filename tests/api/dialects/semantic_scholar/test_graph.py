@@ -263,6 +263,7 @@ def test_malformed_batches(server: str, body: Any, message: str) -> None:
         ("paper/search", {"query": "a", "offset": "x"}, "Unacceptable query params: [offset=x]"),
         ("paper/search", {"query": "a", "year": "twenty"}, "Unacceptable query params: [year=twenty]"),
         ("paper/search", {"query": "a", "year": "-"}, "Unacceptable query params: [year=-]"),
+        ("paper/search", {"query": "a", "year": "20192020"}, "Unacceptable query params: [year=20192020]"),
         ("paper/search", {"query": "a", "minCitationCount": "-1"}, "Unacceptable query params: [minCitationCount=-1]"),
         (
             "paper/search",
