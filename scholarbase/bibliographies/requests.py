@@ -10,7 +10,7 @@ import msgspec
 
 from scholarbase.bibliographies.reading import Bibliography, read_bibliography
 from scholarbase.bibliographies.references import Reference
-from scholarbase.models.requests import CheckBody
+from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.responses import CheckedReference, CheckResponse, count_statuses
 
 Placed = tuple[int, Reference]

@@ -22,14 +22,16 @@ from scholarbase.client import endpoints
 from scholarbase.client.core import BaseClient
 from scholarbase.client.endpoints import Batch, Found, Request, T
 from scholarbase.errors import ServerFailure
-from scholarbase.models.authors import AuthorProfile
-from scholarbase.models.limits import SchemaForm
-from scholarbase.models.papers import Paper
-from scholarbase.models.requests import (
+from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
     AuthorPapersBody,
     AuthorSearchParameters,
+)
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.limits import SchemaForm
+from scholarbase.models.papers import Paper
+from scholarbase.models.requests import (
     EdgeBody,
     ExpandBody,
     PaperBatchBody,

@@ -14,7 +14,14 @@ import orjson
 from scholarbase.bibliographies.requests import CheckRequests, Placed, placed
 from scholarbase.errors import InvalidRequest, PaperNotFound, TimeLimit
 from scholarbase.identifiers import parse
+from scholarbase.models.author_requests import (
+    AuthorBatchBody,
+    AuthorBody,
+    AuthorPapersBody,
+    AuthorSearchParameters,
+)
 from scholarbase.models.authors import AuthorProfile, no_author
+from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import (
     as_text_arguments,
     check_ids,
@@ -28,11 +35,6 @@ from scholarbase.models.checks import (
 from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
-    AuthorBatchBody,
-    AuthorBody,
-    AuthorPapersBody,
-    AuthorSearchParameters,
-    CheckBody,
     EdgeBody,
     ExpandBody,
     Filters,

@@ -25,17 +25,15 @@ from scholarbase.indexes import (
     citations,
     fulltext,
     listing,
-    matches,
     title_spans,
     titles,
 )
 from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
-from scholarbase.indexes.filter_sql import filter_sql
+from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.listing import Condition, Listed, ListOrder
-from scholarbase.indexes.matches import Matches, MatchSort, Position
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.authors import AuthorProfile
@@ -260,19 +258,9 @@ class Catalog:
 
         A paper's venue is in its source's spelling, which may be any of these.
         """
-        keys = {venue_key(name) for name in names}
-        if not keys:
-            return ()
+        keys = json_list(map(venue_key, names))
         with self._reading() as connection:
-            rows = connection.execute(
-                """
-                SELECT name_key FROM venue_names WHERE venue_key IN (
-                    SELECT venue_key FROM venue_names WHERE name_key IN (SELECT value FROM json_each(?))
-                )
-                """,
-                (orjson.dumps(sorted(keys)).decode(),),
-            ).fetchall()
-        return tuple(sorted(keys | {row[0] for row in rows}))
+            return tuple(sorted(row[0] for row in connection.execute(VENUE_KEYS, (keys, keys))))
 
     # -- authors ----------------------------------------------------------------------------------------
 
@@ -338,21 +326,6 @@ class Catalog:
         """Return the number of papers of each year that meet a condition (:func:`.listing.years`)."""
         with self._reading(*_LISTING) as connection:
             return listing.years(connection, condition)
-
-    def matches(
-        self,
-        condition: Matches,
-        filters: ResolvedFilters,
-        sort: MatchSort,
-        limit: int,
-        after: Position | None,
-        *,
-        counts: bool = True,
-    ) -> tuple[int, list[Position]]:
-        """Return the number of matches, and the positions of the next ones (:func:`.matches.page`)."""
-        with self._reading(*_FULL_TEXT) as connection:
-            total = matches.count(connection, condition, filters)
-            return total, matches.page(connection, condition, filters, sort, limit, after, counts=counts)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import orjson
 
 from scholarbase.indexes.filters import ResolvedFilters
+
+VENUE_KEYS: Final = """
+    SELECT value FROM json_each(?) UNION SELECT name_key FROM venue_names WHERE venue_key IN (
+        SELECT venue_key FROM venue_names WHERE name_key IN (SELECT value FROM json_each(?))
+    )
+"""
+"""The keys in a list, and those of all other names of the venues that have one of them."""
 
 
 def json_list(values: Iterable[int] | Iterable[str]) -> str:

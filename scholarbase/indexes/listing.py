@@ -18,17 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.filter_sql import json_list
-from scholarbase.indexes.filters import category_forms
+from scholarbase.indexes.filter_sql import VENUE_KEYS, json_list
+from scholarbase.indexes.filters import category_forms, venue_key
 from scholarbase.indexes.fulltext import TITLE_WEIGHT
 
 ListOrder: TypeAlias = Literal[
     "-relevance", "relevance", "-date", "date", "-id", "id", "-citation_count", "citation_count",
-    "-reference_count", "reference_count", "-title", "title",
+    "-reference_count", "reference_count", "-title", "title", "-place", "place",
 ]  # fmt: skip
-"""By BM25 of the condition's words (without any, by date), by date, arXiv id, counts or title; with ``-`` the greatest
-first."""
-Presence: TypeAlias = Literal["abstract", "doi", "references", "open_access", "closed_access"]
+"""By BM25 of the condition's words (without any, by date), by date, arXiv id, counts, title or place in the library;
+with ``-`` the greatest first."""
+Presence: TypeAlias = Literal[
+    "abstract", "doi", "references", "open_access", "closed_access", "fields_of_study"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,21 @@ class Venue:
     """Papers whose venue has all these words, read as those of :class:`Author`."""
 
     words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AtVenue:
+    """Papers of one of these venues, by any of their names (:meth:`.Catalog.venue_keys`)."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Papers with one of these fields of study or publication types. Case and spaces are ignored."""
+
+    field: Literal["fields_of_study", "publication_types"]
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +103,8 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Papers with an abstract, a publisher's DOI, references in the library, or an access that the source knows."""
+    """Papers with an abstract, a publisher's DOI, references in the library, an access that the source knows, or its
+    fields of study."""
 
     what: Presence
 
@@ -146,6 +164,8 @@ Condition: TypeAlias = (
     Text
     | Author
     | Venue
+    | AtVenue
+    | Labels
     | Category
     | Days
     | ArxivIds
@@ -190,6 +210,8 @@ _SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
     "reference_count": ("p.reference_count NULLS LAST", "p.id"),
     "-title": ("p.title DESC", "p.id DESC"),
     "title": ("p.title", "p.id"),
+    "-place": ("p.id DESC", "p.id DESC"),
+    "place": ("p.id", "p.id"),
 }
 """The SQL of each order, and the order of papers that are equal in it. Unknown values come last."""
 _BY_DATE: Final[dict[ListOrder, ListOrder]] = {"-relevance": "-date", "relevance": "date"}
@@ -200,6 +222,7 @@ _PRESENT: Final = {
     "references": "EXISTS (SELECT 1 FROM edges WHERE citing = p.id)",
     "open_access": "p.details ->> 'is_open_access' = 1",
     "closed_access": "p.details ->> 'is_open_access' = 0",
+    "fields_of_study": "json_array_length(p.details, '$.fields_of_study') > 0",
 }
 _AMONG: Final = {
     "id": "p.id IN (SELECT value FROM json_each(?))",
@@ -219,6 +242,11 @@ class Listed(NamedTuple):
 
     ids: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float32] | None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the list: 4 a paper, and 4 more with scores."""
+        return self.ids.nbytes + (0 if self.scores is None else self.scores.nbytes)
 
 
 def listed(
@@ -256,12 +284,12 @@ def listed(
         f"{scores} SELECT p.id, coalesce({score}, 0) FROM {source} WHERE {where} ORDER BY {keys}",
         [*words, *params],
     )
-    id_parts, score_parts = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+    ids, scored = bytearray(), bytearray()  # which grow in place, as arrays do not
     while rows := cursor.fetchmany(_BATCH):
-        id_parts.append(np.fromiter((row[0] for row in rows), np.int32, len(rows)))
+        ids += np.fromiter((row[0] for row in rows), np.int32, len(rows)).tobytes()
         if ranked:
-            score_parts.append(np.fromiter((row[1] for row in rows), np.float32, len(rows)))
-    return Listed(np.concatenate(id_parts), np.concatenate(score_parts) if ranked else None)
+            scored += np.fromiter((row[1] for row in rows), np.float32, len(rows)).tobytes()
+    return Listed(np.frombuffer(ids, np.int32), np.frombuffer(scored, np.float32) if ranked else None)
 
 
 def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[int, int]]:
@@ -325,16 +353,16 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql = _PRESENT[what]
         case Author(words) | Venue(words) if max(map(len, words), default=0) > _MAX_WORD:
             sql = "0"
+        case Author() | Venue() | AtVenue() | Labels() | Category():
+            sql, params = _name_sql(condition)
         case _:
             sql, params = _leaf_sql(condition)
     return f"({sql})", params
 
 
-def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
-    sql, params = "0", list[str | int]()
+def _name_sql(condition: Author | Venue | AtVenue | Labels | Category) -> tuple[str, list[str | int]]:
+    params: list[str | int]
     match condition:
-        case Text(expression):
-            sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
         case Author(words):
             # The longest word without accents is first looked for in the whole column, which takes a tenth of the time.
             each = " AND ".join(["' ' || (one.value ->> 0) || ' ' GLOB ?"] * len(words))
@@ -344,12 +372,29 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
         case Venue(words):
             sql = " AND ".join(["' ' || p.venue || ' ' GLOB ?"] * len(words))
             params = list(map(_word_pattern, words))
+        case AtVenue(names):
+            sql = f"p.venue_key IN ({VENUE_KEYS})"
+            params = [json_list(map(venue_key, names))] * 2
+        case Labels(field, names):
+            sql = f"""EXISTS (
+                SELECT 1 FROM json_each(p.details, '$.{field}') AS one
+                WHERE lower(replace(one.value, ' ', '')) IN (SELECT value FROM json_each(?))
+            )"""
+            params = [json_list(name.replace(" ", "").lower() for name in names)]
         case Category(name):
             own = "instr(' ' || p.categories || ' ', ' ' || ? || ' ')"
             of_archive = "instr(' ' || p.categories, ' ' || ? || '.')"
             forms = sorted(category_forms(name))
             sql = " OR ".join([own, of_archive] * len(forms))
             params = [form for form in forms for _ in (own, of_archive)]
+    return sql, params
+
+
+def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
+    sql, params = "0", list[str | int]()
+    match condition:
+        case Text(expression):
+            sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
         case Days(first, last):
             limits = [("p.first_day >= ?", first), ("p.last_day <= ?", last)]
             sql = " AND ".join(limit for limit, day in limits if day is not None) or "1"

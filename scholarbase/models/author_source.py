@@ -6,17 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
-from scholarbase.models.authors import AuthorProfile
-from scholarbase.models.checks import check_authors
-from scholarbase.models.limits import DEFAULT_EDGES, DEFAULT_RESULTS, CitationSort
-from scholarbase.models.paging import Paging
-from scholarbase.models.papers import Paper
-from scholarbase.models.requests import (
+from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
     AuthorPapersBody,
     AuthorSearchParameters,
 )
+from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.checks import check_authors
+from scholarbase.models.limits import DEFAULT_EDGES, DEFAULT_RESULTS, CitationSort
+from scholarbase.models.paging import Paging
+from scholarbase.models.papers import Paper
 from scholarbase.models.responses import AuthorPapersResponse, AuthorsResponse
 
 T = TypeVar("T")

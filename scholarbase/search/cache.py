@@ -11,10 +11,17 @@ V = TypeVar("V")
 
 
 class Cache(Generic[V]):
-    """A thread-safe LRU cache of values that never change, since libraries do not."""
+    """A thread-safe LRU cache of values that never change, since libraries do not.
 
-    def __init__(self, size: int) -> None:
+    Args:
+        size: the weight of all values together. A value that is heavier is not kept.
+        weight: the weight of a value, such as its bytes; by default 1.
+    """
+
+    def __init__(self, size: int, weight: Callable[[V], int] = lambda value: 1) -> None:
         self._size = size
+        self._weight = weight
+        self._total = 0
         self._lock = Lock()
         self._values: OrderedDict[Hashable, V] = OrderedDict()
 
@@ -24,6 +31,7 @@ class Cache(Generic[V]):
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
+            self._total = 0
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The cached value, else a computed one. Errors are not cached."""
@@ -32,8 +40,12 @@ class Cache(Generic[V]):
                 self._values.move_to_end(key)
                 return self._values[key]
         value = compute()
+        weight = self._weight(value)
         with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._size:
-                self._values.popitem(last=False)
+            if weight <= self._size and key not in self._values:
+                self._values[key] = value
+                self._total += weight
+                while self._total > self._size:
+                    _, oldest = self._values.popitem(last=False)
+                    self._total -= self._weight(oldest)
         return value

@@ -8,39 +8,34 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial, wraps
+from functools import cached_property, partial
 from pathlib import Path
+from threading import BoundedSemaphore
 from time import perf_counter
 from types import MappingProxyType, NoneType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self
 
 import orjson
 
-from scholarbase import deadlines
-from scholarbase.bibliographies import Reference, read_bibliography
-from scholarbase.bibliographies.requests import check_requests, placed
 from scholarbase.deadlines import time_limit
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
     InvalidRequest,
     LibraryCorrupt,
-    LibraryError,
     TimeLimit,
     VectorIndexError,
 )
 from scholarbase.identifiers import parse
-from scholarbase.indexes import author_names, catalog, query_syntax
+from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
-from scholarbase.indexes.listing import Condition, Days, Listed, ListOrder, every, uses_counts
-from scholarbase.indexes.matches import Matches, MatchSort, Position
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest, read_manifest
-from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.author_requests import AuthorBatchBody
 from scholarbase.models.checks import (
     as_of_day,
     check_list,
@@ -52,42 +47,28 @@ from scholarbase.models.checks import (
 )
 from scholarbase.models.limits import (
     MAX_LIMIT,
-    MAX_QUERY_LENGTH,
     MIN_TITLE_SCORE,
     MODES,
     Direction,
     Mode,
 )
-from scholarbase.models.papers import PAPER_FIELDS, Paper
+from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     FILTER_NAMES,
-    AuthorBatchBody,
-    AuthorBody,
-    AuthorPapersBody,
-    AuthorSearchParameters,
-    CheckBody,
     EdgeBody,
     ExpandBody,
-    Filters,
     PaperBatchBody,
     PaperBody,
     Request,
     SearchBatchBody,
     SearchRequest,
     SimilarBody,
-    Timed,
     TitleBatchBody,
     TitleParameters,
     check_request,
     title_batches,
 )
 from scholarbase.models.responses import (
-    AuthorBatchResponse,
-    AuthorPapersResponse,
-    AuthorResponse,
-    AuthorsResponse,
-    CheckedReference,
-    CheckResponse,
     Citation,
     CitationsResponse,
     ExpandResponse,
@@ -102,14 +83,15 @@ from scholarbase.models.responses import (
     TitleMatch,
     TitleMatchResponse,
     Unfinished,
-    count_statuses,
 )
-from scholarbase.models.source import Source
 from scholarbase.rerankers import Reranker
+from scholarbase.search.authors import Authors
 from scholarbase.search.cache import Cache
-from scholarbase.search.checking import Outcome, References
+from scholarbase.search.checks import Checks
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
-from scholarbase.search.lookup import CACHED_IDS, Lookup, name_expression
+from scholarbase.search.lists import LISTS_AT_ONCE, Lists, list_cache
+from scholarbase.search.lookup import CACHED_IDS, Lookup
+from scholarbase.search.opened import finished, next_offset, runs
 from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
@@ -119,53 +101,15 @@ from scholarbase.timing import stages
 
 log = logging.getLogger("scholarbase.library")
 
-CACHED_LISTS: Final = 8
-"""Cached lists of all papers that meet a condition, of 8 bytes for each: a caller pages through one."""
 SHORT_BATCH: Final = 20
 """Papers that a short request looks up."""
 SHORT_MATCHES: Final = 10
 """Title matches in a short request."""
-WORD_CANDIDATES: Final = 20
-"""Papers with the words of a reference whose titles are compared with it."""
-SHOWN_REFERENCE: Final = 300
-"""Characters of a reference that the response repeats."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
-R = TypeVar("R", bound=Timed)
-T = TypeVar("T")
 
 
-def _check(request: object, kind: type[Request]) -> None:
-    if not isinstance(request, kind):
-        check_request(request, kind)
-
-
-def _runs(kind: type[R]) -> Callable[[Callable[[Library, R], T]], Callable[[Library, R], T]]:
-    """Decorate a method that runs requests of a kind: check the type, and apply the time limit of each request."""
-
-    def decorate(run: Callable[[Library, R], T]) -> Callable[[Library, R], T]:
-        @wraps(run)
-        def limited(self: Library, request: R) -> T:
-            _check(request, kind)
-            if request.timeout is None:
-                return run(self, request)
-            with time_limit(request.timeout):
-                return run(self, request)
-
-        return limited
-
-    return decorate
-
-
-class Matching(NamedTuple):
-    """A page of matches, the number of matches on all pages, and the position of the next page, None on the last."""
-
-    total: int
-    papers: list[Paper]
-    position: Position | None
-
-
-class Library(Source):
+class Library(Lists, Authors, Checks):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -200,7 +144,8 @@ class Library(Source):
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
-        self._listed: Cache[Listed] = Cache(CACHED_LISTS)
+        self._lists = list_cache()
+        self._making = BoundedSemaphore(LISTS_AT_ONCE)
         self._files = files
         self._closed = False
 
@@ -286,16 +231,19 @@ class Library(Source):
 
     # -- search -----------------------------------------------------------------------------------------
 
-    @_runs(SearchRequest)
     def run(self, request: SearchRequest) -> SearchResponse:
         """Run one :class:`SearchRequest`. Raises as ``search``."""
-        return self._respond(*self._resolve(request))
+        _check(request, SearchRequest)
+        if request.timeout is None:
+            return self._respond(*self._resolve(request))
+        with time_limit(request.timeout):
+            return self._respond(*self._resolve(request))
 
-    @_runs(SearchBatchBody)
+    @runs(SearchBatchBody)
     def run_batch(self, request: SearchBatchBody) -> SearchBatchResponse:
         """Run the searches of a batch. Raises as ``search_batch``; but a search that takes longer than the time limit
         is :class:`Unfinished`."""
-        results = [_finished(partial(self.run, search), "search", search.q) for search in request.searches]
+        results = [finished(partial(self.run, search), "search", search.q) for search in request.searches]
         return SearchBatchResponse(self.snapshot_id, tuple(results))
 
     def run_searches(self, requests: Sequence[SearchRequest]) -> list[SearchResponse]:
@@ -308,7 +256,8 @@ class Library(Source):
 
     def _resolve(self, request: SearchRequest) -> tuple[Query, tuple[str, ...]]:
         """The query of a request, and warnings."""
-        self._check_open()
+        if self._closed:
+            self._check_open()  # raises
         filters = NO_FILTERS
         warnings: tuple[str, ...] = ()
         if not request.model_fields_set.isdisjoint(FILTER_NAMES):
@@ -317,10 +266,6 @@ class Library(Source):
             stages().append(("filters", start, perf_counter()))
         query = self._ranker.resolve(request, filters)
         return query, warnings + query.warnings
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LibraryError(f"The library at {self.path} is closed: open it again.")
 
     def _respond(self, query: Query, warnings: tuple[str, ...]) -> SearchResponse:
         request, ranking = query.request, self._ranker.rank(query)
@@ -362,122 +307,21 @@ class Library(Source):
         least = "at least " if ranking.relation == "gte" else ""
         return (f"exclude removes every result: {least}{ranking.total:,} without it.",)
 
-    # -- lists ------------------------------------------------------------------------------------------
-
-    def listed(
-        self,
-        condition: Condition,
-        *,
-        order: ListOrder | Sequence[ListOrder] = "-relevance",
-        limit: int = MAX_LIMIT,
-        offset: int = 0,
-        fields: Sequence[str] = PAPER_FIELDS,
-        as_of: str | None = None,
-    ) -> tuple[int, list[Hit]]:
-        """The number of papers that meet a condition, and a page of them (:mod:`scholarbase.indexes.listing`).
-
-        Args:
-            order: one or several, the first one first.
-
-        Raises:
-            InvalidRequest: the condition or the order needs counts of citations, which are unknown with ``as_of``.
-            NothingLeft: ``as_of`` is before every paper.
-            TimeLimit: it takes longer than the time limit.
-        """
-        orders: tuple[ListOrder, ...] = (order,) if isinstance(order, str) else tuple(order)
-        condition = self._existing(condition, as_of, orders)
-        start = perf_counter()
-        weight = self.settings.fts5_title_weight
-        found = self._listed.get(
-            (condition, orders), lambda: self._catalog.listed(condition, orders, title_weight=weight)
-        )
-        listed = perf_counter()
-        page = slice(offset, offset + limit)
-        papers = self._catalog.papers(found.ids[page].tolist(), fields, counts=as_of is None)
-        scores = [0.0] * len(papers) if found.scores is None else found.scores[page].tolist()
-        stages().extend((("list", start, listed), ("hydrate", listed, perf_counter())))
-        return len(found.ids), [Hit(score, paper) for score, paper in zip(scores, papers, strict=True)]
-
-    def count_years(self, condition: Condition, *, as_of: str | None = None) -> list[tuple[int, int]]:
-        """The number of papers of each year that meet a condition, most papers first. Raises as :meth:`listed`."""
-        return self._catalog.years(self._existing(condition, as_of))
-
-    def held(self, ids: Sequence[str], *, as_of: str | None = None) -> tuple[int, ...]:
-        """The catalogue ids of those papers that the library holds, for a condition. Raises as ``papers``."""
-        self._check_open()
-        return self._lookup.held(ids, as_of)
-
-    def reference_ids(self, ids: Sequence[str], *, as_of: str | None = None) -> dict[str, list[str]]:
-        """The ids of the papers that each of these papers cites; nothing for one that the library does not hold.
-
-        Raises as ``papers``.
-        """
-        self._check_open()
-        day = self._lookup.day(as_of)
-        return self._catalog.reference_ids([parse(paper_id) for paper_id in ids], day)
-
-    def _existing(
-        self, condition: Condition, as_of: str | None, orders: Sequence[ListOrder] = ()
-    ) -> Condition:
-        """A condition on the papers that exist as of a day."""
-        self._check_open()
-        day = self._lookup.day(as_of)
-        if day is None:
-            return condition
-        if uses_counts(condition, orders):
-            raise InvalidRequest(
-                f"Counts of citations and references cannot be combined with as_of {as_of!r}: the snapshot has only "
-                "its own, later counts. Leave one of them out."
-            )
-        return every([condition, Days(last=day)])
-
-    def matching(
-        self,
-        condition: Matches,
-        filters: Filters,
-        *,
-        sort: MatchSort = "id",
-        limit: int = MAX_LIMIT,
-        after: Position | None = None,
-        fields: Sequence[str] = PAPER_FIELDS,
-    ) -> Matching:
-        """The papers that match a condition of the catalogue, in pages without an end, and not ranked.
-
-        Args:
-            after: the position that the page before returned; None for the first page.
-
-        Raises:
-            InvalidRequest: a filter or the condition's expression is invalid.
-            NothingLeft: ``as_of`` is before every paper.
-            TimeLimit: it took longer than the time limit.
-        """
-        self._check_open()
-        start = perf_counter()
-        resolved, _ = self._lookup.filters(filters)
-        counts = filters.as_of is None
-        total, found = self._catalog.matches(condition, resolved, sort, limit + 1, after, counts=counts)
-        deadlines.check("The full-text search", "use fewer or longer words, prefixes and phrases")
-        last = found[limit - 1] if len(found) > limit else None
-        matched = perf_counter()
-        papers = self._catalog.papers([one.paper_id for one in found[:limit]], fields, counts=counts)
-        stages().extend((("fts5", start, matched), ("hydrate", matched, perf_counter())))
-        return Matching(total, papers, last)
-
     # -- titles -----------------------------------------------------------------------------------------
 
-    @_runs(TitleParameters)
+    @runs(TitleParameters)
     def run_title(self, request: TitleParameters) -> TitleMatchResponse:
         """Run a :class:`TitleParameters`. Raises as ``match_title``."""
         results = self._match(request.title, request, self._lookup.day(request.as_of))
         return TitleMatchResponse(self.snapshot_id, results, request.fields)
 
-    @_runs(TitleBatchBody)
+    @runs(TitleBatchBody)
     def run_titles(self, request: TitleBatchBody) -> TitleBatchResponse:
         """Run a :class:`TitleBatchBody`. Raises as ``match_titles``; but a title that takes longer than the time limit
         is :class:`Unfinished`."""
         day = self._lookup.day(request.as_of)
         results = [
-            _finished(partial(self._match, title, request, day), "title", title) for title in request.titles
+            finished(partial(self._match, title, request, day), "title", title) for title in request.titles
         ]
         return TitleBatchResponse(self.snapshot_id, tuple(results), request.fields)
 
@@ -501,54 +345,9 @@ class Library(Source):
         stages().extend((("titles", start, matched), ("hydrate", matched, perf_counter())))
         return tuple(TitleMatch(m.score, paper) for m, paper in zip(matches, papers, strict=True))
 
-    # -- references -------------------------------------------------------------------------------------
-
-    @_runs(CheckBody)
-    def run_check(self, request: CheckBody) -> CheckResponse:
-        """Run a :class:`CheckBody`. Raises as ``check_references``; but a reference that takes longer than the time
-        limit is :class:`Unfinished`."""
-        self._check_open()
-        bibliography = read_bibliography(request.references, request.input_format)
-        checking = References(self._catalog, self._with_words, self._lookup.day(request.as_of))
-        start = perf_counter()
-        outcomes = [
-            _finished(partial(checking.check, reference), "reference", reference.raw)
-            for reference in bibliography.references
-        ]
-        checked = perf_counter()
-        numbers = {number for one in outcomes if isinstance(one, Outcome) for number in one.papers}
-        papers = self._catalog.papers(list(numbers), request.fields, counts=request.as_of is None)
-        by_number = dict(zip(numbers, papers, strict=True))
-        stages().extend((("references", start, checked), ("hydrate", checked, perf_counter())))
-        results = tuple(
-            one if isinstance(one, Unfinished) else _checked(place, reference, one, by_number)
-            for place, (reference, one) in enumerate(zip(bibliography.references, outcomes, strict=True), 1)
-        )
-        return CheckResponse(
-            self.snapshot_id, bibliography.format, count_statuses(results), results, request.fields
-        )
-
-    def _with_words(self, text: str, filters: ResolvedFilters) -> list[int]:
-        """The papers with the words of a reference, the best first."""
-        request = SearchRequest(
-            q=text[:MAX_QUERY_LENGTH], mode="sparse", engine="bm25", syntax="plain", limit=WORD_CANDIDATES
-        )
-        return [hit.id for hit in self._ranker.rank(self._ranker.resolve(request, filters)).hits]
-
-    def _check_all(self, **arguments: Any) -> CheckResponse:
-        requests = check_requests(**arguments)
-        results: list[CheckedReference] = []
-        for part in requests.parts:
-            found = self.run_check(requests.body_of(part)).results
-            for at, one in zip(part, found, strict=True):
-                if isinstance(one, Unfinished):
-                    raise TimeLimit(one.error)
-                results.append(placed(one, at))
-        return requests.response(self.snapshot_id, results)
-
     # -- papers -----------------------------------------------------------------------------------------
 
-    @_runs(PaperBody)
+    @runs(PaperBody)
     def run_paper(self, request: PaperBody) -> PaperResponse:
         """Run a :class:`PaperBody`. Raises as ``paper``."""
         number = self._lookup.id(request.paper_id, request.as_of)
@@ -563,7 +362,7 @@ class Library(Source):
     def _papers(self, request: PaperBatchBody) -> list[Paper | None]:
         return list(self.run_papers(request).results)
 
-    @_runs(PaperBatchBody)
+    @runs(PaperBatchBody)
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
         """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound with ``missing="error"``."""
         day = self._lookup.day(request.as_of)
@@ -581,7 +380,7 @@ class Library(Source):
         by_id: dict[int | None, Paper] = dict(zip(held, papers, strict=True))
         return PaperBatchResponse(self.snapshot_id, tuple(map(by_id.get, found)), request.fields)
 
-    @_runs(SimilarBody)
+    @runs(SimilarBody)
     def run_similar(self, request: SimilarBody) -> SimilarResponse:
         """Run a :class:`SimilarBody`. Raises as ``similar``."""
         self._check_open()
@@ -608,12 +407,12 @@ class Library(Source):
 
     # -- citations --------------------------------------------------------------------------------------
 
-    @_runs(EdgeBody)
+    @runs(EdgeBody)
     def run_citations(self, request: EdgeBody) -> CitationsResponse:
         """Run an :class:`EdgeBody`. Raises as ``citations``."""
         return self._edges(request, "citations")
 
-    @_runs(EdgeBody)
+    @runs(EdgeBody)
     def run_references(self, request: EdgeBody) -> CitationsResponse:
         """Run an :class:`EdgeBody`. Raises as ``citations``."""
         return self._edges(request, "references")
@@ -637,16 +436,16 @@ class Library(Source):
         # A first page that is not full has all the edges.
         whole = offset == 0 and len(edges) < limit
         total = len(edges) if whole else self._catalog.count_edges(number, direction, filters)
-        next_offset = _next(offset, len(edges), total)
+        following = next_offset(offset, len(edges), total)
         stages().append((direction, start, perf_counter()))
         results = tuple([Citation(e.paper, e.is_influential, e.contexts, e.intents) for e in edges])
-        return CitationsResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
+        return CitationsResponse(self.snapshot_id, total, following, results, warnings, request.fields)
 
     def _few(self, number: int, direction: Direction) -> int | None:
         """The number of edges of a paper, None if it has many."""
         return self._few_edges.get((number, direction), lambda: self._catalog.few_edges(number, direction))
 
-    @_runs(ExpandBody)
+    @runs(ExpandBody)
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         """Run an :class:`ExpandBody`. Raises as ``expand``."""
         start = perf_counter()
@@ -672,59 +471,8 @@ class Library(Source):
         )
         stages().extend(ends)
         results = tuple(Neighbour(p, row.seeds, row.hops) for row, p in zip(rows, papers, strict=True))
-        next_offset = _next(request.offset, len(results), total)
-        return ExpandResponse(self.snapshot_id, total, next_offset, results, warnings, request.fields)
-
-    # -- authors ----------------------------------------------------------------------------------------
-
-    @_runs(AuthorSearchParameters)
-    def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
-        """Run an :class:`AuthorSearchParameters`. Raises as ``search_authors``."""
-        day, start = self._lookup.day(request.as_of), perf_counter()
-        expression, same = name_expression(request.q, "q"), author_names.same_name(request.q)
-        total, numbers = self._catalog.search_authors(expression, same, request.limit, request.offset, day)
-        authors = self._catalog.authors(numbers, day)
-        stages().append(("authors", start, perf_counter()))
-        return AuthorsResponse(
-            self.snapshot_id, total, _next(request.offset, len(authors), total), tuple(authors)
-        )
-
-    @_runs(AuthorBody)
-    def run_author(self, request: AuthorBody) -> AuthorResponse:
-        """Run an :class:`AuthorBody`. Raises as ``author``."""
-        number = self._lookup.author(request.author_id, request.as_of)
-        [author] = self._catalog.authors([number], self._lookup.day(request.as_of))
-        return AuthorResponse(self.snapshot_id, author)
-
-    def _author(self, request: AuthorBody) -> AuthorProfile:
-        return self.run_author(request).author
-
-    @_runs(AuthorBatchBody)
-    def run_authors(self, request: AuthorBatchBody) -> AuthorBatchResponse:
-        """Run an :class:`AuthorBatchBody`. Raises as ``authors``."""
-        numbers = self._lookup.authors(request.ids, request.as_of)
-        held = list({number for number in numbers if number is not None})
-        authors = self._catalog.authors(held, self._lookup.day(request.as_of))
-        by_number: dict[int | None, AuthorProfile] = dict(zip(held, authors, strict=True))
-        return AuthorBatchResponse(self.snapshot_id, tuple(map(by_number.get, numbers)))
-
-    def _authors(self, request: AuthorBatchBody) -> list[AuthorProfile | None]:
-        return list(self.run_authors(request).results)
-
-    @_runs(AuthorPapersBody)
-    def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
-        """Run an :class:`AuthorPapersBody`. Raises as ``author_papers``."""
-        start = perf_counter()
-        number = self._lookup.author(request.author_id, request.as_of)
-        sort = check_sort(request.sort, request.as_of)
-        total, ids = self._catalog.author_papers(
-            number, request.limit, request.offset, sort, self._lookup.dates(request)
-        )
-        listed = perf_counter()
-        papers = self._catalog.papers(ids, request.fields, counts=request.as_of is None)
-        stages().extend((("authors", start, listed), ("hydrate", listed, perf_counter())))
-        next_offset = _next(request.offset, len(papers), total)
-        return AuthorPapersResponse(self.snapshot_id, total, next_offset, tuple(papers), request.fields)
+        following = next_offset(request.offset, len(results), total)
+        return ExpandResponse(self.snapshot_id, total, following, results, warnings, request.fields)
 
     # -- cost -------------------------------------------------------------------------------------------
     # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look
@@ -840,34 +588,6 @@ class Library(Source):
         return state
 
 
-def _finished(run: Callable[[], T], kind: str, text: str) -> T | Unfinished:
-    """The result of one item of a batch, or the error if it takes longer than the time limit."""
-    try:
-        with in_batch(kind, text):
-            deadlines.check(f"The {kind}", "send fewer in one request")
-            return run()
-    except TimeLimit as error:
-        return Unfinished(str(error))
-
-
-def _checked(
-    position: int, reference: Reference, outcome: Outcome, papers: Mapping[int, Paper]
-) -> CheckedReference:
-    """The result for a reference."""
-    text = " ".join(reference.raw[: 2 * SHOWN_REFERENCE].split())
-    return CheckedReference(
-        position,
-        reference.line,
-        outcome.status,
-        outcome.reason,
-        text if len(text) <= SHOWN_REFERENCE else f"{text[:SHOWN_REFERENCE]}...",
-        reference.key,
-        None if outcome.paper is None else papers[outcome.paper],
-        outcome.differences,
-        tuple(TitleMatch(round(score, 4), papers[number]) for score, number in outcome.matches),
-    )
-
-
-def _next(offset: int, count: int, total: int) -> int | None:
-    end = offset + count
-    return end if count and end < total else None
+def _check(request: object, kind: type[Request]) -> None:
+    if not isinstance(request, kind):
+        check_request(request, kind)

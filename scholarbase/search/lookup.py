@@ -11,14 +11,11 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import author_names, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters, category_forms
+from scholarbase.models.author_requests import AuthorPapersBody
 from scholarbase.models.authors import is_author_id, no_author
 from scholarbase.models.checks import as_of_day, date_bounds, shown
 from scholarbase.models.limits import MAX_IDS
-from scholarbase.models.requests import (
-    AuthorPapersBody,
-    EdgeBody,
-    Filters,
-)
+from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.search.cache import Cache
 
 MAX_SYNTAX_MATCHES: Final = 200_000

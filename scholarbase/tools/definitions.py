@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from scholarbase.errors import InvalidRequest, ToolNotFound
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
+from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import check_type, shown
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
@@ -26,7 +27,6 @@ from scholarbase.models.limits import (
 )
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
-    CheckBody,
     EdgeBody,
     ExpandBody,
     PaperBatchBody,

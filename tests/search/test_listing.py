@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -9,9 +10,21 @@ from typing import Any
 
 import pytest
 
-from scholarbase.errors import InvalidRequest
+from scholarbase.deadlines import time_limit
+from scholarbase.errors import InvalidRequest, NothingLeft, TimeLimit
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.listing import Among, Either, Every, Has, Number, Text, Without, every
+from scholarbase.indexes.listing import (
+    Among,
+    AtVenue,
+    Either,
+    Every,
+    Has,
+    Labels,
+    Number,
+    Text,
+    Without,
+    every,
+)
 from scholarbase.search.library import Library
 
 CITED = "arXiv:hep-th/9302103"
@@ -30,6 +43,10 @@ def rows(sample_library: Path) -> list[sqlite3.Row]:
 
 def name(row: Any) -> str:
     return f"arXiv:{row['arxiv_id']}" if row["arxiv_id"] else f"CorpusId:{row['corpus_id']}"
+
+
+def details(row: Any) -> dict[str, Any]:
+    return json.loads(row["details"] or "{}")  # type: ignore[no-any-return]
 
 
 def ids(sample: Library, condition: Any = Every(()), **options: Any) -> list[str]:  # noqa: B008
@@ -52,6 +69,16 @@ def ids(sample: Library, condition: Any = Every(()), **options: Any) -> list[str
         (Has("abstract"), lambda r: bool(r["abstract"])),
         (Without(Has("abstract")), lambda r: not r["abstract"]),
         (Has("doi"), lambda r: '"DOI"' in (r["external_ids"] or "")),
+        (Has("fields_of_study"), lambda r: bool(details(r).get("fields_of_study"))),
+        (
+            Labels("fields_of_study", ("PHYSICS", "computer science")),
+            lambda r: {"Physics", "Computer Science"} & set(details(r).get("fields_of_study", ())),
+        ),
+        (
+            Labels("publication_types", ("Journal Article",)),
+            lambda r: "JournalArticle" in details(r).get("publication_types", ()),
+        ),
+        (Labels("publication_types", ()), lambda r: False),
     ],
 )
 def test_conditions(sample: Library, rows: list[sqlite3.Row], condition: Any, keep: Any) -> None:
@@ -71,6 +98,37 @@ def test_orders(sample: Library, rows: list[sqlite3.Row]) -> None:
         key=lambda r: (r["citation_count"] is None, r["citation_count"] or 0, r["title"].encode()),
     )
     assert ids(sample, order=("citation_count", "title")) == [name(row) for row in both]
+
+
+def test_the_order_of_the_library(sample: Library, rows: list[sqlite3.Row]) -> None:
+    assert ids(sample, order="place") == [name(row) for row in rows]
+    assert ids(sample, order="-place") == [name(row) for row in rows][::-1]
+
+
+def test_words_or_their_absence(sample: Library) -> None:
+    having = sample.search('"string"', syntax="query", limit=1000, fields=["id"]).results
+    words = Text(query_syntax.compile('"string"'))
+    assert set(ids(sample, words)) == {hit.paper.id for hit in having}
+    assert set(ids(sample, Without(words))) == set(ids(sample)) - set(ids(sample, words))
+
+
+def test_venues_are_those_of_searches(sample: Library) -> None:
+    for names in (["Nuclear Physics"], ["nuclear physics b", "J. Math. Phys."], ["no such venue"]):
+        native = sample.search("theory", venue=names, limit=1000, exact=True)
+        words = Text(query_syntax.compile("theory"))
+        assert set(ids(sample, every([words, AtVenue(tuple(names))]))) == {
+            hit.paper.id for hit in native.results
+        }
+
+
+def test_it_ends_at_the_time_limit(sample: Library) -> None:
+    with time_limit(1e-9), pytest.raises(TimeLimit):
+        sample.listed(Text(query_syntax.compile("theory")), order="-title")
+
+
+def test_nothing_is_left_before_every_paper(sample: Library) -> None:
+    with pytest.raises(NothingLeft):
+        sample.listed(Every(()), as_of="1900-01")
 
 
 def test_citing_and_cited_papers(sample: Library) -> None:

@@ -7,6 +7,7 @@ native requests (:class:`~scholarbase.api.dialects.calls.Calls`), and native res
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -21,6 +22,9 @@ from scholarbase.models.checks import shown
 JSON: Final = "application/json"
 STATUSES: Final[Mapping[int, int]] = {503: 500, 504: 500, 507: 500, 501: 500}
 """Native statuses to those of a dialect: services have no sentence for a part that failed, and answer 500."""
+
+
+_YEARS: Final = re.compile(r"(\d{4})?(-)?(\d{4})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,15 @@ def whole(value: object, name: str, low: int, high: int, *, clamp: bool = False)
     if not low <= number <= high:
         raise InvalidRequest(f"{name} is {number}: it must be from {low} to {high}.")
     return number
+
+
+def years_of(text: str) -> tuple[str, str] | None:
+    """The first and last year of ``2019``, ``2016-2020``, ``2010-`` or ``-2015``, empty for none; None for another
+    text."""
+    match = _YEARS.fullmatch(text)
+    if match is None or not (match[1] or match[3]) or not (match[2] or match[1] == text):
+        return None
+    return match[1] or "", (match[3] or "") if match[2] else match[1]
 
 
 def value_of(body: Mapping[str, Any], name: str, default: Any) -> Any:

@@ -9,18 +9,26 @@ from typing import Final
 from scholarbase.api.dialects.describing import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
 from scholarbase.models.papers import Paper
 
+_TYPES: Final = {
+    "JournalArticle": "article",
+    "Conference": "inproceedings",
+    "Book": "book",
+    "BookSection": "incollection",
+}
 _SPECIAL: Final = re.compile(r"[{}\\%#$&_^~]")
 _MAX_WORDS: Final = 4
 """Words of the title in the key."""
 
 
 def bibtex(paper: Paper) -> str:
-    """The paper's entry, of its title, authors, year, venue and ids."""
+    """The paper's entry, of its title, authors, year, venue, journal, publication types, ids and URL."""
     journal = paper.journal
-    kind = "misc" if is_preprint(paper) or not journal_of(paper) else "article"
+    known = (_TYPES[kind] for kind in paper.publication_types if kind in _TYPES)
+    kind = "misc" if is_preprint(paper) else next(known, "article" if journal_of(paper) else "misc")
+    container = "booktitle" if kind in ("inproceedings", "incollection") else "journal"
     values = {
         "author": " and ".join(_plain(author.name) for author in paper.authors),
-        "journal": _plain(journal_of(paper) or "") if kind == "article" else "",
+        container: "" if kind == "misc" else _plain(journal_of(paper) or ""),
         "volume": _plain((journal.volume if journal is not None else None) or ""),
         "pages": _plain((journal.pages if journal is not None else None) or ""),
         "title": _plain(paper.title or ""),

@@ -10,18 +10,15 @@ from typing import Any, Final, TypeVar
 from scholarbase.api.admission import Load
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound, TimeLimit
 from scholarbase.indexes import query_syntax
-from scholarbase.indexes.listing import Condition, ListOrder, OneOf, Text, every
-from scholarbase.indexes.matches import Matches
+from scholarbase.indexes.listing import Among, Condition, ListOrder, Text, every
 from scholarbase.indexes.query_syntax import MAX_WORDS
+from scholarbase.models.author_requests import AuthorPapersBody, AuthorSearchParameters
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.checks import check_author_id, date_bounds
 from scholarbase.models.limits import MAX_AUTHORS, MAX_IDS, MAX_LIMIT, MAX_QUERY_LENGTH, MAX_TITLE_LENGTH
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
-    AuthorPapersBody,
-    AuthorSearchParameters,
     EdgeBody,
-    Filters,
     PaperBatchBody,
     Request,
     SearchBody,
@@ -39,7 +36,7 @@ from scholarbase.models.responses import (
     TitleMatch,
     Unfinished,
 )
-from scholarbase.search.library import Library, Matching
+from scholarbase.search.library import Library
 from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
 
 _UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -114,38 +111,57 @@ class Calls:
         return [hit.paper for hit in kept]
 
     def search_meeting(
-        self, q: str, condition: Condition, recorded: Mapping[str, Any], *, limit: int, fields: Sequence[str]
-    ) -> list[Hit]:
-        """The results of a search that meet a condition, of the whole ranking. Raises as :meth:`search`.
+        self,
+        q: str,
+        condition: Condition,
+        recorded: Mapping[str, Any],
+        *,
+        limit: int,
+        fields: Sequence[str],
+        **filters: Any,
+    ) -> tuple[int, list[Hit]]:
+        """The results of a search that meet a condition, of the whole ranking, and their number. Raises as
+        :meth:`search`.
 
-        The first ``MAX_LIMIT`` results are compared with the condition. Where too few of them meet it, only papers that
-        do are searched, or if these are more than ``MAX_IDS``, those with a word of the query come last, with score 0.
+        The first ``MAX_LIMIT`` results are compared with the condition. If at least ``limit`` of them meet it, the
+        number is of these. Else all papers that do are searched, or if these are more than ``MAX_IDS``, those with a
+        word of the query come last, with score 0.
+
+        Args:
+            recorded: the arguments that a session records.
+            filters: those of the native search. The condition includes them.
         """
         begun = len(self.begun)
-        found = self.search(q, limit=MAX_LIMIT, fields=fields).results
-        _, ids = self._ids(
-            condition, OneOf("id", tuple(hit.paper.id.removeprefix("arXiv:") for hit in found))
-        )
-        kept = [hit for hit in found if hit.paper.id in ids]
-        if len(kept) < limit and found:
-            total, all_ids = self._ids(condition)
-            if total <= MAX_IDS:
-                within = sorted(all_ids)
-                kept = [*self.search(q, limit=limit, fields=fields, within=within).results] if within else []
+        found = self.search(q, limit=MAX_LIMIT, fields=fields, **filters).results
+        known = self.meeting([hit.paper.id for hit in found], condition)
+        kept = [hit for hit in found if hit.paper.id in known]
+        total = len(kept)
+        if total < limit and found:
+            others: Sequence[Hit] = ()
+            count, ids = self._ids(condition)
+            if count <= MAX_IDS and ids:
+                within = self.search(q, limit=MAX_LIMIT, fields=fields, within=sorted(ids), **filters)
+                total, others = within.total, within.results
             elif words := query_syntax.free_text(" ".join(plain_query(q).split()[:MAX_WORDS])):
-                _, papers = self.listed(every([Text(words), condition]), {}, limit=limit, fields=fields)
-                known = {hit.paper.id for hit in kept}
-                kept += [Hit(0.0, paper) for paper in papers if paper.id not in known]
+                total, papers = self.listed(every([Text(words), condition]), {}, limit=limit, fields=fields)
+                others = [Hit(0.0, paper) for paper in papers]
+            kept += [hit for hit in others if hit.paper.id not in known]
+            total = max(total, len(kept))
         del self.begun[begun:]
         kept = kept[:limit]
         arguments = {"q": q, **recorded, "limit": limit, **({"as_of": self.as_of} if self.as_of else {})}
         self.begun.append((arguments, [hit.paper.id for hit in kept], [hit.score for hit in kept]))
-        return kept
+        return total, kept
+
+    def meeting(self, ids: Sequence[str], condition: Condition) -> set[str]:
+        """Those of some papers, by canonical ids, that meet a condition. Not recorded."""
+        numbers = self.library.held(ids, as_of=self.as_of)
+        return self._ids(Among("id", numbers), condition)[1] if numbers else set()
 
     def _ids(self, *conditions: Condition) -> tuple[int, set[str]]:
         """How many papers meet all conditions, and the ids of ``MAX_IDS`` of them at most."""
         total, hits = self.library.listed(
-            every(conditions), order="id", limit=MAX_IDS, fields=("id",), as_of=self.as_of
+            every(conditions), order="place", limit=MAX_IDS, fields=("id",), as_of=self.as_of
         )
         return total, {hit.paper.id for hit in hits}
 
@@ -187,24 +203,6 @@ class Calls:
         arguments = {name: value for name, value in {**recorded, "as_of": self.as_of}.items() if value}
         self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
         return total, hits
-
-    def matching(
-        self, condition: Matches, recorded: Mapping[str, Any], filters: Mapping[str, Any], **arguments: Any
-    ) -> Matching:
-        """A page of all papers that match a condition, not ranked. Raises as ``Library.matching``.
-
-        Args:
-            recorded: the recorded arguments besides the filters.
-            filters: those of a native search.
-        """
-        filters = {**filters, "as_of": self._date(filters.get("as_of"))}
-        found = Matching(0, [], None)
-        if not _excludes_all(filters):
-            given = Filters(**{name: value for name, value in filters.items() if value is not None})
-            found = self.library.matching(condition, given, **arguments)
-        named = {name: value for name, value in {**recorded, **filters}.items() if value}
-        self.begun.append((named, [paper.id for paper in found.papers], []))
-        return found
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.

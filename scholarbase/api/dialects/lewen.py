@@ -5,12 +5,11 @@ Papers have the field names of Semantic Scholar's Graph API.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
+from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation, years_of
 from scholarbase.api.dialects.calls import Calls, plain_query
 from scholarbase.api.dialects.describing import link_of, pdf_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
@@ -22,7 +21,6 @@ from scholarbase.models.papers import Paper
 
 DEFAULT_LIMIT: Final = 10
 RETRIEVALS: Final[tuple[Mode, ...]] = ("sparse", "dense", "hybrid")
-_YEARS: Final = re.compile(r"(\d{4})?(-)?(\d{4})?", re.ASCII)
 _SCHEMES: Final = {"arXiv": "ArXiv", "PMID": "PubMed", "PMCID": "PubMedCentral"}
 """Schemes of ids that Semantic Scholar names otherwise."""
 
@@ -99,11 +97,9 @@ def _filters(request: DialectRequest) -> dict[str, Any]:
     """The native filters. Raises InvalidRequest for years or a count of another form."""
     filters: dict[str, Any] = {}
     if text := request.text("year").strip():
-        match = _YEARS.fullmatch(text)
-        if match is None or not (match[1] or match[3]) or not (match[2] or match[1] == text):
+        if (years := years_of(text)) is None:
             raise InvalidRequest(f"year is {shown(text)}: use 2019, 2016-2020, 2010- or -2015.")
-        first, last = match[1], match[3] if match[2] else match[1]
-        filters |= {name: year for name, year in (("from_", first), ("to", last)) if year}
+        filters |= {name: year for name, year in zip(("from_", "to"), years, strict=True) if year}
     if venues := [one.strip() for one in request.text("venue").split(",") if one.strip()]:
         filters["venue"] = venues
     if request.text("minCitationCount").strip():

@@ -48,7 +48,7 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     if not expression.strip():
         return [_record(hit.paper, hit.score) for hit in calls.search(q, limit=top_k, fields=FIELDS).results]
     condition = read_filter(expression)
-    hits = calls.search_meeting(q, condition, {"filter": expression}, limit=top_k, fields=FIELDS)
+    _, hits = calls.search_meeting(q, condition, {"filter": expression}, limit=top_k, fields=FIELDS)
     return [_record(hit.paper, hit.score) for hit in hits]
 
 

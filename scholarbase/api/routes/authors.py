@@ -5,7 +5,7 @@ from __future__ import annotations
 from scholarbase.api.responding import Call
 from scholarbase.api.routes import add, resource
 from scholarbase.errors import AuthorNotFound, LibraryError
-from scholarbase.models.requests import (
+from scholarbase.models.author_requests import (
     AuthorBatchBody,
     AuthorBody,
     AuthorPapersBody,

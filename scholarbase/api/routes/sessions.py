@@ -25,7 +25,7 @@ from scholarbase.deadlines import check
 from scholarbase.errors import InvalidRequest, SessionExists, SessionNotFound, StorageError
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_ids
-from scholarbase.models.requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
+from scholarbase.models.session_requests import ReportBody, SessionAnswerBody, SessionBody, SessionsParameters
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import MAX_RECORDED
 from scholarbase.sessions.report import calls_of, held_answers, report

@@ -49,9 +49,13 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
         why = "Cursor cannot be combined with offset or sample"
         raise failure("cursor-with-offset-or-sample", "cursor", why)
     if cursor:
-        found = offset_of(cursor)
+        found = offset_of(cursor, calls.library.snapshot_id)
         if found is None:
-            raise failure("cursor-not-valid", cursor, "Cursor is not * or the next-cursor of a response.")
+            raise failure(
+                "cursor-not-valid",
+                cursor,
+                "Cursor is not * or the next-cursor of a response of this snapshot.",
+            )
         offset = found
     condition = queries.condition(request, partial(calls.library.held, as_of=calls.as_of))
     texts = {"q": _terms(request), "filter": request.text("filter"), "sort": request.text("sort")}
@@ -73,7 +77,7 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
         "query": {"start-index": offset, "search-terms": _terms(request) or None},
     }
     if cursor:
-        message["next-cursor"] = cursor_at(offset + len(items))
+        message["next-cursor"] = cursor_at(offset + len(items), calls.library.snapshot_id)
     return _message("work-list", message)
 
 

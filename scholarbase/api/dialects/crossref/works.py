@@ -11,7 +11,7 @@ from scholarbase.models.papers import Author, Paper
 
 FIELDS: Final = (
     "external_ids", "title", "abstract", "authors", "year", "publication_date", "venue", "citation_count",
-    "reference_count", "url", "journal",
+    "reference_count", "url", "journal", "publication_types",
 )  # fmt: skip
 SELECTABLE: Final = (
     "DOI", "ISBN", "ISSN", "URL", "abstract", "accepted", "alternative-id", "approved", "archive", "article-number",

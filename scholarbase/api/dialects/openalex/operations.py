@@ -72,7 +72,7 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     if group := request.text("group_by") or request.text("group-by"):
         return _groups(group, request, found, calls, start)
     page, per_page, cursor = _page(request), _per_page(request), request.text("cursor")
-    offset = _offset(cursor) if cursor else (page - 1) * per_page
+    offset = _offset(cursor, calls) if cursor else (page - 1) * per_page
     select = _select(request)
     order = filters.orders(request.text("sort"), has_search=found.has_search) or _default(found, calls)
     recorded = _recorded(request, per_page, offset)
@@ -88,7 +88,7 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     }
     if cursor:
         end = offset + len(hits)
-        meta["next_cursor"] = cursor_at(end) if hits and end < total else None
+        meta["next_cursor"] = cursor_at(end, calls.library.snapshot_id) if hits and end < total else None
     papers = [hit.paper for hit in hits]
     scores = None
     if found.has_search:
@@ -144,11 +144,14 @@ def _number(request: DialectRequest, name: str, default: int) -> int:
     return int(text)
 
 
-def _offset(cursor: str) -> int:
-    """Raises InvalidRequest: not a cursor of an earlier response."""
-    offset = offset_of(cursor)
+def _offset(cursor: str, calls: Calls) -> int:
+    """Raises InvalidRequest: not a cursor of an earlier response from this snapshot."""
+    offset = offset_of(cursor, calls.library.snapshot_id)
     if offset is None:
-        raise InvalidRequest("Cursor value is invalid: send * or the next_cursor of the last response.")
+        raise InvalidRequest(
+            "Cursor value is invalid: send * or the next_cursor of the last response. After an update of the library, "
+            "begin again."
+        )
     return offset
 
 

@@ -17,6 +17,7 @@ from scholarbase.api.dialects.semantic_scholar.filters import DATES, PARAMETERS,
 from scholarbase.api.dialects.semantic_scholar.papers import Writer
 from scholarbase.api.dialects.semantic_scholar.parameters import ids_of, not_found, number, paper_of, query_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
+from scholarbase.indexes.listing import every
 from scholarbase.models.checks import is_id
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
@@ -34,14 +35,20 @@ MAX_IDS: Final = 500
 """Papers in a batch."""
 
 
-def found_by(calls: Calls, q: str, filters: Filters, **arguments: Any) -> tuple[int, list[Hit]]:
-    """The number of results of a search, and the first ``WINDOW`` of them. Raises as :meth:`Calls.search`."""
-    fields = ("id", *filters.needed)
-    response = calls.search(q, limit=WINDOW, fields=fields, **filters.native, **arguments)
+def found_by(calls: Calls, q: str, filters: Filters, end: int) -> tuple[int, list[Hit]]:
+    """The number of results of a search, and the first of them, to ``end`` at least if there are so many.
+
+    Raises as :meth:`Calls.search`.
+    """
+    if filters.others:
+        condition = every(filters.conditions)
+        # One more than the page has shows whether there is a next one.
+        some = min(end + 1, WINDOW)
+        return calls.search_meeting(
+            q, condition, filters.native, limit=some, fields=("id",), **filters.native
+        )
+    response = calls.search(q, limit=WINDOW, fields=("id",), **filters.native)
     hits = list(response.results)
-    if filters.keep is not None:
-        hits = [hit for hit in hits if filters.keep(hit.paper)]
-        return len(hits), hits
     return (len(hits) if len(hits) < WINDOW else max(response.total, WINDOW)), hits
 
 
@@ -57,7 +64,7 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     offset = number(request, "offset", 0, 0, 2**63 - 1)
     if offset + limit > WINDOW:
         raise InvalidRequest("Requested data for this limit and/or offset is not available")
-    total, hits = found_by(calls, query_of(request), filters)
+    total, hits = found_by(calls, query_of(request), filters, offset + limit)
     page = [hit.paper.id for hit in hits[offset : offset + limit]]
     calls.show(page, limit=limit, offset=offset)
     answer: dict[str, Any] = {"total": total, "offset": offset}

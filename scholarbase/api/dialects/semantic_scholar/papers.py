@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+from scholarbase.api.dialects.bibtex import bibtex
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import author_id_of, pdf_of
-from scholarbase.api.dialects.semantic_scholar.bibtex import bibtex
 from scholarbase.api.dialects.semantic_scholar.fields import EDGE, Fields
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.authors import AuthorProfile
@@ -59,9 +59,8 @@ def fields_of_study(paper: Paper) -> list[str]:
 
 
 def archives_of(fields: Collection[str]) -> tuple[str, ...]:
-    """The arXiv categories that stand for fields of study in lower case, each with the marks around it."""
-    names = [archive for archive, field in _FIELD_OF_ARCHIVE.items() if field.casefold() in fields]
-    return tuple(f" {name}{mark}" for name in names for mark in (".", " "))
+    """The arXiv categories that stand for fields of study in lower case."""
+    return tuple(archive for archive, field in _FIELD_OF_ARCHIVE.items() if field.casefold() in fields)
 
 
 def _external_ids(paper: Paper) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, DialectRequest
@@ -14,10 +14,11 @@ from scholarbase.api.dialects.semantic_scholar.filters import filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import paper_id_of
 from scholarbase.api.dialects.semantic_scholar.parameters import listed, number, unacceptable
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.query_syntax import words
+from scholarbase.indexes.listing import Among, Author, Either, every, name_words
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
+from scholarbase.models.responses import Hit
 
 MAX_IDS: Final = 100
 """Papers to which a search can be limited."""
@@ -53,27 +54,24 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     filters = filters_of(request)
     text, limit = parameters.query_of(request), number(request, "limit", 10, 1, MAX_LIMIT)
     authors = listed(request, "authors", MAX_AUTHORS)
-    arguments: dict[str, Any] = {**filters.native}
+    native = filters.native
     if before := request.text("insertedBefore"):
-        arguments["to"] = _earlier(arguments.get("to"), before)
+        native["to"] = _earlier(native.get("to"), before)
+    for name in ("openAccessPdf", "publicationTypes"):  # which the original does not have
+        filters.others.pop(name, None)
+    for name in authors:
+        by = name_words(name)
+        filters.others[f"authors={name}"] = Author(by) if by else Either(())
     if ids := listed(request, "paperIds", MAX_IDS):
         found = calls.unrecorded().papers(ids, fields=())
-        arguments["within"] = [paper.id for paper in found if paper is not None]
-        if not arguments["within"]:
-            calls.begun.append(({"q": text}, [], []))
-            return {"data": [], "retrievalVersion": calls.library.snapshot_id}
-    filters = replace(
-        filters, with_pdf=False, publication_types=frozenset()
-    )  # which the original does not have
-    most = MAX_LIMIT if filters.keep or authors else limit
-    hits = calls.search(text, limit=most, fields=(*_READ, *filters.needed), **arguments).results
-    kept = [
-        hit
-        for hit in hits
-        if (filters.keep is None or filters.keep(hit.paper))
-        and all(_wrote(name, hit.paper) for name in authors)
-    ][:limit]
-    calls.show([hit.paper.id for hit in kept], limit=limit)
+        numbers = calls.library.held([paper.id for paper in found if paper is not None])
+        filters.others["paperIds"] = Among("id", numbers)
+    kept: Sequence[Hit]
+    if filters.others:
+        condition = every(filters.conditions)
+        _, kept = calls.search_meeting(text, condition, native, limit=limit, fields=_READ, **native)
+    else:
+        kept = calls.search(text, limit=limit, fields=_READ, **native).results
     data = [
         {"score": hit.score, "paper": _paper(hit.paper), "snippet": _snippet(hit.paper, names)}
         for hit in kept
@@ -101,12 +99,6 @@ def _earlier(to: str | None, before: str) -> str:
         return min(dates, key=lambda date: date_bounds(date)[1])
     except InvalidRequest:
         raise unacceptable("insertedBefore", before) from None
-
-
-def _wrote(name: str, paper: Paper) -> bool:
-    """Whether all words of a name are in the name of one of the paper's authors."""
-    wanted = {word.casefold() for word in words(name)}
-    return any(wanted <= {word.casefold() for word in words(one)} for one in names_of(paper.authors))
 
 
 def _snippet(paper: Paper, names: set[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
 from scholarbase.api.dialects.semantic_scholar.filters import filters_of
 from scholarbase.api.dialects.semantic_scholar.papers import Writer, paper_id_of
-from scholarbase.indexes.matches import Matches
+from scholarbase.indexes.listing import Text, every
 from scholarbase.indexes.query_syntax import MAX_WORDS, compile, words
 from scholarbase.models.limits import MAX_TITLE_MATCHES
 from scholarbase.models.papers import Paper
@@ -24,14 +24,11 @@ def match(request: DialectRequest, calls: Calls) -> Answer:
     """The paper whose title is the query, or nearly."""
     fields, filters = paper_fields(requested(request)), filters_of(request)
     text = parameters.query_of(request)
-    most = MAX_TITLE_MATCHES if filters.native or filters.keep else 1
-    [matches] = calls.match([text], limit=most, fields=fields.native(*filters.needed))
-    kept = [one for one in matches if filters.keep is None or filters.keep(one.paper)]
-    if kept and filters.native:
-        ids = [one.paper.id for one in kept]
-        found = calls.unrecorded().search(text, within=ids, limit=len(ids), fields=("id",), **filters.native)
-        passing = {hit.paper.id for hit in found.results}
-        kept = [one for one in kept if one.paper.id in passing]
+    conditions = filters.conditions
+    [kept] = calls.match([text], limit=MAX_TITLE_MATCHES if conditions else 1, fields=fields.native())
+    if conditions:
+        passing = calls.meeting([one.paper.id for one in kept], every(conditions))
+        kept = tuple(one for one in kept if one.paper.id in passing)
     calls.show([one.paper.id for one in kept[:1]], limit=1)
     if not kept:
         return parameters.error(404, "Title match not found")
@@ -49,18 +46,17 @@ def autocomplete(request: DialectRequest, calls: Calls) -> Answer:
         return {"matches": []}
     last = found[-1] + ("*" if len(found[-1]) > 1 and text[-1:].isalnum() else "")
     quoted = [f'"{word}"' for word in found[:-1]] + [f'"{last.rstrip("*")}"' + last[len(found[-1]) :]]
-    page = calls.matching(
-        Matches(compile(f"title:({' '.join(quoted)})")),
+    _, papers = calls.listed(
+        Text(compile(f"title:({' '.join(quoted)})")),
         {"q": text},
-        {},
-        sort="-citation_count",
+        order="-citation_count" if calls.as_of is None else "-date",
         limit=SUGGESTIONS,
         fields=("title", "authors", "year", "external_ids"),
     )
     return {
         "matches": [
             {"id": paper_id_of(paper), "title": paper.title, "authorsYear": _authors_year(paper)}
-            for paper in page.papers
+            for paper in papers
         ]
     }
 

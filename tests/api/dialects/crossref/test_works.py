@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from scholarbase.api.dialects.cursors import cursor_at
 from scholarbase.search.library import Library
 
 
@@ -202,6 +203,7 @@ def test_any_query_is_answered(server: str, query: str) -> None:
         ({"sample": "5", "rows": "5"}, "sample-with-rows-or-offset"),
         ({"cursor": "*", "offset": "5"}, "cursor-with-offset-or-sample"),
         ({"cursor": "nonsense"}, "cursor-not-valid"),
+        ({"cursor": cursor_at(20, "another snapshot")}, "cursor-not-valid"),
         ({"filter": "nonsense:1"}, "filter-not-available"),
         ({"filter": "orcid:0000-0001-5109-3700"}, "filter-not-available"),
         ({"filter": "nonsense"}, "pair-list-form-invalid"),

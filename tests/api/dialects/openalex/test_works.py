@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from scholarbase.api.dialects.cursors import cursor_at
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread, snapshot_of
@@ -340,6 +341,7 @@ def test_any_search_is_answered(server: str, search: str) -> None:
         ({"per-page": "201"}, "Pagination error."),
         ({"per-page": "200", "page": "51"}, "Pagination error."),
         ({"cursor": "nonsense"}, "Pagination error."),
+        ({"cursor": cursor_at(25, "another snapshot")}, "Pagination error."),
         ({"cursor": "*", "page": "2"}, "Pagination error."),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from scholarbase.api.dialects.cursors import cursor_at
 from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows, sample_rows
 
@@ -203,6 +204,8 @@ def test_any_query_is_answered(server: str, query: str) -> None:
         ("token", "x"),
         ("token", "é"),
         ("token", "W10"),
+        ("token", cursor_at(1000, "another snapshot")),
+        ("token", "*"),
         ("token", "WyJhIiwiYiJd"),
         ("sort", "year"),
         ("sort", "paperId:up"),

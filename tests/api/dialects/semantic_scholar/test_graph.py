@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows, sample_edges, sample_rows
 
 QCD = "arXiv:hep-th/9301068"
@@ -101,6 +102,26 @@ def test_fields_of_study_are_those_of_the_paper(server: str) -> None:
     )
     assert found
     assert all({"Mathematics", "Medicine"} & set(paper["fieldsOfStudy"]) for paper in found)
+
+
+@pytest.mark.parametrize("limit", [100, 7])
+def test_filters_hold_for_the_whole_ranking(server: str, sample: Library, limit: int) -> None:
+    query = "theory field model"
+    ranked: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = sample.search(query, limit=1000, offset=offset, syntax="plain", fields=["fields_of_study"])
+        ranked += [hit.paper.id for hit in page.results if "Mathematics" in hit.paper.fields_of_study]
+        offset = page.next_offset
+    assert len(set(ranked)) == len(ranked)
+    arguments = {"query": query, "fieldsOfStudy": "Mathematics", "limit": limit}
+    own = [paper["paperId"] for paper in pages(server, "paper/search", **arguments)]
+    with_categories = [one for one in own if one not in set(ranked)]
+    found = sample.papers(with_categories)
+    assert [one for one in own if one in set(ranked)] == ranked
+    assert all(paper and not paper.fields_of_study for paper in found)
+    last = get(server, "paper/search", **{**arguments, "offset": len(own)})
+    assert (last["total"], last["data"]) == (len(own), [])
 
 
 def test_the_least_number_of_citations(server: str) -> None:
@@ -242,6 +263,7 @@ def test_malformed_batches(server: str, body: Any, message: str) -> None:
         ("paper/search", {"query": "a", "offset": "x"}, "Unacceptable query params: [offset=x]"),
         ("paper/search", {"query": "a", "year": "twenty"}, "Unacceptable query params: [year=twenty]"),
         ("paper/search", {"query": "a", "year": "-"}, "Unacceptable query params: [year=-]"),
+        ("paper/search", {"query": "a", "year": "20192020"}, "Unacceptable query params: [year=20192020]"),
         ("paper/search", {"query": "a", "minCitationCount": "-1"}, "Unacceptable query params: [minCitationCount=-1]"),
         (
             "paper/search",

@@ -125,9 +125,9 @@ def test_a_paper(http: httpx.Client) -> None:
         ],
         "citationStyles": {
             "bibtex": "@article{Nunez2019LampreyMAS,\n author = {Ana Núñez and B. Lee},\n"
-            " journal = {Journal of Fish},\n pages = {1-9},\n"
-            " title = {Lamprey migration: a survey of 100 of rivers},\n volume = {12},\n"
-            " year = {2019},\n doi = {10.1000/one}\n}\n"
+            " journal = {Journal of Fish},\n volume = {12},\n pages = {1-9},\n"
+            " title = {Lamprey migration: a survey of 100 of rivers},\n"
+            " year = {2019},\n doi = {10.1000/one},\n url = {https://doi.org/10.1000/one}\n}\n"
         },
         "textAvailability": "abstract",
     }
@@ -151,7 +151,7 @@ def test_what_is_not_known(http: httpx.Client) -> None:
         "publicationDate": None,
         "textAvailability": "none",
         "citationStyles": {"bibtex": "@misc{Nunez2021LampreyL,\n author = {Ana Núñez},\n title = {Lamprey ladders},\n"
-                           " year = {2021}\n}\n"},
+                           f" year = {{2021}},\n url = {{https://www.semanticscholar.org/paper/{SHA[3]}}}\n}}\n"},
         "abstract": None,
         "tldr": None,
         "citationCount": None,
