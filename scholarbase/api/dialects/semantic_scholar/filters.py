@@ -28,6 +28,7 @@ PARAMETERS: Final = DATES | frozenset(
 )
 MAX_NAMES: Final = 100
 """Values of a list."""
+_COMPACT: Final = re.compile(r"\A(\d{4})(\d\d)(\d\d)\Z", re.ASCII)
 _YEARS: Final = re.compile(r"(\d{4})?(-)?(\d{4})?", re.ASCII)
 
 
@@ -80,7 +81,8 @@ def filters_of(request: DialectRequest) -> Filters:
     if text := request.text("minCitationCount").strip():
         if not text.isdecimal() or len(text) > 18:
             raise unacceptable("minCitationCount", text)
-        native["min_citations"] = int(text)
+        if int(text):  # 0 is no limit, and clients send it
+            native["min_citations"] = int(text)
     return Filters(
         native,
         frozenset(name.casefold() for name in listed(request, "fieldsOfStudy", MAX_NAMES)),
@@ -122,9 +124,12 @@ def _years(text: str) -> tuple[str, str]:
 
 
 def _dates(text: str) -> tuple[str, str]:
-    """The first and last date of ``2019-03`` or ``2016-03-05:2020``, each of which may be empty in a range."""
-    first, colon, last = text.partition(":")
-    return first.strip(), last.strip() if colon else first.strip()
+    """The first and last date of ``2019-03`` or ``2016-03-05:2020``, each of which may be empty in a range.
+
+    Clients write days without hyphens too.
+    """
+    first, colon, last = (_COMPACT.sub(r"\1-\2-\3", part.strip()) for part in text.partition(":"))
+    return first, last if colon else first
 
 
 def _type(name: str) -> str:
