@@ -18,6 +18,8 @@ VENV ?= .venv
 DATA ?= ../shared/data
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Up to four processes, each with its own libraries and servers; the tests of one file stay together.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
 
 .PHONY: demo test lint types check conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
@@ -26,7 +28,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -36,7 +38,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 check: lint types
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 conformance: $(VENV)/.dev
 	$(BIN)/python tests/conformance.py

@@ -359,7 +359,7 @@ def test_unread_responses_took_memory_without_limit(app: App, monkeypatch: pytes
 
 def test_ten_thousand_pipelined_requests_were_parsed_at_once(app: App) -> None:
     def cycles() -> int:
-        return sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects())
+        return sum(type(one) is RequestResponseCycle for one in gc.get_objects())
 
     before = cycles()
     with connected(app.url) as connection:

@@ -33,7 +33,7 @@ from scholarbase.proxy.authority import Authority
 from scholarbase.proxy.destinations import HOSTS
 from scholarbase.proxy.environment import variables
 from scholarbase.proxy.serving import Backend, Proxy
-from tests.conftest import run_process
+from tests.conftest import run_process, sample_edges, sample_rows
 from tests.sessions.agents import wait_recorded
 
 SERPER: Final = "https://google.serper.dev/search"
@@ -54,6 +54,37 @@ print(json.dumps([[one["title"] for one in answer["organic"]] for answer in foun
 raise SystemExit(7)
 """
 """A program that knows nothing of the proxy."""
+SERVICES: Final = """
+import json, re, urllib.parse, urllib.request
+import requests
+
+title = "A Strong Coupling Test of S-Duality"
+query = urllib.parse.quote(title)
+
+def get(url):
+    return requests.get(url, timeout=120).json()
+
+s2, arxiv = "https://api.semanticscholar.org/graph/v1/paper/", "https://export.arxiv.org/api/query?search_query="
+with urllib.request.urlopen(f'{arxiv}ti:"{query}"'.replace('"', "%22"), timeout=120) as response:
+    feed = response.read().decode()
+found = {
+    "search": [one["title"] for one in get(f"{s2}search?query={query}&limit=1")["data"]],
+    "match": [one["title"] for one in get(f"{s2}search/match?query={query}")["data"]],
+    "references": [one["citedPaper"]["paperId"] for one in get(f"{s2}arXiv:hep-th/9408074/references")["data"]],
+    "legacy": [get("https://api.semanticscholar.org/v1/paper/arXiv:hep-th/9408074")["title"]],
+    "arxiv": re.findall("<entry>.*?<title>(.*?)</title>", feed, re.DOTALL),
+    "plain": re.findall(
+        "<entry>.*?<title>(.*?)</title>",
+        requests.get("http://export.arxiv.org/api/query?id_list=hep-th/9408074", timeout=120).text,
+        re.DOTALL,
+    ),
+    "openalex": [one["title"] for one in get(f"https://api.openalex.org/works?filter=title.search:{query}")["results"]],
+    "openalex_doi": [get("https://api.openalex.org/works/https://doi.org/10.1016/0550-3213(94)90097-3")["title"]],
+    "crossref": get(f"https://api.crossref.org/works?query.title={query}&rows=1")["message"]["items"][0]["title"],
+    "crossref_doi": get("https://api.crossref.org/works/10.1016%2F0550-3213(94)90097-3")["message"]["title"],
+}
+print(json.dumps(found))
+"""
 
 
 @contextmanager
@@ -550,6 +581,31 @@ def test_a_command_runs_under_the_proxy_of_a_library(sample_library: Path, tmp_p
     assert {row["arguments"]["as_of"] for row in rows} == {"1993-06"}
     replayed = run_process("session", "replay", "script", "--library", sample_library, "--sessions", sessions)
     assert replayed.returncode == 0, replayed.stderr
+
+
+@pytest.mark.slow
+def test_a_script_with_the_urls_of_services_gets_its_answers_from_a_library(
+    sample_library: Path, tmp_path: Path
+) -> None:
+    script, sessions = tmp_path / "script.py", tmp_path / "sessions"
+    script.write_text(SERVICES)
+    done = run_process(
+        *("proxy", "--library", sample_library, "--certificates", tmp_path / "ca", "--session", "services"),
+        *("--", sys.executable, script),
+        SCHOLARBASE_SESSIONS=str(sessions),
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    references = found.pop("references")
+    assert found == {service: ["A Strong Coupling Test of S-Duality"] for service in found}
+    ids = {row["corpusid"]: f"arXiv:{row['externalids']['ArXiv']}" for row in sample_rows("papers")}
+    assert set(references) == {ids[b] for a, b in sample_edges() if ids[a] == "arXiv:hep-th/9408074"}
+    shown = run_process("session", "show", "services", "--sessions", sessions)
+    kinds = [json.loads(line)["kind"] for line in shown.stdout.splitlines()]
+    assert kinds == [
+        *("search", "search", "match", "expand", "expand"),
+        *("search", "search", "inspect", "search", "inspect"),
+    ]
 
 
 @pytest.mark.slow

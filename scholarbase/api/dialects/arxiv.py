@@ -114,6 +114,7 @@ def _in_order(calls: Calls, ids: Sequence[str], start: int, count: int) -> tuple
     page = found[start : start + count]
     _, papers = calls.listed(ArxivIds(tuple(page)), {"ids": page}, order="id", limit=len(page), fields=FIELDS)
     by_id = {paper.external_ids["arXiv"]: paper for paper in papers}
+    calls.show([by_id[one].id for one in page])
     return len(found), [by_id[one] for one in page]
 
 

@@ -126,18 +126,28 @@ def _searched(request: DialectRequest, calls: Calls, q: str, **arguments: Any) -
 
 
 def _titles(request: DialectRequest, calls: Calls) -> Answer:
-    """The papers whose title has all words; if there are none, those with a similar title."""
+    """The papers whose title has all words; if there are none, those with a similar title.
+
+    A session records one look-up of the title, with the papers of the answer.
+    """
     title, filters = plain_query(_query_of(request))[:MAX_TITLE_LENGTH], _filters(request)
     words = query_syntax.words(title)[: query_syntax.MAX_WORDS]
     expression = " AND ".join(f'"{word}"' for word in words)
     found = _searched(request, calls, f"title:({expression})" if words else "", syntax="query", **filters)
-    if found["total"] or filters or not words or (offset := _offset(request)):
-        return found
-    fields = _fields(request)
-    [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, fields=_native(fields))
-    page = matches[: _limit(request)]
-    following = len(page) if len(page) < len(matches) else None
-    return _listed(len(matches), offset, following, [_shown(match.paper, fields) for match in page])
+    ids, scores = calls.begun.pop()[1], []
+    limit, offset = _limit(request), _offset(request)
+    if not (found["total"] or filters or not words or offset):
+        fields = _fields(request)
+        [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, fields=_native(fields))
+        calls.begun.pop()
+        page = matches[:limit]
+        ids, scores = [match.paper.id for match in page], [match.score for match in page]
+        following = len(page) if len(page) < len(matches) else None
+        found = _listed(len(matches), offset, following, [_shown(match.paper, fields) for match in page])
+    recorded = {**filters, "limit": limit, "offset": offset, "as_of": calls.as_of}
+    named = {name: value for name, value in recorded.items() if value}
+    calls.begun.append(({"titles": [title], **named}, ids, scores))
+    return found
 
 
 def _id(request: DialectRequest) -> str:
@@ -183,7 +193,8 @@ DIALECT: Final = Dialect(
             "GET",
             "/paper/search/title",
             _titles,
-            parameters=frozenset(("query", *FILTERS, *PAGE)),
+            "match_titles",
+            frozenset(("query", *FILTERS, *PAGE)),
             papers=_limit,
         ),
         Operation(

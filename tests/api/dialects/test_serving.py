@@ -12,6 +12,7 @@ import pytest
 
 from scholarbase.api.access.keys import create_key
 from scholarbase.api.dialects.all import DIALECTS
+from scholarbase.proxy.destinations import library_target
 from scholarbase.search.library import Library
 from scholarbase.settings import DialectName
 from tests.conftest import ROOT, serving_in_thread
@@ -46,6 +47,25 @@ def test_the_documentation_lists_every_route() -> None:
         for operation in dialect.operations:
             route = f"`{operation.method} {operation.path}`".replace(" `", "`").replace(":path}", "}")
             assert route in row[1], (dialect.name, route)
+
+
+def test_the_documentation_points_agents_at_what_is_there() -> None:
+    text = (ROOT / "docs" / "dialects.md").read_text()
+    section = text.partition("\n## Pointing agents here\n")[2].partition("\n## ")[0]
+    agents = re.findall(r"^\| \[([^]]+)\]\(https://github\.com/", section, re.M)
+    assert set(agents) == {
+        *("AI-Scientist", "SPAR", "PaSa", "PaperScout", "Search-R1", "verl"),
+        *("GPT Researcher", "STORM", "paper-qa", "LangChain"),
+    }
+    routes = {one.prefix + operation.path for one in DIALECTS.values() for operation in one.operations}
+    prefixes = {one.prefix for one in DIALECTS.values()}
+    paths = re.findall(r"http://127\.0\.0\.1:8000(/[\w/-]*)", section)
+    assert len(paths) >= 10
+    assert set(paths) <= routes | prefixes
+    assert set(re.findall(r"--dialect ([\w-]+)", section)) == {"paperscout"} <= set(DIALECTS)
+    constants = set(re.findall(r"`https://([\w.]+)(/[\w/]+)`", section))
+    answered = {host for host, path in constants if library_target("https", host, 443, path) in routes}
+    assert answered == {host for host, _ in constants} - {"arxiv.org"} != set()
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ PARAMETERS: Final = DATES | frozenset(
 )
 MAX_NAMES: Final = 100
 """Values of a list."""
+_COMPACT: Final = re.compile(r"\A(\d{4})(\d\d)(\d\d)\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ def filters_of(request: DialectRequest) -> Filters:
     if text := request.text("minCitationCount").strip():
         if not text.isdecimal() or len(text) > 18:
             raise unacceptable("minCitationCount", text)
-        native["min_citations"] = int(text)
+        if int(text):  # 0 is no limit, and clients send it
+            native["min_citations"] = int(text)
     others: dict[str, Condition] = {}
     if fields := listed(request, "fieldsOfStudy", MAX_NAMES):
         archives = tuple(map(Category, archives_of({one.casefold() for one in fields})))
@@ -119,6 +122,9 @@ def dates_of(request: DialectRequest) -> dict[str, str]:
 
 
 def _dates(text: str) -> tuple[str, str]:
-    """The first and last date of ``2019-03`` or ``2016-03-05:2020``, each of which may be empty in a range."""
-    first, colon, last = text.partition(":")
-    return first.strip(), last.strip() if colon else first.strip()
+    """The first and last date of ``2019-03`` or ``2016-03-05:2020``, each of which may be empty in a range.
+
+    Clients write days without hyphens too.
+    """
+    first, colon, last = (_COMPACT.sub(r"\1-\2-\3", part.strip()) for part in text.partition(":"))
+    return first, last if colon else first
