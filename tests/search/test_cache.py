@@ -57,12 +57,12 @@ def test_lists_are_cached_by_their_bytes(sample: Library, monkeypatch: pytest.Mo
     assert (Days(1991_01_01), ("id",)) in cache
 
 
-def test_the_cache_is_at_most_64_mb() -> None:
-    assert lists.CACHED_BYTES == 64 * 1024 * 1024
+def test_the_cache_is_at_most_40_mb() -> None:
+    assert lists.CACHED_BYTES == 40 * 1024 * 1024
     cache = lists.list_cache()
     for number in range(100):
         cache.get(number, lambda: Listed(np.empty(0, np.int32), None))
-    assert sum(n in cache for n in range(100)) == 64  # each counts a megabyte for its condition
+    assert sum(n in cache for n in range(100)) == 40  # each counts a megabyte for its condition
 
 
 def test_few_lists_are_made_at_once(sample: Library) -> None:
