@@ -179,17 +179,67 @@ def test_dates_are_obeyed(
     assert {one for one in ids(client, query=limit) if one in papers} == expected
 
 
-def test_a_date_limit_holds_in_a_query_that_is_too_complex(
-    client: arxiv.Client, papers: dict[str, Paper]
+@pytest.mark.parametrize(
+    ("words", "simple"),
+    [
+        ("(" * 40 + "theory" + ")" * 40, "theory"),
+        ("ti:" + "(" * 40 + "theory" + ")" * 40, "ti:theory"),
+        ("(" + " OR ".join(["ti:theory", "au:witten"] * 150) + ")", "(ti:theory OR au:witten)"),
+        ("(" + " ".join(["theory"] * 300) + ")", "theory"),
+    ],
+)
+@pytest.mark.parametrize("operator", ["AND", "ANDNOT", "OR"])
+def test_repeated_terms_and_parentheses_change_nothing(
+    client: arxiv.Client, words: str, simple: str, operator: str
 ) -> None:
-    deep = "(" * 40 + "theory" + ")" * 40
-    for query in (
-        f"{deep} AND submittedDate:[1993 TO 1993]",
-        f"{' OR '.join(['au:smith'] * 50)} string submittedDate:[1993 TO 1993]",
-    ):
-        results = list(client.results(arxiv.Search(query, max_results=None)))
-        assert results
-        assert {result.published.year for result in results} == {1993}
+    limit = f" {operator} submittedDate:[1994 TO 2099]"
+    expected = ids(client, query=simple + limit)
+    assert expected
+    assert expected != ids(client, query=simple)
+    assert ids(client, query=words + limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (" OR ".join(f"au:smith_{chr(97 + number)}" for number in range(21)), "20 names"),
+        (" OR ".join(f"ti:b{chr(97 + number)}*" for number in range(11)), "10 prefixes"),
+        (" OR ".join(f"ti:w{number}" for number in range(257)), "256 words"),
+        ("(a AND " * 11 + "b" + ")" * 11, "10 nested parentheses"),
+        ('"' + "the " * 200 + '"', "50 times the same word"),
+    ],
+)
+def test_a_query_that_is_too_complex_is_an_error(server: str, query: str, what: str) -> None:
+    for limit in ("", " ANDNOT submittedDate:[1994 TO 2099]", " AND cat:hep-th"):
+        response = httpx.get(f"{server}/api/query", params={"search_query": f"({query}){limit}"})
+        assert response.status_code == 400
+        assert f"more than {what}" in response.text
+
+
+def test_the_first_words_of_a_long_text_are_searched(server: str) -> None:
+    text = " ".join(["monopole", *(f"xqz{number}" for number in range(300)), "instanton"])
+    response = httpx.get(f"{server}/api/query", params={"search_query": text})
+    assert response.headers["x-scholarbase-ignored"] == "words after the first 256"
+    assert total(ElementTree.fromstring(response.content)) == total(request(server, search_query="monopole"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ti:string not submittedDate:[1993 TO 1994]",
+        "ti:string andnot submittedDate:[1993 TO 1994]",
+        "ti:string -submittedDate:[1993 TO 1994]",
+        "ti:string AND -(submittedDate:[1993 TO 1994])",
+        "ti:string,submittedDate:[1993 TO 1994]",
+        '"string submittedDate:[1993 TO 1994]"',
+        "ti:submittedDate:[1993 TO 1994]",
+        "ti:string AND published:[1993 TO 1994]",
+    ],
+)
+def test_dates_without_an_operator_or_a_space_are_an_error(server: str, query: str) -> None:
+    response = httpx.get(f"{server}/api/query", params={"search_query": query})
+    assert response.status_code == 400
+    assert "range of dates" in response.text
 
 
 @pytest.mark.parametrize(
