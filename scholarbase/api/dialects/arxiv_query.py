@@ -21,11 +21,13 @@ from scholarbase.indexes.listing import (
     ArxivIds,
     Author,
     Category,
+    Comment,
     Condition,
     Days,
     Either,
     Every,
     Text,
+    Updated,
     Venue,
     Without,
     either,
@@ -38,9 +40,9 @@ from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.models.checks import shown
 
 MAX_NAMES: Final = 20
-"""Names of authors and journals in a query, each of which is compared with those of every paper."""
-NOT_STORED: Final = ("co", "rn")
-"""Fields that a library does not store: comments and report numbers."""
+"""Names of authors and journals, and comments, in a query, each of which is compared with those of every paper."""
+NOT_STORED: Final = ("rn",)
+"""The field that a library does not store: report numbers."""
 _OPERATORS: Final = {"AND": "AND", "OR": "OR", "ANDNOT": "NOT", "NOT": "NOT"}
 _FIELD: Final = re.compile(
     r"(ti|abs|au|cat|id|jr|all|co|rn|submittedDate|lastUpdatedDate)[ \t]?:\s{0,9}", re.IGNORECASE
@@ -76,18 +78,18 @@ class _Token:
     kind: Literal["term", "days", "operator", "open", "close", "end"]
     text: str = ""
     field: str = ""
-    days: Days | None = None
+    days: Days | Updated | None = None
 
 
-def read_query(text: str) -> Read:
+def read_query(text: str, *, updates: bool = True) -> Read:
     """Read a query. Punctuation that makes no sense in the language is left out. Of a text without fields, operators
-    and dates the first words are read.
+    and dates the first words are read. Without ``updates`` publication dates are those of the last change.
 
     Raises:
         InvalidRequest: a range of dates cannot be read, or the query is too complex. Read in part, it would find
             papers that it excludes.
     """
-    tokens = _without_double_parentheses([*_tokens(text), _Token("end")])
+    tokens = _without_double_parentheses([*_tokens(text, updates), _Token("end")])
     _check_dates(tokens)
     terms = [token for token in tokens if token.kind == "term"]
     ignored = dict.fromkeys(one.field for one in terms if one.field in NOT_STORED)
@@ -173,14 +175,14 @@ def _counts(condition: Condition) -> Counter[str]:
         case Text(expression):
             words = sum(len(quoted.split()) for quoted in expression.split('"')[1::2])
             return Counter({"words": words, "prefixes": expression.count("*")})
-        case Author() | Venue():
+        case Author() | Venue() | Comment():
             return Counter({"names": 1})
-        case Days():
+        case Days() | Updated():
             return Counter({"ranges of dates": 1})
     return Counter()
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokens(text: str, updates: bool) -> Iterator[_Token]:
     """The tokens of a text, with as many closing parentheses as opening ones."""
     text = text.translate({0x201C: '"', 0x201D: '"'})
     last_quote = text.rfind('"')
@@ -191,7 +193,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             field, at = match[1].lower(), match.end()
             if field.endswith("date"):
                 days, at = _days_at(text, at)
-                yield _Token("days", days=days)
+                is_update = updates and field.startswith("last")
+                yield _Token("days", days=Updated(days.first, days.last) if is_update else days)
                 continue
         if text.startswith("(", at):
             at, opened = at + 1, opened + 1
@@ -344,6 +347,9 @@ def _condition(token: _Token) -> Condition | None:
         case "au" | "jr":
             words = name_words(spaced)
             return (Author(words) if name == "au" else Venue(words)) if words else None
+        case "co":
+            words = name_words(spaced)
+            return Comment(words) if words else None
         case "cat":
             category = text.strip().rstrip("*").rstrip(".")
             return Category(category) if category else None
