@@ -24,10 +24,11 @@ from scholarbase.indexes.fulltext import TITLE_WEIGHT
 
 ListOrder: TypeAlias = Literal[
     "-relevance", "relevance", "-date", "date", "-id", "id", "-citation_count", "citation_count",
-    "-reference_count", "reference_count", "-title", "title", "-place", "place",
+    "-reference_count", "reference_count", "-updated", "updated",
+    "-title", "title", "-place", "place",
 ]  # fmt: skip
-"""By BM25 of the condition's words (without any, by date), by date, arXiv id, counts, title or place in the library;
-with ``-`` the greatest first."""
+"""By BM25 of the condition's words (without any, by date), by date, day of the last change, arXiv id, counts, title or
+place in the library; with ``-`` the greatest first."""
 Presence: TypeAlias = Literal[
     "abstract", "doi", "references", "open_access", "closed_access", "fields_of_study"
 ]
@@ -51,6 +52,14 @@ class Author:
 @dataclass(frozen=True, slots=True)
 class Venue:
     """Papers whose venue has all these words, read as those of :class:`Author`."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """Papers whose comment on arXiv has all these words in any order. Case and accents are ignored, and ``*`` ends the
+    beginning of a word."""
 
     words: tuple[str, ...]
 
@@ -80,6 +89,14 @@ class Category:
 @dataclass(frozen=True, slots=True)
 class Days:
     """Papers whose whole range of possible days is in a range of days ``yyyymmdd``."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """Papers whose record arXiv last changed in a range of days ``yyyymmdd``; if the day is unknown, :class:`Days`."""
 
     first: int | None = None
     last: int | None = None
@@ -164,10 +181,12 @@ Condition: TypeAlias = (
     Text
     | Author
     | Venue
+    | Comment
     | AtVenue
     | Labels
     | Category
     | Days
+    | Updated
     | ArxivIds
     | Number
     | Has
@@ -185,12 +204,14 @@ FIELDS: Final = {
     "abstract": "(SELECT abstract FROM abstracts WHERE paper_id = p.id)",
     "authors": "(SELECT group_concat(value ->> 0, ', ') FROM json_each(p.authors))",
     "categories": "p.categories",
-    "update_date": "p.publication_date",
+    "update_date": "coalesce(p.details ->> 'update_date', p.publication_date)",
 }
 """The SQL of the fields that :class:`Value` compares. An id is the arXiv id, else the canonical id."""
 _LISTED: Final = "IN (SELECT value FROM json_each(?))"
 _LISTED_ID: Final = f"p.arxiv_id {_LISTED} OR (p.arxiv_id IS NULL AND {FIELDS['id']} {_LISTED})"
 """In two parts, each of which uses the index of arXiv ids."""
+_UPDATED: Final = "CAST(replace(p.details ->> 'update_date', '-', '') AS INTEGER)"
+"""The day of the last change as a number; NULL if it is unknown."""
 _COMPARED: Final = {
     **{operator: f"{{}} {operator} ?" for operator in ("=", "<", "<=", ">", ">=")},
     "starts": "substr({}, 1, length(?)) = ?",
@@ -202,6 +223,8 @@ _SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
     "relevance": ("s.score NULLS FIRST", "p.first_day NULLS FIRST, p.id"),
     "-date": ("p.first_day DESC NULLS LAST, p.last_day DESC", "p.id DESC"),
     "date": ("p.first_day NULLS LAST, p.last_day", "p.id"),
+    "-updated": (f"coalesce({_UPDATED}, p.first_day) DESC NULLS LAST", "p.id DESC"),
+    "updated": (f"coalesce({_UPDATED}, p.first_day) NULLS LAST", "p.id"),
     "id": ("p.arxiv_id NULLS LAST", "p.id"),
     "-id": ("p.arxiv_id DESC NULLS LAST", "p.id DESC"),
     "-citation_count": ("p.citation_count DESC NULLS LAST", "p.id"),
@@ -233,6 +256,8 @@ _MAX_WORD: Final = 200
 """Letters of the longest word of a name: a pattern has up to 200 bytes for each, and SQLite's limit is 50,000."""
 _BATCH: Final = 50_000
 """Rows per fetch: a list of a million tuples takes ten times the memory of its array."""
+_COMMENT_ENDS: Final = "[^0-9A-Za-z\u00c0-\u024f]"
+"""What separates the words of a comment, as a class of GLOB."""
 _ENDS: Final = "[ .,'-]"
 """What separates the words of a name, as a class of GLOB."""
 
@@ -351,16 +376,18 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql = f"{inner} IS NOT TRUE"
         case Has(what):
             sql = _PRESENT[what]
-        case Author(words) | Venue(words) if max(map(len, words), default=0) > _MAX_WORD:
+        case Author(words) | Venue(words) | Comment(words) if max(map(len, words), default=0) > _MAX_WORD:
             sql = "0"
-        case Author() | Venue() | AtVenue() | Labels() | Category():
+        case Author() | Venue() | Comment() | AtVenue() | Labels() | Category():
             sql, params = _name_sql(condition)
         case _:
             sql, params = _leaf_sql(condition)
     return f"({sql})", params
 
 
-def _name_sql(condition: Author | Venue | AtVenue | Labels | Category) -> tuple[str, list[str | int]]:
+def _name_sql(
+    condition: Author | Venue | Comment | AtVenue | Labels | Category,
+) -> tuple[str, list[str | int]]:
     params: list[str | int]
     match condition:
         case Author(words):
@@ -372,6 +399,9 @@ def _name_sql(condition: Author | Venue | AtVenue | Labels | Category) -> tuple[
         case Venue(words):
             sql = " AND ".join(["' ' || p.venue || ' ' GLOB ?"] * len(words))
             params = list(map(_word_pattern, words))
+        case Comment(words):
+            sql = " AND ".join(["' ' || (p.details ->> 'comment') || ' ' GLOB ?"] * len(words))
+            params = [_comment_pattern(word) for word in words]
         case AtVenue(names):
             sql = f"p.venue_key IN ({VENUE_KEYS})"
             params = [json_list(map(venue_key, names))] * 2
@@ -397,6 +427,11 @@ def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql, params = "p.id IN (SELECT rowid FROM fulltext WHERE fulltext MATCH ?)", [expression]
         case Days(first, last):
             limits = [("p.first_day >= ?", first), ("p.last_day <= ?", last)]
+            sql = " AND ".join(limit for limit, day in limits if day is not None) or "1"
+            params = [day for _, day in limits if day is not None]
+        case Updated(first, last):
+            limits = [(f"coalesce({_UPDATED}, p.first_day) >= ?", first)]
+            limits += [(f"coalesce({_UPDATED}, p.last_day) <= ?", last)]
             sql = " AND ".join(limit for limit, day in limits if day is not None) or "1"
             params = [day for _, day in limits if day is not None]
         case ArxivIds(None):
@@ -445,7 +480,7 @@ def _with_words_joined(
     if len(texts) > 1:
         texts = [f" {operator} ".join(f"({text})" for text in texts)]
     # SQLite evaluates the parts in their order: names take longest.
-    joined = (*map(Text, texts), *sorted(rest, key=lambda part: isinstance(part, Author | Venue)))
+    joined = (*map(Text, texts), *sorted(rest, key=lambda part: isinstance(part, Author | Venue | Comment)))
     return joined[0] if len(joined) == 1 else join(joined)
 
 
@@ -472,6 +507,11 @@ def _word_pattern(word: str) -> str:
     stem = word.rstrip("*")
     is_open = word.endswith("*") or len(stem) == 1
     return f"*{_ENDS}{_classes(stem)}{'' if is_open else _ENDS}*"
+
+
+def _comment_pattern(word: str) -> str:
+    """A GLOB pattern for comments between spaces that have a word or its beginning."""
+    return f"*{_COMMENT_ENDS}{_classes(word.rstrip('*'))}{'' if word.endswith('*') else _COMMENT_ENDS}*"
 
 
 def _folded(word: str) -> str:

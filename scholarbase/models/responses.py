@@ -294,8 +294,8 @@ class CheckedReference(msgspec.Struct, frozen=True, omit_defaults=True):
         ReferenceStatus,
         Meta(
             description="held: the library has the paper; near: it has similar ones; withdrawn: it has the paper, "
-            "whose abstract says that it has been withdrawn; not_in_snapshot: it has none, which does not mean that "
-            "none exists; unreadable: the entry is broken."
+            "whose abstract or comment says that it has been withdrawn; not_in_snapshot: it has none, which does not "
+            "mean that none exists; unreadable: the entry is broken."
         ),
     ]
     reason: Annotated[str, Meta(description="Why, as a sentence.")]

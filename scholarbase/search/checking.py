@@ -225,19 +225,17 @@ class References:
         return self._held(_reason(found, differences), best.number, differences)
 
     def _held(self, reason: str, number: int, differences: tuple[Difference, ...]) -> Outcome:
-        [paper] = self._catalog.papers([number], ("abstract",))
-        if is_withdrawn(paper.abstract):
-            return Outcome(
-                "withdrawn", f"Its abstract says that it has been withdrawn. {reason}", number, differences
-            )
+        [paper] = self._catalog.papers([number], ("abstract", "comment"))
+        for name, text in (("abstract", paper.abstract), ("comment on arXiv", paper.comment)):
+            if is_withdrawn(text):
+                found = f"Its {name} says that it has been withdrawn. {reason}"
+                return Outcome("withdrawn", found, number, differences)
         return Outcome("held", reason, number, differences)
 
 
-def is_withdrawn(abstract: str | None) -> bool:
-    """Whether an abstract says that its paper has been withdrawn, as those of withdrawn arXiv papers do."""
-    return (
-        abstract is not None and "withdrawn" in abstract.lower() and _WITHDRAWN.search(abstract) is not None
-    )
+def is_withdrawn(text: str | None) -> bool:
+    """Whether an abstract or a comment says that its paper has been withdrawn, as on arXiv."""
+    return text is not None and "withdrawn" in text.lower() and _WITHDRAWN.search(text) is not None
 
 
 def _reason(found: str, differences: Sequence[Difference]) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from scholarbase import identifiers
 from scholarbase.api.dialects.arxiv_query import Read, read_query
-from scholarbase.api.dialects.atom import FIELDS, MEDIA_TYPE, error_feed, feed
+from scholarbase.api.dialects.atom import FIELDS, FIELDS_AS_OF, MEDIA_TYPE, error_feed, feed
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls, plain_query
 from scholarbase.errors import InvalidRequest
@@ -27,9 +27,10 @@ ORDERS: Final[dict[tuple[str, str], ListOrder]] = {
     ("relevance", "ascending"): "relevance",
     ("submittedDate", "descending"): "-date",
     ("submittedDate", "ascending"): "date",
-    ("lastUpdatedDate", "descending"): "-date",
-    ("lastUpdatedDate", "ascending"): "date",
+    ("lastUpdatedDate", "descending"): "-updated",
+    ("lastUpdatedDate", "ascending"): "updated",
 }
+_BY_DATE: Final[dict[ListOrder, ListOrder]] = {"-updated": "-date", "updated": "date"}
 _UNUSED_ID: Final = re.compile(r"(?:\d{4}\.\d{4}|\d\d(?:0[1-9]|1[0-2])\.\d{5})(?:v\d{1,4})?", re.ASCII)
 """Ids that no paper has, such as 0000.0000, and that the original accepts all the same."""
 PARAMETERS: Final = ("search_query", "id_list", "start", "max_results", "sortBy", "sortOrder")
@@ -80,11 +81,14 @@ def _query(request: DialectRequest, calls: Calls) -> Answer:
     if len(text) > MAX_QUERY_LENGTH:
         raise InvalidRequest(f"search_query has {len(text)} characters: send {MAX_QUERY_LENGTH} at most")
     query = plain_query(text)
-    read = read_query(query) if query else Read(None)
+    read = read_query(query, updates=calls.as_of is None) if query else Read(None)
+    fields: tuple[str, ...] = FIELDS
+    if calls.as_of is not None:  # later changes are not known then
+        fields, order = FIELDS_AS_OF, _BY_DATE.get(order, order)
     request.ignore(*read.ignored)
     has_ids = bool(request.text("id_list").strip(", "))
     if has_ids and not query and order == "-relevance":
-        total, papers = _in_order(calls, ids, start, count)
+        total, papers = _in_order(calls, ids, start, count, fields)
     elif read.condition is None and (query or not has_ids):
         total, papers = calls.listed(None, {"q": query})
     else:
@@ -92,7 +96,7 @@ def _query(request: DialectRequest, calls: Calls) -> Answer:
         parts += [read.condition] if read.condition is not None else []
         recorded = {"q": query, "ids": ids, "order": order, "limit": count, "offset": start}
         total, papers = calls.listed(
-            every(parts), recorded, order=order, limit=count, offset=start, fields=FIELDS
+            every(parts), recorded, order=order, limit=count, offset=start, fields=fields
         )
     values = {name: request.text(name) for name in ("search_query", "id_list")}
     values |= {"start": str(start), "max_results": str(count)}
@@ -101,18 +105,19 @@ def _query(request: DialectRequest, calls: Calls) -> Answer:
     return Body(feed(title, link, papers, total=total, start=start, per_page=count), MEDIA_TYPE)
 
 
-def _in_order(calls: Calls, ids: Sequence[str], start: int, count: int) -> tuple[int, list[Paper]]:
+def _in_order(
+    calls: Calls, ids: Sequence[str], start: int, count: int, fields: tuple[str, ...]
+) -> tuple[int, list[Paper]]:
     """The papers of a list that the library has, in the order of the list."""
-    fields = ("external_ids",)
     held = {
         hit.paper.external_ids["arXiv"]
         for hit in calls.library.listed(
-            ArxivIds(tuple(ids)), order="id", limit=len(ids), fields=fields, as_of=calls.as_of
+            ArxivIds(tuple(ids)), order="id", limit=len(ids), fields=("external_ids",), as_of=calls.as_of
         )[1]
     }
     found = [one for one in ids if one in held]
     page = found[start : start + count]
-    _, papers = calls.listed(ArxivIds(tuple(page)), {"ids": page}, order="id", limit=len(page), fields=FIELDS)
+    _, papers = calls.listed(ArxivIds(tuple(page)), {"ids": page}, order="id", limit=len(page), fields=fields)
     by_id = {paper.external_ids["arXiv"]: paper for paper in papers}
     calls.show([by_id[one].id for one in page])
     return len(found), [by_id[one] for one in page]

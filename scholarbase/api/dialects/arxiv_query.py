@@ -8,8 +8,10 @@ words limits them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, Literal
 
 from scholarbase import identifiers
@@ -19,10 +21,13 @@ from scholarbase.indexes.listing import (
     ArxivIds,
     Author,
     Category,
+    Comment,
     Condition,
     Days,
     Either,
+    Every,
     Text,
+    Updated,
     Venue,
     Without,
     either,
@@ -35,13 +40,24 @@ from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.models.checks import shown
 
 MAX_NAMES: Final = 20
-"""Names of authors and journals in a query, each of which is compared with those of every paper."""
-NOT_STORED: Final = ("co", "rn")
-"""Fields that a library does not store: comments and report numbers."""
+"""Names of authors and journals, and comments, in a query, each of which is compared with those of every paper."""
+NOT_STORED: Final = ("rn",)
+"""The field that a library does not store: report numbers."""
 _OPERATORS: Final = {"AND": "AND", "OR": "OR", "ANDNOT": "NOT", "NOT": "NOT"}
 _FIELD: Final = re.compile(
     r"(ti|abs|au|cat|id|jr|all|co|rn|submittedDate|lastUpdatedDate)[ \t]?:\s{0,9}", re.IGNORECASE
 )
+_LIKE_NOT: Final = frozenset(("not", "andnot", "-", "!"))
+_HIDDEN_RANGE: Final = re.compile(r"(?:submitted|lastupdated)date[:=]|:[\[{][\d*]", re.IGNORECASE)
+"""A range of dates inside of a word."""
+MAX_REPEATED: Final = 50
+"""Times that one word is in a phrase: FTS5 reads all its places each time."""
+_MOST: Final = {
+    "words": MAX_WORDS,
+    "prefixes": MAX_PREFIXES,
+    "names": MAX_NAMES,
+    "ranges of dates": MAX_WORDS,
+}
 _PIECE: Final = re.compile(r'[^\s()"]+')
 _RANGE_LENGTH: Final = 100
 """Characters of a range of dates."""
@@ -62,41 +78,111 @@ class _Token:
     kind: Literal["term", "days", "operator", "open", "close", "end"]
     text: str = ""
     field: str = ""
-    days: Days | None = None
+    days: Days | Updated | None = None
 
 
-def read_query(text: str) -> Read:
-    """Read a query. One that makes no sense in the language, or is too complex, is read as words.
+def read_query(text: str, *, updates: bool = True) -> Read:
+    """Read a query. Punctuation that makes no sense in the language is left out. Of a text without fields, operators
+    and dates the first words are read. Without ``updates`` publication dates are those of the last change.
 
     Raises:
-        InvalidRequest: a range of dates cannot be read. Without it, papers of any date would be found.
+        InvalidRequest: a range of dates cannot be read, or the query is too complex. Read in part, it would find
+            papers that it excludes.
     """
-    tokens = [*_tokens(text), _Token("end")]
+    tokens = _without_double_parentheses([*_tokens(text, updates), _Token("end")])
+    _check_dates(tokens)
     terms = [token for token in tokens if token.kind == "term"]
-    if _is_too_complex(tokens, terms):
-        found = query_syntax.free_text(" ".join(" ".join(one.text for one in terms).split()[:MAX_WORDS]))
-        days = [token.days for token in tokens if token.days is not None]
-        parts: list[Condition] = [*days, *([Text(found)] if found else [])]
-        return Read(every(parts) if parts else None)
-    ignored = tuple(dict.fromkeys(one.field for one in terms if one.field in NOT_STORED))
-    return Read(_Parser(tokens).either(), ignored)
+    ignored = dict.fromkeys(one.field for one in terms if one.field in NOT_STORED)
+    is_plain = not any(token.field or token.kind in ("days", "operator") for token in tokens)
+    if (
+        is_plain
+        and len(found := list(dict.fromkeys(" ".join(one.text for one in terms).split()))) > MAX_WORDS
+    ):
+        words = query_syntax.free_text(" ".join(found[:MAX_WORDS]))
+        return Read(Text(words) if words else None, (f"words after the first {MAX_WORDS}",))
+    if _depth(tokens) > MAX_DEPTH:
+        raise _too_complex("nested parentheses", MAX_DEPTH)
+    if any(
+        Counter(query_syntax.words(one.text)).most_common(1)[0][1] > MAX_REPEATED
+        for one in terms
+        if _has_words(one)
+    ):
+        raise _too_complex("times the same word in a phrase", MAX_REPEATED)
+    condition = _Parser(tokens).either()
+    if condition is not None:
+        counts = _counts(condition)
+        for what, most in _MOST.items():
+            if counts[what] > most:
+                raise _too_complex(what, most)
+    return Read(condition, tuple(ignored))
 
 
-def _is_too_complex(tokens: list[_Token], terms: list[_Token]) -> bool:
+def _too_complex(what: str, most: int) -> InvalidRequest:
+    return InvalidRequest(f"search_query has more than {most} {what}: send a simpler query, or several")
+
+
+def _has_words(token: _Token) -> bool:
+    return bool(query_syntax.words(token.text))
+
+
+def _depth(tokens: list[_Token]) -> int:
     depth = deepest = 0
     for token in tokens:
         depth += {"open": 1, "close": -1}.get(token.kind, 0)
         deepest = max(deepest, depth)
-    return (
-        deepest > MAX_DEPTH
-        or sum(len(query_syntax.words(one.text)) for one in terms) > MAX_WORDS
-        or sum(one.field in ("au", "jr") for one in terms) > MAX_NAMES
-        or sum(one.text.endswith("*") for one in terms) > MAX_PREFIXES
-        or sum(token.kind == "days" for token in tokens) > MAX_WORDS
-    )
+    return deepest
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _without_double_parentheses(tokens: list[_Token]) -> list[_Token]:
+    """Balanced tokens with one pair of parentheses for several around the same tokens."""
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for at, token in enumerate(tokens):
+        if token.kind == "open":
+            opened.append(at)
+        elif token.kind == "close":
+            closing[opened.pop()] = at
+    dropped = set()
+    field = ""
+    found = list(tokens)
+    for at, end in sorted(closing.items()):
+        field = tokens[at].field or (field if at - 1 in dropped else "")
+        if closing.get(at + 1) == end - 1:
+            dropped |= {at, end}
+        else:
+            found[at] = replace(tokens[at], field=field)
+    return [token for at, token in enumerate(found) if at not in dropped]
+
+
+def _check_dates(tokens: list[_Token]) -> None:
+    """Raises InvalidRequest for a range of dates that seems to be excluded by what is not an operator."""
+    has_days = any(token.kind == "days" for token in tokens)
+    for one, following in pairwise(tokens):
+        is_limit = following.kind == "days" or (has_days and following.kind == "open")
+        if is_limit and one.kind == "term" and not one.field and one.text.lower() in _LIKE_NOT:
+            raise InvalidRequest(
+                f"{shown(one.text)} is not an operator: use ANDNOT to exclude a range of dates"
+            )
+
+
+def _counts(condition: Condition) -> Counter[str]:
+    """The words, prefixes, names and ranges of dates of a condition."""
+    match condition:
+        case Every(parts) | Either(parts):
+            return sum(map(_counts, parts), Counter())
+        case Without(part):
+            return _counts(part)
+        case Text(expression):
+            words = sum(len(quoted.split()) for quoted in expression.split('"')[1::2])
+            return Counter({"words": words, "prefixes": expression.count("*")})
+        case Author() | Venue() | Comment():
+            return Counter({"names": 1})
+        case Days() | Updated():
+            return Counter({"ranges of dates": 1})
+    return Counter()
+
+
+def _tokens(text: str, updates: bool) -> Iterator[_Token]:
     """The tokens of a text, with as many closing parentheses as opening ones."""
     text = text.translate({0x201C: '"', 0x201D: '"'})
     last_quote = text.rfind('"')
@@ -107,7 +193,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             field, at = match[1].lower(), match.end()
             if field.endswith("date"):
                 days, at = _days_at(text, at)
-                yield _Token("days", days=days)
+                is_update = updates and field.startswith("last")
+                yield _Token("days", days=Updated(days.first, days.last) if is_update else days)
                 continue
         if text.startswith("(", at):
             at, opened = at + 1, opened + 1
@@ -120,13 +207,24 @@ def _tokens(text: str) -> Iterator[_Token]:
             # A quotation mark that is never closed is punctuation: what follows may be a range of dates.
             end = text.find('"', at + 1) if at < last_quote else at
             if end > at:
+                _check_no_range(text[at + 1 : end])
                 yield _Token("term", text[at + 1 : end], field)
             at = end + 1
         elif (piece := _PIECE.match(text, at)) is not None:
             at = piece.end()
+            _check_no_range(piece[0])
             operator = _OPERATORS.get(piece[0])
             yield _Token("operator", operator) if operator else _Token("term", piece[0], field)
     yield from [_Token("close")] * opened
+
+
+def _check_no_range(text: str) -> None:
+    """Raises InvalidRequest for words with a range of dates, which would have no effect."""
+    if _HIDDEN_RANGE.search(text):
+        raise InvalidRequest(
+            f"{shown(text[:40])} is not a word: write submittedDate:[YYYYMMDD TO YYYYMMDD] for a range of dates, "
+            "with a space before it"
+        )
 
 
 def _space_end(text: str, at: int) -> int:
@@ -197,15 +295,15 @@ class _Parser:
         while True:
             part = self._side_by_side(field)
             if operator == "OR":
-                parts += [every(together)] if together else []
+                parts += [every(_distinct(together))] if together else []
                 together = []
             if part is not None:
                 together.append(Without(part) if operator == "NOT" else part)
             operator = self._operator()
             if not operator:
                 break
-        parts += [every(together)] if together else []
-        return either(parts) if parts else None
+        parts += [every(_distinct(together))] if together else []
+        return either(_distinct(parts)) if parts else None
 
     def _operator(self) -> str:
         """The operator of a run of operators, such as ``AND NOT``; empty where there is none."""
@@ -233,8 +331,12 @@ class _Parser:
                 part = _condition(replace(token, field=token.field or field))
             if part is not None:
                 (stops if token.text.lower() in STOP_WORDS and not token.field else found).append(part)
-        found = found or stops
+        found, days = _distinct(found or stops), _distinct(days)
         return every([either(found), *days] if found else days) if found or days else None
+
+
+def _distinct(parts: list[Condition]) -> list[Condition]:
+    return list(dict.fromkeys(parts))
 
 
 def _condition(token: _Token) -> Condition | None:
@@ -245,6 +347,9 @@ def _condition(token: _Token) -> Condition | None:
         case "au" | "jr":
             words = name_words(spaced)
             return (Author(words) if name == "au" else Venue(words)) if words else None
+        case "co":
+            words = name_words(spaced)
+            return Comment(words) if words else None
         case "cat":
             category = text.strip().rstrip("*").rstrip(".")
             return Category(category) if category else None

@@ -13,11 +13,12 @@ from scholarbase.api.dialects.describing import arxiv_id_of, day_of, names_of
 from scholarbase.models.papers import Paper
 
 MEDIA_TYPE: Final = "application/atom+xml; charset=utf-8"
-VERSION: Final = "v1"
-"""The version in ids and links: a library has the metadata of one version, and not its number."""
 FIELDS: Final = (
     *("title", "abstract", "authors", "categories", "external_ids", "publication_date", "year", "venue"),
+    *("comment", "versions", "update_date"),
 )
+FIELDS_AS_OF: Final = tuple(name for name in FIELDS if name not in ("versions", "update_date"))
+"""Those that were known at a point in time: versions and changes may be later."""
 ERROR: Final = "Error"
 """The title of the entry of an error."""
 NO_DATE: Final = "1970-01-01T00:00:00Z"
@@ -80,11 +81,10 @@ def _entry(paper: Paper) -> str:
 def _elements(paper: Paper) -> Iterator[str]:
     """The elements of a paper. Clients fail without an author, a category and a date, so that each is there, perhaps
     empty."""
-    name = f"{arxiv_id_of(paper)}{VERSION}"
-    date = _date(paper)
+    name = f"{arxiv_id_of(paper)}v{max(len(paper.versions), 1)}"
     yield _element("id", f"http://arxiv.org/abs/{name}")
-    yield _element("updated", date)
-    yield _element("published", date)
+    yield _element("updated", _update(paper))
+    yield _element("published", _date(paper))
     yield _element("title", " ".join((paper.title or "").split()))
     yield _element("summary", paper.abstract or "")
     for author in names_of(paper.authors) or [""]:
@@ -93,6 +93,8 @@ def _elements(paper: Paper) -> Iterator[str]:
     if doi:
         yield _element("arxiv:doi", doi)
         yield _link(f"http://dx.doi.org/{doi}", "related", None, "doi")
+    if paper.comment:
+        yield _element("arxiv:comment", paper.comment)
     if paper.venue and paper.venue != "arXiv.org":
         yield _element("arxiv:journal_ref", paper.venue)
     yield _link(f"http://arxiv.org/abs/{name}", "alternate", "text/html")
@@ -111,9 +113,14 @@ def _date(paper: Paper) -> str:
     return f"{paper.year:04}-01-01T00:00:00Z" if paper.year is not None and paper.year > 0 else NO_DATE
 
 
+def _update(paper: Paper) -> str:
+    """The day of the last change at midnight, else the publication date."""
+    return f"{paper.update_date}T00:00:00Z" if paper.update_date else _date(paper)
+
+
 def _updated(papers: Sequence[Paper]) -> str:
     """The latest date of the papers: equal requests have equal feeds."""
-    return max(map(_date, papers), default=NO_DATE)
+    return max(map(_update, papers), default=NO_DATE)
 
 
 def _element(name: str, text: str) -> str:

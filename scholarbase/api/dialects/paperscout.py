@@ -17,7 +17,17 @@ from scholarbase.models.limits import MAX_LIMIT, MAX_TITLE_MATCHES
 from scholarbase.models.papers import Paper
 
 DEFAULT_TOP_K: Final = 10
-FIELDS: Final = ("title", "abstract", "categories", "authors", "publication_date", "external_ids")
+FIELDS: Final = (
+    "title",
+    "abstract",
+    "categories",
+    "authors",
+    "publication_date",
+    "update_date",
+    "external_ids",
+)
+FIELDS_AS_OF: Final = tuple(name for name in FIELDS if name != "update_date")
+"""Those that were known at a point in time: the last change may be later."""
 CITED_FIELDS: Final = ("title", "authors", "year", "venue", "external_ids")
 
 
@@ -31,6 +41,10 @@ def _required(request: DialectRequest, name: str) -> str:
     return request.text(name)
 
 
+def _fields(calls: Calls) -> tuple[str, ...]:
+    return FIELDS if calls.as_of is None else FIELDS_AS_OF
+
+
 def _record(paper: Paper, score: float = 0.0) -> dict[str, Any]:
     return {
         "arxiv_id": arxiv_id_of(paper) or paper.id,
@@ -38,7 +52,7 @@ def _record(paper: Paper, score: float = 0.0) -> dict[str, Any]:
         "abstract": paper.abstract or "",
         "categories": " ".join(paper.categories),
         "authors": ", ".join(names_of(paper.authors)),
-        "update_date": paper.publication_date or "",
+        "update_date": paper.update_date or paper.publication_date or "",
         "score": score,
     }
 
@@ -46,9 +60,12 @@ def _record(paper: Paper, score: float = 0.0) -> dict[str, Any]:
 def _search(request: DialectRequest, calls: Calls) -> Answer:
     q, top_k, expression = _required(request, "q"), _top_k(request), request.text("filter")
     if not expression.strip():
-        return [_record(hit.paper, hit.score) for hit in calls.search(q, limit=top_k, fields=FIELDS).results]
+        return [
+            _record(hit.paper, hit.score)
+            for hit in calls.search(q, limit=top_k, fields=_fields(calls)).results
+        ]
     condition = read_filter(expression)
-    _, hits = calls.search_meeting(q, condition, {"filter": expression}, limit=top_k, fields=FIELDS)
+    _, hits = calls.search_meeting(q, condition, {"filter": expression}, limit=top_k, fields=_fields(calls))
     return [_record(hit.paper, hit.score) for hit in hits]
 
 
@@ -59,19 +76,19 @@ def _query(request: DialectRequest, calls: Calls) -> Answer:
         {"filter": expression, "limit": top_k},
         order="id",
         limit=top_k,
-        fields=FIELDS,
+        fields=_fields(calls),
     )
     return [_record(paper) for paper in papers]
 
 
 def _lookup(request: DialectRequest, calls: Calls) -> Answer:
     title = _required(request, "title")
-    [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, min_score=1.0, fields=FIELDS)
+    [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, min_score=1.0, fields=_fields(calls))
     return [_record(match.paper) for match in matches]
 
 
 def _paper(request: DialectRequest, calls: Calls) -> Answer:
-    return _record(calls.paper(request.path["arxiv_id"], fields=FIELDS))
+    return _record(calls.paper(request.path["arxiv_id"], fields=_fields(calls)))
 
 
 def _full_text(request: DialectRequest, calls: Calls) -> Answer:

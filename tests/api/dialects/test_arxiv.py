@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -105,7 +106,7 @@ def test_the_client_reads_every_element(client: arxiv.Client) -> None:
         ("monopole instanton", "monopole OR instanton"),
         ("ti:monopole the instanton", "title:monopole OR instanton"),
         ("ti:gauge_theory", 'title:"gauge theory"'),
-        ("co:pages AND ti:monopole", "title:monopole"),
+        ("rn:pages AND ti:monopole", "title:monopole"),
     ],
 )
 def test_queries(server: str, sample: Library, query: str, same: str) -> None:
@@ -117,8 +118,8 @@ def test_queries(server: str, sample: Library, query: str, same: str) -> None:
 
 
 def test_words_in_fields_that_are_not_stored_are_named(server: str) -> None:
-    response = httpx.get(f"{server}/api/query?search_query=co:pages+AND+ti:string&tracking=1")
-    assert response.headers["x-scholarbase-ignored"] == "tracking, co"
+    response = httpx.get(f"{server}/api/query?search_query=rn:pages+AND+ti:string&tracking=1")
+    assert response.headers["x-scholarbase-ignored"] == "tracking, rn"
 
 
 def test_the_best_comes_first(client: arxiv.Client) -> None:
@@ -160,7 +161,6 @@ def test_an_archive_has_the_papers_of_its_categories(server: str) -> None:
     ("limit", "first", "last"),
     [
         ("submittedDate:[199301150000 TO 199301172359]", "1993-01-15", "1993-01-17"),
-        ("lastUpdatedDate:[19930115 TO 19930117]", "1993-01-15", "1993-01-17"),
         ("submittedDate:[199301150600 TO 199301171200]", "1993-01-16", "1993-01-16"),
         ("submittedDate : [* TO 199301]", "1900", "1993-01-31"),
         ("submittedDate:1993", "1993-01-01", "1993-12-31"),
@@ -179,17 +179,67 @@ def test_dates_are_obeyed(
     assert {one for one in ids(client, query=limit) if one in papers} == expected
 
 
-def test_a_date_limit_holds_in_a_query_that_is_too_complex(
-    client: arxiv.Client, papers: dict[str, Paper]
+@pytest.mark.parametrize(
+    ("words", "simple"),
+    [
+        ("(" * 40 + "theory" + ")" * 40, "theory"),
+        ("ti:" + "(" * 40 + "theory" + ")" * 40, "ti:theory"),
+        ("(" + " OR ".join(["ti:theory", "au:witten"] * 150) + ")", "(ti:theory OR au:witten)"),
+        ("(" + " ".join(["theory"] * 300) + ")", "theory"),
+    ],
+)
+@pytest.mark.parametrize("operator", ["AND", "ANDNOT", "OR"])
+def test_repeated_terms_and_parentheses_change_nothing(
+    client: arxiv.Client, words: str, simple: str, operator: str
 ) -> None:
-    deep = "(" * 40 + "theory" + ")" * 40
-    for query in (
-        f"{deep} AND submittedDate:[1993 TO 1993]",
-        f"{' OR '.join(['au:smith'] * 50)} string submittedDate:[1993 TO 1993]",
-    ):
-        results = list(client.results(arxiv.Search(query, max_results=None)))
-        assert results
-        assert {result.published.year for result in results} == {1993}
+    limit = f" {operator} submittedDate:[1994 TO 2099]"
+    expected = ids(client, query=simple + limit)
+    assert expected
+    assert expected != ids(client, query=simple)
+    assert ids(client, query=words + limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (" OR ".join(f"au:smith_{chr(97 + number)}" for number in range(21)), "20 names"),
+        (" OR ".join(f"ti:b{chr(97 + number)}*" for number in range(11)), "10 prefixes"),
+        (" OR ".join(f"ti:w{number}" for number in range(257)), "256 words"),
+        ("(a AND " * 11 + "b" + ")" * 11, "10 nested parentheses"),
+        ('"' + "the " * 200 + '"', "50 times the same word"),
+    ],
+)
+def test_a_query_that_is_too_complex_is_an_error(server: str, query: str, what: str) -> None:
+    for limit in ("", " ANDNOT submittedDate:[1994 TO 2099]", " AND cat:hep-th"):
+        response = httpx.get(f"{server}/api/query", params={"search_query": f"({query}){limit}"})
+        assert response.status_code == 400
+        assert f"more than {what}" in response.text
+
+
+def test_the_first_words_of_a_long_text_are_searched(server: str) -> None:
+    text = " ".join(["monopole", *(f"xqz{number}" for number in range(300)), "instanton"])
+    response = httpx.get(f"{server}/api/query", params={"search_query": text})
+    assert response.headers["x-scholarbase-ignored"] == "words after the first 256"
+    assert total(ElementTree.fromstring(response.content)) == total(request(server, search_query="monopole"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ti:string not submittedDate:[1993 TO 1994]",
+        "ti:string andnot submittedDate:[1993 TO 1994]",
+        "ti:string -submittedDate:[1993 TO 1994]",
+        "ti:string AND -(submittedDate:[1993 TO 1994])",
+        "ti:string,submittedDate:[1993 TO 1994]",
+        '"string submittedDate:[1993 TO 1994]"',
+        "ti:submittedDate:[1993 TO 1994]",
+        "ti:string AND published:[1993 TO 1994]",
+    ],
+)
+def test_dates_without_an_operator_or_a_space_are_an_error(server: str, query: str) -> None:
+    response = httpx.get(f"{server}/api/query", params={"search_query": query})
+    assert response.status_code == 400
+    assert "range of dates" in response.text
 
 
 @pytest.mark.parametrize(
@@ -199,6 +249,43 @@ def test_dates_that_cannot_be_read_are_an_error(server: str, limit: str) -> None
     response = httpx.get(f"{server}/api/query", params={"search_query": f"ti:string AND {limit}"})
     assert response.status_code == 400
     assert "range of dates" in (ElementTree.fromstring(response.content).findtext(f".//{ATOM}summary") or "")
+
+
+def test_ranges_and_orders_of_the_last_change(client: arxiv.Client) -> None:
+    rows = {row["id"]: row["update_date"] for row in arxiv_rows()}
+    expected = {one for one, day in rows.items() if "2000-07-01" <= day <= "2000-09-01"}
+    assert "hep-ph/0005274" in expected
+    for order, descending in ((arxiv.SortOrder.Ascending, False), (arxiv.SortOrder.Descending, True)):
+        search = arxiv.Search(
+            "lastUpdatedDate:[20000701 TO 20000901]",
+            max_results=None,
+            sort_by=arxiv.SortCriterion.LastUpdatedDate,
+            sort_order=order,
+        )
+        listed = {one.get_short_id().removesuffix("v1"): one for one in client.results(search)}
+        assert listed.keys() & rows.keys() == expected
+        dates = [one.updated for one in listed.values()]
+        assert dates == sorted(dates, reverse=descending)
+        assert all(f"{listed[one].updated:%Y-%m-%d}" == rows[one] for one in expected)
+
+
+def test_comments_are_shown_and_searched(client: arxiv.Client) -> None:
+    [result] = client.results(arxiv.Search(id_list=["hep-th/9301068"]))
+    assert result.comment == "27 pages, PUPT-1376 LBL-33458"
+    rows = {row["id"]: (row["comments"] or "").lower() for row in arxiv_rows()}
+    for query, text in (("co:LaTeX", r"\blatex\b"), ("co:lat*", r"\blat"), ('co:"PUPT-1376"', "pupt-1376")):
+        expected = {one for one, comment in rows.items() if re.search(text, comment)}
+        assert expected
+        assert set(ids(client, query=query)) & rows.keys() == expected
+    without = set(ids(client, query="cat:hep-lat ANDNOT co:latex"))
+    assert set(ids(client, query="cat:hep-lat")) - set(ids(client, query="co:latex")) == without
+
+
+def test_later_changes_are_not_shown_at_a_date(server: str) -> None:
+    url = f"{server}/api/query?id_list=hep-ph/0005274&search_query=lastUpdatedDate:2000"
+    for headers, day in (({}, "2000-08-02"), ({"X-ScholarBase-As-Of": "2000-06-30"}, "2000-05-26")):
+        root = ElementTree.fromstring(httpx.get(url, headers=headers).content)
+        assert root.findtext(f"{ATOM}entry/{ATOM}updated") == f"{day}T00:00:00Z"
 
 
 def authors_with(*ends: str) -> set[str]:
@@ -382,6 +469,18 @@ def test_a_feed_of_any_text_is_well_formed() -> None:
     assert [author.findtext(f"{ATOM}name") for author in entry.iter(f"{ATOM}author")] == [""]
     assert [category.get("term") for category in entry.iter(f"{ATOM}category")] == [""]
     assert entry.findtext(f"{ATOM}published")
+
+
+def test_a_feed_has_the_last_version() -> None:
+    paper = Paper(
+        "arXiv:2309.06180", None, {"arXiv": "2309.06180"}, versions=("2023-09-12", None, "2023-10-01")
+    )
+    root = ElementTree.fromstring(feed("", "", [paper], total=1, start=0, per_page=1))
+    assert root.findtext(f".//{ATOM}entry/{ATOM}id") == "http://arxiv.org/abs/2309.06180v3"
+    assert {link.get("href") for link in root.findall(f"{ATOM}entry/{ATOM}link")} == {
+        "http://arxiv.org/abs/2309.06180v3",
+        "http://arxiv.org/pdf/2309.06180v3",
+    }
 
 
 def test_a_feed_has_all_authors() -> None:
