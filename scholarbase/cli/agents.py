@@ -57,7 +57,7 @@ def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
     type=click.Choice(["scholarbase", "retrieval"]),
     default="scholarbase",
     show_default=True,
-    help="The six tools of ScholarBase, or search and fetch as chat products expect them.",
+    help="The seven tools of ScholarBase, or search and fetch as chat products expect them.",
 )
 @click.option("--session", "name", help="Record the calls under this name.")
 @click.option("--query", help="The question of the session.")

@@ -113,6 +113,10 @@ def value_of(body: Mapping[str, Any], name: str, default: Any) -> Any:
     return default if value is None else value
 
 
+Answerer: TypeAlias = "Callable[[DialectRequest, Calls], Answer]"
+"""The answer to a request, from the native calls that it makes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One route of a dialect.
@@ -129,17 +133,19 @@ class Operation:
         papers: the most papers that the answer needs.
         short: whether the request takes a few milliseconds.
         form: whether the body of a POST has URL parameters, as HTML forms send them, and not JSON.
+        recorded: whether a session records a request with this URL, of whose body nothing is known yet.
     """
 
     method: str
     path: str
-    answer: Callable[[DialectRequest, Calls], Answer]
+    answer: Answerer
     tool: str | None = "search_papers"
     parameters: frozenset[str] = frozenset()
     calls: Callable[[DialectRequest], int] = lambda request: 1
     papers: Callable[[DialectRequest], int] = lambda request: 100
     short: Callable[[DialectRequest], bool] = lambda request: False
     form: bool = False
+    recorded: Callable[[DialectRequest], bool] = lambda request: True
 
 
 class OriginalBody(Exception):

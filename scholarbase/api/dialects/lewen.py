@@ -12,9 +12,12 @@ from typing import Any, Final
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation, years_of
 from scholarbase.api.dialects.calls import Calls, plain_query
 from scholarbase.api.dialects.describing import link_of, pdf_of
+from scholarbase.api.dialects.semantic_scholar.filters import Filters, with_labels
+from scholarbase.api.dialects.semantic_scholar.papers import VALUES
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
+from scholarbase.indexes.listing import Text, every
 from scholarbase.models.checks import MAX_INTEGER, shown
 from scholarbase.models.limits import MAX_LIMIT, MAX_TITLE_LENGTH, MAX_TITLE_MATCHES, Mode
 from scholarbase.models.papers import Paper
@@ -46,12 +49,12 @@ FIELDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Paper], Any]]]] = {
     "venue": (("venue",), lambda paper: paper.venue),
     "citationCount": (("citation_count",), lambda paper: paper.citation_count),
     "referenceCount": (("reference_count",), lambda paper: paper.reference_count),
-    "fieldsOfStudy": ((), lambda paper: None),
-    "publicationTypes": ((), lambda paper: None),
+    "fieldsOfStudy": (("fields_of_study", "categories"), VALUES["fieldsOfStudy"]),
+    "publicationTypes": (("publication_types",), VALUES["publicationTypes"]),
     "publicationDate": (("publication_date",), lambda paper: paper.publication_date),
     "openAccessPdf": (("external_ids",), _pdf),
     "externalIds": (("external_ids",), _external_ids),
-    "journal": ((), lambda paper: None),
+    "journal": (("journal",), VALUES["journal"]),
     "url": (("external_ids", "url"), lambda paper: link_of(paper) or None),
 }
 """Of each field, the native fields that it needs, and its value."""
@@ -93,8 +96,8 @@ def _query_of(request: DialectRequest) -> str:
     return request.text("query")
 
 
-def _filters(request: DialectRequest) -> dict[str, Any]:
-    """The native filters. Raises InvalidRequest for years or a count of another form."""
+def _filters(request: DialectRequest) -> Filters:
+    """The filters in the URL. Raises InvalidRequest for a malformed one."""
     filters: dict[str, Any] = {}
     if text := request.text("year").strip():
         if (years := years_of(text)) is None:
@@ -104,7 +107,7 @@ def _filters(request: DialectRequest) -> dict[str, Any]:
         filters["venue"] = venues
     if request.text("minCitationCount").strip():
         filters["min_citations"] = request.whole("minCitationCount", 0, 0, MAX_INTEGER)
-    return filters
+    return with_labels(request, filters)
 
 
 def _search(request: DialectRequest, calls: Calls) -> Answer:
@@ -115,12 +118,29 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     mode = calls.library.best_mode if retrieval == "hybrid" else retrieval
     if mode != retrieval and "retrieval" in request.query:
         request.ignore("retrieval")
-    return _searched(request, calls, _query_of(request), mode=mode, **_filters(request))
+    return _searched(request, calls, _query_of(request), _filters(request), mode=mode)
 
 
-def _searched(request: DialectRequest, calls: Calls, q: str, **arguments: Any) -> dict[str, Any]:
+def _searched(
+    request: DialectRequest, calls: Calls, q: str, filters: Filters, **arguments: Any
+) -> dict[str, Any]:
     fields, limit, offset = _fields(request), _limit(request), _offset(request)
-    found = calls.search(q, limit=limit, offset=offset, fields=_native(fields), **arguments)
+    if filters.others:
+        # One more than the page has shows whether there is a next one.
+        total, hits = calls.search_meeting(
+            q,
+            every(filters.conditions),
+            {**filters.recorded, **arguments},
+            limit=min(offset + limit + 1, MAX_LIMIT),
+            fields=_native(fields),
+            **filters.native,
+            **arguments,
+        )
+        page = hits[offset : offset + limit]
+        calls.show([hit.paper.id for hit in page], limit=limit, offset=offset)
+        following = offset + limit if offset + limit < len(hits) else None
+        return _listed(total, offset, following, [_shown(hit.paper, fields) for hit in page])
+    found = calls.search(q, limit=limit, offset=offset, fields=_native(fields), **filters.native, **arguments)
     data = [_shown(hit.paper, fields) for hit in found.results]
     return _listed(found.total, offset, found.next_offset, data)
 
@@ -131,20 +151,27 @@ def _titles(request: DialectRequest, calls: Calls) -> Answer:
     A session records one look-up of the title, with the papers of the answer.
     """
     title, filters = plain_query(_query_of(request))[:MAX_TITLE_LENGTH], _filters(request)
-    words = query_syntax.words(title)[: query_syntax.MAX_WORDS]
-    expression = " AND ".join(f'"{word}"' for word in words)
-    found = _searched(request, calls, f"title:({expression})" if words else "", syntax="query", **filters)
+    words = list(dict.fromkeys(word.casefold() for word in query_syntax.words(title)))[
+        : query_syntax.MAX_WORDS
+    ]
+    expression = "title:({})".format(" AND ".join(f'"{word}"' for word in words)) if words else ""
+    fields, limit, offset = _fields(request), _limit(request), _offset(request)
+    if filters.others and words:
+        condition = every([Text(query_syntax.compile(expression)), *filters.conditions])
+        total, papers = calls.listed(condition, {}, limit=limit, offset=offset, fields=_native(fields))
+        following = offset + limit if offset + limit < total else None
+        found = _listed(total, offset, following, [_shown(paper, fields) for paper in papers])
+    else:
+        found = _searched(request, calls, expression, Filters(filters.native, {}, {}), syntax="query")
     ids, scores = calls.begun.pop()[1], []
-    limit, offset = _limit(request), _offset(request)
-    if not (found["total"] or filters or not words or offset):
-        fields = _fields(request)
+    if not (found["total"] or filters.conditions or not words or offset):
         [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, fields=_native(fields))
         calls.begun.pop()
         page = matches[:limit]
         ids, scores = [match.paper.id for match in page], [match.score for match in page]
         following = len(page) if len(page) < len(matches) else None
         found = _listed(len(matches), offset, following, [_shown(match.paper, fields) for match in page])
-    recorded = {**filters, "limit": limit, "offset": offset, "as_of": calls.as_of}
+    recorded = {**filters.recorded, "limit": limit, "offset": offset, "as_of": calls.as_of}
     named = {name: value for name, value in recorded.items() if value}
     calls.begun.append(({"titles": [title], **named}, ids, scores))
     return found
@@ -174,7 +201,7 @@ def _edges(direction: str, key: str, request: DialectRequest, calls: Calls) -> A
     return _listed(found.total, offset, found.next_offset, data)
 
 
-FILTERS: Final = ("year", "venue", "minCitationCount")
+FILTERS: Final = ("year", "venue", "minCitationCount", "fieldsOfStudy", "publicationTypes", "openAccessPdf")
 PAGE: Final = ("fields", "offset", "limit")
 
 DIALECT: Final = Dialect(

@@ -107,7 +107,8 @@ class _Endpoint:
         request = Request(scope, receive, send)
         respond = partial(_respond, self._operation, self._prefix)
         in_session = any(name in SESSION_HEADERS for name, _ in scope["headers"])
-        if self._operation.tool is not None and in_session:
+        asked = DialectRequest(request.path_params, _by_name(request.query_params.multi_items()))
+        if self._operation.tool is not None and in_session and self._operation.recorded(asked):
             response = await record_around(request, self._operation.tool, respond)
         else:
             response = await respond(request)
@@ -154,13 +155,19 @@ async def _parsed(operation: Operation, prefix: str, request: Request) -> Dialec
             content = await to_thread.run_sync(parse, body, limiter=request.app.state.parsing)
     if operation.form and content is not None:
         parameters, content = [*parameters, *content], None
-    query: dict[str, list[str]] = {}
-    for name, value in parameters:
-        query.setdefault(name, []).append(value)
+    query = _by_name(parameters)
     base = str(request.base_url).rstrip("/") + prefix
     asked = DialectRequest(request.path_params, query, content, base, request.headers.get("accept", ""))
     asked.ignore(*(name for name in query if name not in operation.parameters))
     return asked
+
+
+def _by_name(parameters: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """The values of each parameter."""
+    query: dict[str, list[str]] = {}
+    for name, value in parameters:
+        query.setdefault(name, []).append(value)
+    return query
 
 
 def _parse_form(body: bytes) -> list[tuple[str, str]]:

@@ -98,6 +98,11 @@ def entries(response: httpx.Response) -> list[Any]:
     return [one.text for one in ElementTree.fromstring(response.text).findall("a:entry/a:id", names)]
 
 
+def each_once(response: httpx.Response) -> list[Any]:
+    """The papers of several authors."""
+    return list(dict.fromkeys(at("data", "papers", "paperId")(response)))
+
+
 def ids_in_text(response: httpx.Response) -> list[Any]:
     return _ARXIV.findall(response.text)[:1]
 
@@ -107,6 +112,9 @@ def about(subject: Subject) -> dict[str, tuple[Step, ...]]:
 
     def asked(response: httpx.Response) -> list[Any]:
         return [subject.id]
+
+    def asked_and_papers(response: httpx.Response) -> list[Any]:
+        return list(dict.fromkeys([subject.native, *at("data", "papers", "paperId")(response)]))
 
     title = {"query": subject.title}
     all_fields = {"fields": "title,citations.title,references.title"}
@@ -136,7 +144,7 @@ def about(subject: Subject) -> dict[str, tuple[Step, ...]]:
                 "GET",
                 "/paper/{paper_id:path}/authors",
                 "inspect",
-                asked,
+                asked_and_papers,
                 subject.native,
                 {"fields": "papers.title"},
             ),
@@ -180,14 +188,14 @@ def about(subject: Subject) -> dict[str, tuple[Step, ...]]:
             Step(
                 "GET",
                 "/author/search",
-                None,
-                at("data", "papers", "paperId"),
+                "search",
+                each_once,
                 parameters={"query": "edward witten", "fields": "papers.title"},
             ),
             Step(
                 "GET",
                 "/author/{author_id:path}",
-                None,
+                "search",
                 at("papers", "paperId"),
                 subject.author,
                 {"fields": "papers.title"},
@@ -195,7 +203,7 @@ def about(subject: Subject) -> dict[str, tuple[Step, ...]]:
             Step(
                 "POST",
                 "/author/batch",
-                None,
+                "search",
                 at("papers", "paperId"),
                 json={"ids": [subject.author]},
                 parameters={"fields": "papers.title"},

@@ -70,8 +70,8 @@ def test_all_fields(server: str, fields: str) -> None:
 def test_chosen_fields(server: str) -> None:
     found = listed(server, "/search", query="strings", fields="abstract, year", limit=2)
     assert [set(one) for one in found["data"]] == [{"paperId", "title", "abstract", "year"}] * 2
-    response = get(server, "/search", query="strings", fields="tldr", fieldsOfStudy="Physics")
-    assert response.headers["x-scholarbase-ignored"] == "fieldsOfStudy, fields=tldr"
+    response = get(server, "/search", query="strings", fields="tldr", sort="year")
+    assert response.headers["x-scholarbase-ignored"] == "sort, fields=tldr"
 
 
 def test_an_id_is_accepted_again(server: str) -> None:
@@ -226,3 +226,29 @@ def test_no_paper_is_later_than_the_date_of_the_request(server: str) -> None:
         data = httpx.get(url, headers=headers).json()["data"]
         assert data
         assert max(one.get("citingPaper", one)["publicationDate"] for one in data) < "1993-07"
+
+
+@pytest.mark.parametrize("retrieval", ["sparse", "hybrid"])
+def test_filters_by_labels_hold_for_all_pages(server: str, retrieval: str) -> None:
+    filters = {"query": "gauge theory", "retrieval": retrieval, "fieldsOfStudy": "Mathematics"}
+    whole = listed(server, "/search", limit=60, fields="fieldsOfStudy", **filters)
+    assert all("Mathematics" in one["fieldsOfStudy"] for one in whole["data"])
+    pages: list[Any] = []
+    offset: int | None = 0
+    while offset is not None and offset < 60:
+        page = listed(server, "/search", limit=20, offset=offset, fields="fieldsOfStudy", **filters)
+        pages += page["data"]
+        offset = page["next"]
+    assert pages == whole["data"] != []
+
+
+def test_titles_with_labels(server: str) -> None:
+    [paper] = listed(server, "/search", query="gauge theory", fieldsOfStudy="Mathematics", limit=1)["data"]
+    for label, expected in (("mathematics,Art", [paper["paperId"]]), ("Art", [])):
+        found = listed(server, "/search/title", query=paper["title"], fieldsOfStudy=label)
+        assert [one["paperId"] for one in found["data"]] == expected
+        assert (found["total"], found["next"]) == (len(expected), None)
+    found = listed(server, "/search/title", query="gauge", fieldsOfStudy="physics", limit=60)
+    page = listed(server, "/search/title", query="gauge", fieldsOfStudy="physics", limit=5, offset=20)
+    assert (found["next"], page["next"]) == (60, 25)
+    assert page["data"] == found["data"][20:25]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -72,3 +73,41 @@ def test_the_trajectory_is_the_client_s_log(http: httpx.Client, dois: dict[str, 
     for call, (kind, shown) in zip(calls, log, strict=True):
         assert (call["kind"], call["ids"]) == (kind, shown), call["arguments"]
     assert [call["call"] for call in calls] == [*range(1, len(log) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/crossref/works", {"query.bibliographic": "string", "query.author": "gross", "order": "asc"}),
+        ("/graph/v1/paper/search", {"fieldsOfStudy": ["Physics"], "year": "1993"}),
+        ("/graph/v1/paper/search/bulk", {"fieldsOfStudy": ["Physics"], "openAccessPdf": True}),
+        ("/graph/v1/paper/search/match", {"publicationTypes": ["Review"], "minCitationCount": "3"}),
+        ("/graph/v1/snippet/search", {"fieldsOfStudy": ["Physics"]}),
+    ],
+)
+def test_arguments_have_texts_and_filters(http: httpx.Client, path: str, parameters: dict[str, Any]) -> None:
+    name = "arguments" + path.replace("/", "-")
+    sent = {key: ",".join(value) if isinstance(value, list) else value for key, value in parameters.items()}
+    if "crossref" not in path:
+        sent["query"] = "string"
+    http.get(path, params=sent, headers={"X-ScholarBase-Session": name})
+    wait_recorded(str(http.base_url).rstrip("/"), name)
+    [line] = http.get(f"/v1/sessions/{name}").raise_for_status().text.splitlines()
+    arguments = json.loads(line)["arguments"]
+    renamed = {"year": {"from": "1993", "to": "1993"}, "minCitationCount": {"min_citations": 3}}
+    for key, value in parameters.items():
+        expected = renamed.get(key, {key: value})
+        assert {one: arguments.get(one) for one in expected} == expected, arguments
+
+
+@pytest.mark.parametrize("path", ["author/name:edward witten", "author/search"])
+def test_papers_of_authors_count(http: httpx.Client, path: str) -> None:
+    session = {"session": f"budget-{path[-6:]}", "limits": {"candidates": 5}}
+    http.post("/v1/sessions", json=session).raise_for_status()
+    headers = {"X-ScholarBase-Session": session["session"]}
+    plain = http.get(f"/graph/v1/{path}", params={"query": "edward witten"}, headers=headers)
+    assert "X-ScholarBase-Call" not in plain.raise_for_status().headers
+    fields = {"query": "edward witten", "fields": "papers.title"}
+    first = http.get(f"/graph/v1/{path}", params=fields, headers=headers)
+    assert first.raise_for_status().headers["X-ScholarBase-Call"] == "1"
+    assert http.get(f"/graph/v1/{path}", params=fields, headers=headers).status_code == 403

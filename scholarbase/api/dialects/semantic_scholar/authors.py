@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, DialectRequest
@@ -37,13 +37,14 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     answer: dict[str, Any] = {"total": found.total, "offset": offset}
     if found.next_offset is not None:
         answer["next"] = found.next_offset
-    return {**answer, "data": _written(calls, found.results, fields)}
+    recorded = {"q": name, "limit": limit, "offset": offset}
+    return {**answer, "data": _written(calls, found.results, fields, recorded)}
 
 
 def author(request: DialectRequest, calls: Calls) -> Answer:
     """One author."""
-    fields = author_fields(requested(request))
-    return _written(calls, [_author_of(request, calls)], fields)[0]
+    fields, found = author_fields(requested(request)), _author_of(request, calls)
+    return _written(calls, [found], fields, {"author": [found.id]})[0]
 
 
 def batch(request: DialectRequest, calls: Calls) -> Answer:
@@ -53,7 +54,8 @@ def batch(request: DialectRequest, calls: Calls) -> Answer:
     known = {one.id: one for one in found if one is not None}
     if not known:
         raise InvalidRequest("No valid author ids given")
-    written = dict(zip(known, _written(calls, list(known.values()), fields), strict=True))
+    contents = _written(calls, list(known.values()), fields, {"author": list(known)})
+    written = dict(zip(known, contents, strict=True))
     return [None if one is None else written[one.id] for one in found]
 
 
@@ -107,12 +109,32 @@ def _author_of(request: DialectRequest, calls: Calls) -> AuthorProfile:
     return found
 
 
-def _written(calls: Calls, authors: Sequence[AuthorProfile], fields: AuthorFields) -> list[dict[str, Any]]:
+def shows_papers(request: DialectRequest) -> bool:
+    """Whether the answer about authors shows their papers; not if its fields are malformed."""
+    try:
+        return author_fields(requested(request)).papers is not None
+    except InvalidRequest:
+        return False
+
+
+def _written(
+    calls: Calls,
+    authors: Sequence[AuthorProfile],
+    fields: AuthorFields,
+    recorded: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Authors with their papers, which a session records.
+
+    Args:
+        recorded: the arguments; None if those of an earlier call are recorded.
+    """
+    if recorded is not None:
+        calls.begun.append((recorded, [], []))
     writer = Writer(calls)
     written = [writer.profile(one, fields.names) for one in authors]
     if fields.papers is not None:
         for one, content in zip(authors, written, strict=True):
-            found = calls.unrecorded().author_papers(one.id, limit=MAX_LIMIT, fields=fields.papers.native())
+            found = calls.author_papers(one.id, limit=MAX_LIMIT, fields=fields.papers.native())
             writer.count(len(found.results), "/author/{author_id}/papers")
             content["papers"] = writer.papers(found.results, fields.papers)
     return written

@@ -41,7 +41,7 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     if read.expression is not None:
         words = Text(read.expression)
         conditions.append(Without(words) if read.excludes else words)
-    recorded = {"q": text, **filters.native}
+    recorded = {"q": text, **filters.recorded}
     total, papers = calls.listed(
         every(conditions), recorded, order=order, limit=MAX_LIMIT, offset=offset, fields=fields.native()
     )

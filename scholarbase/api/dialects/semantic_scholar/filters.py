@@ -48,10 +48,18 @@ class Filters:
     Args:
         native: arguments of a native search.
         others: those that native searches do not have, by the names of parameters.
+        values: the values of these parameters.
     """
 
     native: dict[str, Any]
     others: dict[str, Condition]
+    values: dict[str, Any]
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The arguments that a session records."""
+        native = {name.rstrip("_"): value for name, value in self.native.items()}
+        return {**native, **{name: self.values[name] for name in self.others}}
 
     @property
     def conditions(self) -> list[Condition]:
@@ -83,16 +91,25 @@ def filters_of(request: DialectRequest) -> Filters:
             raise unacceptable("minCitationCount", text)
         if int(text):  # 0 is no limit, and clients send it
             native["min_citations"] = int(text)
+    return with_labels(request, native)
+
+
+def with_labels(request: DialectRequest, native: dict[str, Any]) -> Filters:
+    """Native filters, and those in the URL by fields of study, types and open access. Raises as :func:`filters_of`."""
     others: dict[str, Condition] = {}
+    values: dict[str, Any] = {}
     if fields := listed(request, "fieldsOfStudy", MAX_NAMES):
         archives = tuple(map(Category, archives_of({one.casefold() for one in fields})))
         of_categories = every([Without(Has("fields_of_study")), Either(archives)])
+        values["fieldsOfStudy"] = fields
         others["fieldsOfStudy"] = Either((Labels("fields_of_study", tuple(fields)), of_categories))
     if types := listed(request, "publicationTypes", MAX_NAMES):
+        values["publicationTypes"] = types
         others["publicationTypes"] = Labels("publication_types", tuple(types))
     if "openAccessPdf" in request.query:
+        values["openAccessPdf"] = True
         others["openAccessPdf"] = ArxivIds()
-    return Filters(native, others)
+    return Filters(native, others, values)
 
 
 def dates_of(request: DialectRequest) -> dict[str, str]:

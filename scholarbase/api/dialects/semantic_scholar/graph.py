@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
+from scholarbase.api.dialects.base import Answer, Answerer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.semantic_scholar import authors, bulk, parameters, snippets, titles
 from scholarbase.api.dialects.semantic_scholar.fields import paper_fields, requested
@@ -45,7 +45,7 @@ def found_by(calls: Calls, q: str, filters: Filters, end: int) -> tuple[int, lis
         # One more than the page has shows whether there is a next one.
         some = min(end + 1, WINDOW)
         return calls.search_meeting(
-            q, condition, filters.native, limit=some, fields=("id",), **filters.native
+            q, condition, filters.recorded, limit=some, fields=("id",), **filters.native
         )
     response = calls.search(q, limit=WINDOW, fields=("id",), **filters.native)
     hits = list(response.results)
@@ -117,6 +117,13 @@ def _one_page(request: DialectRequest) -> int:
     return MAX_LIMIT
 
 
+def _authors(method: str, path: str, answer: Answerer, parameters: frozenset[str]) -> Operation:
+    """A route of authors, which sessions record where it shows their papers."""
+    return Operation(
+        method, path, answer, parameters=parameters, papers=_one_page, recorded=authors.shows_papers
+    )
+
+
 _FIELDS: Final = frozenset(("fields",))
 _PAGE: Final = frozenset(("fields", "limit", "offset"))
 _EDGE_PAGE: Final = _PAGE | DATES
@@ -166,12 +173,12 @@ DIALECT: Final = Dialect(
             _PAGE,
             papers=_one_page,
         ),
-        Operation("GET", "/author/search", authors.search, None, _PAGE | {"query"}, papers=_one_page),
-        Operation("POST", "/author/batch", authors.batch, None, _FIELDS, papers=_one_page),
+        _authors("GET", "/author/search", authors.search, _PAGE | {"query"}),
+        _authors("POST", "/author/batch", authors.batch, _FIELDS),
         Operation(
             "GET", "/author/{author_id:path}/papers", authors.papers, parameters=_EDGE_PAGE, papers=_one_page
         ),
-        Operation("GET", "/author/{author_id:path}", authors.author, None, _FIELDS, papers=_one_page),
+        _authors("GET", "/author/{author_id:path}", authors.author, _FIELDS),
         Operation("GET", "/paper/{paper_id:path}", _paper, "get_papers", _FIELDS, papers=_one_page),
     ),
     parameters.error,

@@ -61,15 +61,17 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
         filters.others.pop(name, None)
     for name in authors:
         by = name_words(name)
+        filters.values[f"authors={name}"] = True
         filters.others[f"authors={name}"] = Author(by) if by else Either(())
     if ids := listed(request, "paperIds", MAX_IDS):
         found = calls.unrecorded().papers(ids, fields=())
         numbers = calls.library.held([paper.id for paper in found if paper is not None])
+        filters.values["paperIds"] = ids
         filters.others["paperIds"] = Among("id", numbers)
     kept: Sequence[Hit]
     if filters.others:
         condition = every(filters.conditions)
-        _, kept = calls.search_meeting(text, condition, native, limit=limit, fields=_READ, **native)
+        _, kept = calls.search_meeting(text, condition, filters.recorded, limit=limit, fields=_READ, **native)
     else:
         kept = calls.search(text, limit=limit, fields=_READ, **native).results
     data = [

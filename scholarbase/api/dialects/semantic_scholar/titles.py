@@ -29,7 +29,7 @@ def match(request: DialectRequest, calls: Calls) -> Answer:
     if conditions:
         passing = calls.meeting([one.paper.id for one in kept], every(conditions))
         kept = tuple(one for one in kept if one.paper.id in passing)
-    calls.show([one.paper.id for one in kept[:1]], limit=1)
+    calls.show([one.paper.id for one in kept[:1]], limit=1, **filters.recorded)
     if not kept:
         return parameters.error(404, "Title match not found")
     content = Writer(calls).paper(kept[0].paper, fields)

@@ -290,3 +290,39 @@ def test_the_interface_before_the_graph(http: httpx.Client) -> None:
     assert cited["url"] == f"https://www.semanticscholar.org/paper/{SHA[2]}"
     missing = http.get("/s2-legacy/v1/paper/arXiv:1905.99999")
     assert (missing.status_code, missing.json()["error"]) == (404, "Paper with id arXiv:1905.99999 not found")
+
+
+def test_the_public_scholarbase_has_labels_and_journals(http: httpx.Client) -> None:
+    fields = "fieldsOfStudy,publicationTypes,journal"
+    found = http.get("/scholarbase/paper/search", params={"query": "lamprey", "fields": fields}).json()[
+        "data"
+    ]
+    [paper] = [one for one in found if one["paperId"] == SHA[1]]
+    assert {name: paper[name] for name in fields.split(",")} == {
+        "fieldsOfStudy": ["Biology"],
+        "publicationTypes": ["JournalArticle", "Review"],
+        "journal": {"name": "Journal of Fish", "volume": "12", "pages": "1-9"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"publicationTypes": "Journal Article,Conference"}, {1, 2}),
+        ({"fieldsOfStudy": "biology"}, {1}),
+        ({"fieldsOfStudy": "Art"}, set()),
+        ({"openAccessPdf": ""}, {2}),
+        ({"publicationTypes": "Journal Article,Conference", "venue": "Journal of Fish"}, {1}),
+    ],
+)
+@pytest.mark.parametrize("route", ["search", "search/title"])
+def test_filters_of_the_public_scholarbase(
+    http: httpx.Client, route: str, filters: dict[str, str], expected: set[int]
+) -> None:
+    every = http.get(f"/scholarbase/paper/{route}", params={"query": "lamprey"}).json()["data"]
+    expected = {number for number in expected if SHA[number] in {one["paperId"] for one in every}}
+    response = http.get(f"/scholarbase/paper/{route}", params={"query": "lamprey", **filters})
+    found = response.json()
+    assert "X-ScholarBase-Ignored" not in response.headers
+    assert {paper["paperId"] for paper in found["data"]} == {SHA[number] for number in expected}
+    assert found["total"] == len(expected)
