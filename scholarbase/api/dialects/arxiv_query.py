@@ -339,25 +339,23 @@ def _distinct(parts: list[Condition]) -> list[Condition]:
     return list(dict.fromkeys(parts))
 
 
+_OF_WORDS: Final[dict[str, type[Author | Venue | Comment]]] = {"au": Author, "jr": Venue, "co": Comment}
+
+
 def _condition(token: _Token) -> Condition | None:
     """The papers of a term; None for a term without words, or in a field that is not stored."""
     text, name = token.text, token.field
     spaced = text.replace("_", " ")
     match name:
-        case "au" | "jr":
+        case "au" | "jr" | "co":
             words = name_words(spaced)
-            return (Author(words) if name == "au" else Venue(words)) if words else None
-        case "co":
-            words = name_words(spaced)
-            return Comment(words) if words else None
+            return _OF_WORDS[name](words) if words else None
         case "cat":
             category = text.strip().rstrip("*").rstrip(".")
             return Category(category) if category else None
         case "id":
             found = identifiers.arxiv_id(text.strip())
             return Either(()) if found is None else ArxivIds((found,))
-        case "ti":
-            return words_condition(spaced, "title")
-        case "abs":
-            return words_condition(spaced, "abstract")
+        case "ti" | "abs":
+            return words_condition(spaced, "title" if name == "ti" else "abstract")
     return None if name in NOT_STORED else words_condition(spaced)
