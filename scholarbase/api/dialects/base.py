@@ -114,6 +114,19 @@ def value_of(body: Mapping[str, Any], name: str, default: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """How one request is answered as several, each of which is admitted and has the time limit by itself.
+
+    Args:
+        split: the requests.
+        join: the content of the response, from the contents of their answers.
+    """
+
+    split: Callable[[DialectRequest], Sequence[DialectRequest]]
+    join: Callable[[Sequence[bytes]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One route of a dialect.
 
@@ -129,6 +142,7 @@ class Operation:
         papers: the most papers that the answer needs.
         short: whether the request takes a few milliseconds.
         form: whether the body of a POST has URL parameters, as HTML forms send them, and not JSON.
+        parts: how the request is answered in parts, by ``answer``; None for a request that is answered at once.
     """
 
     method: str
@@ -140,6 +154,7 @@ class Operation:
     papers: Callable[[DialectRequest], int] = lambda request: 100
     short: Callable[[DialectRequest], bool] = lambda request: False
     form: bool = False
+    parts: Parts | None = None
 
 
 class OriginalBody(Exception):
