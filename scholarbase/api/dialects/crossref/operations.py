@@ -58,7 +58,11 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
             )
         offset = found
     condition = queries.condition(request, partial(calls.library.held, as_of=calls.as_of))
-    texts = {"q": _terms(request), "filter": request.text("filter"), "sort": request.text("sort")}
+    texts = {
+        "q": _terms(request),
+        "filter": ",".join(request.query.get("filter", ())),
+        "sort": request.text("sort"),
+    }
     recorded = {**texts, "limit": rows, "offset": offset}
     page: dict[str, Any] = {"order": queries.orders(request), "fields": FIELDS}
     if sample is not None:
