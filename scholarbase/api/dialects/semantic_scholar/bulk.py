@@ -34,6 +34,8 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     read = query.read(text)
     if read.fuzzy:
         request.ignore("query~")
+    if read.cut:
+        request.ignore("query: words after the first 256")
     if text and read.expression is None:  # without a word: nothing matches it
         calls.begun.append(({"q": text}, [], []))
         return {"total": 0, "data": []}
