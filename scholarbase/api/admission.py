@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
@@ -273,22 +273,53 @@ class Admission:
         client = _Client(http)
         scope = http.scope
         try:
-            release(scope)  # of an earlier attempt
-            if not self._papers.take(papers):
-                await client.unless_gone(self._papers.wait(papers), partial(self._papers.release, papers))
-            slot = scope[SLOT] = Slot(papers, self._release_papers)
+            slot = await self._slot(scope, papers, client)
             if short and papers > FEW_PAPERS:
                 try:
                     return await self._on_loop(work)
                 except TimeLimit:
                     pass
-            queued = perf_counter()
-            if not self._turns.take(1):
-                await client.unless_gone(self._turns.wait(1, short=short), partial(self._turns.release, 1))
-            stages().append(("queue", queued, perf_counter()))
-            return await self._in_thread(work, slot, client, timeout or self._limit)
+            return await self._turn(work, slot, client, timeout or self._limit, short=short)
         finally:
             client.forget()
+
+    async def execute_parts(self, parts: Iterable[Callable[[], T]], *, http: Request, papers: int) -> list[T]:
+        """Run the parts of one long request in threads, one after the other.
+
+        Each part is admitted by itself and has the whole time limit, so other requests run between them. The papers
+        are those of all parts, from the first to the end of the response.
+
+        Args:
+            http: as in :meth:`execute`.
+            papers: the most papers of the response.
+
+        Raises:
+            TimeLimit, Busy, Cancelled: as in :meth:`execute`, of the first part that fails.
+        """
+        client = _Client(http)
+        try:
+            slot = await self._slot(http.scope, papers, client)
+            return [await self._turn(part, slot, client, self._limit, short=False) for part in parts]
+        finally:
+            client.forget()
+
+    async def _slot(self, scope: Scope, papers: int, client: _Client) -> Slot:
+        """Wait for room for the papers of a request."""
+        release(scope)  # of an earlier attempt
+        if not self._papers.take(papers):
+            await client.unless_gone(self._papers.wait(papers), partial(self._papers.release, papers))
+        slot = scope[SLOT] = Slot(papers, self._release_papers)
+        return slot
+
+    async def _turn(
+        self, work: Callable[[], T], slot: Slot, client: _Client, seconds: float, *, short: bool
+    ) -> T:
+        """Wait for a thread, and run work in it."""
+        queued = perf_counter()
+        if not self._turns.take(1):
+            await client.unless_gone(self._turns.wait(1, short=short), partial(self._turns.release, 1))
+        stages().append(("queue", queued, perf_counter()))
+        return await self._in_thread(work, slot, client, seconds)
 
     @asynccontextmanager
     async def thread(self) -> AsyncIterator[None]:

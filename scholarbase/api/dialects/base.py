@@ -118,6 +118,19 @@ Answerer: TypeAlias = "Callable[[DialectRequest, Calls], Answer]"
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """How one request is answered as several, each of which is admitted and has the time limit by itself.
+
+    Args:
+        split: the requests.
+        join: the content of the response, from the contents of their answers.
+    """
+
+    split: Callable[[DialectRequest], Sequence[DialectRequest]]
+    join: Callable[[Sequence[bytes]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One route of a dialect.
 
@@ -134,6 +147,7 @@ class Operation:
         short: whether the request takes a few milliseconds.
         form: whether the body of a POST has URL parameters, as HTML forms send them, and not JSON.
         recorded: whether a session records a request with this URL, of whose body nothing is known yet.
+        parts: how the request is answered in parts, by ``answer``; None for a request that is answered at once.
     """
 
     method: str
@@ -146,6 +160,7 @@ class Operation:
     short: Callable[[DialectRequest], bool] = lambda request: False
     form: bool = False
     recorded: Callable[[DialectRequest], bool] = lambda request: True
+    parts: Parts | None = None
 
 
 class OriginalBody(Exception):

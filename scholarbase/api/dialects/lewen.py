@@ -99,10 +99,12 @@ def _query_of(request: DialectRequest) -> str:
 def _filters(request: DialectRequest) -> Filters:
     """The filters in the URL. Raises InvalidRequest for a malformed one."""
     filters: dict[str, Any] = {}
-    if text := request.text("year").strip():
+    for text in filter(None, map(str.strip, request.query.get("year", ()))):  # the strictest of all values
         if (years := years_of(text)) is None:
             raise InvalidRequest(f"year is {shown(text)}: use 2019, 2016-2020, 2010- or -2015.")
-        filters |= {name: year for name, year in zip(("from_", "to"), years, strict=True) if year}
+        for name, year, strictest in zip(("from_", "to"), years, (max, min), strict=True):
+            if year:
+                filters[name] = strictest(filters.get(name, year), year)
     if venues := [one.strip() for one in request.text("venue").split(",") if one.strip()]:
         filters["venue"] = venues
     if request.text("minCitationCount").strip():

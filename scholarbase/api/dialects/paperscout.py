@@ -12,7 +12,8 @@ from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Opera
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import arxiv_id_of, names_of
 from scholarbase.api.dialects.milvus_filter import read_filter
-from scholarbase.errors import InvalidRequest
+from scholarbase.errors import InvalidRequest, PaperNotFound
+from scholarbase.models.checks import is_id
 from scholarbase.models.limits import MAX_LIMIT, MAX_TITLE_MATCHES
 from scholarbase.models.papers import Paper
 
@@ -93,10 +94,13 @@ def _paper(request: DialectRequest, calls: Calls) -> Answer:
 
 def _full_text(request: DialectRequest, calls: Calls) -> Answer:
     """The references of a paper by key. A library has no other part of its full text."""
+    arxiv_id = request.path["arxiv_id"]
+    if not is_id(arxiv_id):
+        raise PaperNotFound(f"Paper with id {arxiv_id[:2000]} not found.")
     references: dict[str, dict[str, str]] = {}
     offset: int | None = 0
     while offset is not None:
-        page = calls.references(request.path["arxiv_id"], limit=MAX_LIMIT, offset=offset, fields=CITED_FIELDS)
+        page = calls.references(arxiv_id, limit=MAX_LIMIT, offset=offset, fields=CITED_FIELDS)
         for one in page.results:
             references[f"bib.bib{len(references) + 1}"] = {
                 "title": one.paper.title or "",

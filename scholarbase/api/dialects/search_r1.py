@@ -5,54 +5,108 @@ The interface: https://github.com/PeterGriffinJin/Search-R1/blob/main/search_r1/
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Final
 
-from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation, value_of, whole
+import orjson
+from pydantic import BaseModel, FailFast, Field, ValidationError
+
+from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation, Parts, invalid
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import shown
-from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
+from scholarbase.models.limits import MAX_PAPERS
 
 DEFAULT_TOPK: Final = 3
 MAX_TOPK: Final = 1000
 FIELDS: Final = ("title", "abstract")
-KNOWN: Final = ("queries", "topk", "return_scores")
 
 
-def _queries(request: DialectRequest) -> list[str]:
-    """Raises InvalidRequest: there are no queries, or too many."""
-    body = request.body if isinstance(request.body, dict) else {}
-    queries = body.get("queries")
-    if not isinstance(queries, list) or not all(isinstance(one, str) for one in queries):
-        raise InvalidRequest(f"queries is {shown(queries)}: it must be a list of texts.")
-    if len(queries) > MAX_BATCH:
-        raise InvalidRequest(f"queries has {len(queries)} texts: send {MAX_BATCH} at most.")
-    return queries
+class _Query(BaseModel):
+    """The original's body, with the same names, types and defaults. ``topk`` 0 is the default too."""
+
+    queries: Annotated[list[str], FailFast()]
+    topk: Annotated[int, Field(ge=0, le=MAX_TOPK)] | None = None
+    return_scores: bool = False
 
 
-def _topk(request: DialectRequest) -> int:
-    """Raises InvalidRequest: not a number, or too many papers."""
-    topk = whole(value_of(request.body, "topk", DEFAULT_TOPK), "topk", 1, MAX_TOPK)
-    if topk * len(_queries(request)) > MAX_PAPERS:
+def _error(status: int, message: str) -> Body:
+    """An error as FastAPI writes it, which has a list for 422."""
+    detail: Any = message
+    if status == 422:
+        detail = [{"type": "value_error", "loc": ["body"], "msg": message, "input": None}]
+    return Body(orjson.dumps({"detail": detail}), status=status)
+
+
+def _read(request: DialectRequest) -> tuple[_Query, int]:
+    """The body, and the documents of each query.
+
+    Raises:
+        InvalidRequest: the body is malformed, with FastAPI's list of errors; or there are too many papers.
+    """
+    if request.body is None:
+        raise _malformed([{"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}])
+    query, errors = _validated(request.body)
+    if query is None:
+        raise _malformed(errors)
+    topk = query.topk or DEFAULT_TOPK
+    if topk * len(query.queries) > MAX_PAPERS:
         raise InvalidRequest(
-            f"topk {topk} for {len(_queries(request))} queries is more than {MAX_PAPERS:,} papers: send fewer."
+            f"topk {topk} for {len(query.queries):,} queries is more than {MAX_PAPERS:,} papers: send fewer."
         )
-    return topk
+    return query, topk
+
+
+def _validated(body: Any) -> tuple[_Query | None, Sequence[Any]]:
+    try:
+        return _Query.model_validate(body, from_attributes=True), ()
+    except ValidationError as error:
+        return None, error.errors(include_url=False, include_context=False)
+
+
+def _malformed(errors: Sequence[Any]) -> InvalidRequest:
+    detail = [
+        {
+            "type": one["type"],
+            "loc": [*(["body"] if one["loc"][:1] != ("body",) else []), *one["loc"]],
+            "msg": one["msg"],
+            "input": shown(one["input"]) if isinstance(one["input"], list | dict | str) else None,
+        }
+        for one in errors
+    ]
+    return invalid("The body is malformed.", Body(orjson.dumps({"detail": detail}), status=422))
+
+
+def _split(request: DialectRequest) -> list[DialectRequest]:
+    query, topk = _read(request)
+    request.ignore(*(name for name in request.body if name not in _Query.model_fields))
+    body = {"topk": topk, "return_scores": query.return_scores}
+    return [replace(request, body={"queries": [one], **body}) for one in query.queries]
+
+
+def _join(answers: Sequence[bytes]) -> bytes:
+    return b'{"result":[' + b",".join(answers) + b"]}"
 
 
 def _retrieve(request: DialectRequest, calls: Calls) -> Answer:
-    queries, topk = _queries(request), _topk(request)
-    request.ignore(*(name for name in request.body if name not in KNOWN))
-    with_scores = request.body.get("return_scores") is True
-    result: list[list[Any]] = []
-    for query in queries:
-        hits = calls.search(query, limit=topk, fields=FIELDS).results
-        documents = [
-            {"id": hit.paper.id, "contents": f"{hit.paper.title}\n{hit.paper.abstract or ''}"} for hit in hits
-        ]
-        scored = [{"document": one, "score": hit.score} for one, hit in zip(documents, hits, strict=True)]
-        result.append(scored if with_scores else documents)
-    return {"result": result}
+    """The documents of one query."""
+    query, topk = _read(request)
+    hits = calls.search(query.queries[0], limit=topk, fields=FIELDS).results
+    documents = [
+        {"id": hit.paper.id, "contents": f"{hit.paper.title}\n{hit.paper.abstract or ''}"} for hit in hits
+    ]
+    scored = [{"document": one, "score": hit.score} for one, hit in zip(documents, hits, strict=True)]
+    return scored if query.return_scores else documents
+
+
+def _count(request: DialectRequest) -> int:
+    return max(len(_read(request)[0].queries), 1)
+
+
+def _papers(request: DialectRequest) -> int:
+    query, topk = _read(request)
+    return topk * len(query.queries)
 
 
 DIALECT: Final = Dialect(
@@ -64,9 +118,12 @@ DIALECT: Final = Dialect(
             "POST",
             "",
             _retrieve,
-            calls=lambda request: len(_queries(request)),
-            papers=lambda request: _topk(request) * len(_queries(request)),
+            calls=_count,
+            papers=_papers,
+            parts=Parts(_split, _join),
         ),
     ),
+    _error,
+    {400: 422},
     alone="/retrieve",
 )

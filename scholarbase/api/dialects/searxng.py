@@ -30,7 +30,7 @@ KNOWN: Final = frozenset(
 FIELDS: Final = (
     "title", "abstract", "external_ids", "authors", "publication_date", "year", "venue", "categories", "url",
 )  # fmt: skip
-_LANGUAGE: Final = re.compile(r"[a-z]{2,3}(?:-[a-zA-Z]{2,4})?")
+_LANGUAGE: Final = re.compile(r"auto|[a-z]{2,3}(?:-[a-zA-Z]{2,4})?")
 _FORBIDDEN: Final = (
     b"<!doctype html>\n<html lang=en>\n<title>403 Forbidden</title>\n<h1>Forbidden</h1>\n"
     b"<p>This server has only format=json.</p>\n"

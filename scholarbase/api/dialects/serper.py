@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Final
 
 import orjson
@@ -11,8 +10,9 @@ import orjson
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation, value_of, whole
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import arxiv_id_of, day_of, link_of
+from scholarbase.api.dialects.serper_query import limit_by, read
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.checks import date_bounds, shown
+from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
 
@@ -20,9 +20,9 @@ MAX_NUM: Final = 100
 """Results on a page, as Google has."""
 SNIPPET: Final = 300
 """Characters of the abstract in a result."""
-KNOWN: Final = ("q", "num", "page", "gl", "hl", "location", "autocorrect", "type")
-_OPERATOR: Final = re.compile(r"(?<!\S)(before|after|site):(\S{1,100})")
-"""Google's operators with an effect here: https://support.google.com/websearch/answer/2466433"""
+KNOWN: Final = ("q", "num", "page", "gl", "hl", "location", "autocorrect", "type", "tbs")
+ARXIV: Final = frozenset(("arxiv.org", "www.arxiv.org", "export.arxiv.org"))
+"""Hosts with papers of the library."""
 FIELDS: Final = ("title", "abstract", "external_ids", "publication_date", "year", "url")
 
 
@@ -38,43 +38,33 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     request.ignore(*(name for name in body if name not in KNOWN))
     num = whole(value_of(body, "num", 10), "num", 1, MAX_NUM, clamp=True)
     page = whole(value_of(body, "page", 1), "page", 1, MAX_LIMIT)
-    text, limits, sites = _read(q)
+    tbs = value_of(body, "tbs", "")
+    if not isinstance(tbs, str):
+        raise InvalidRequest(f"tbs is {shown(tbs)}: it must be a text, such as qdr:y.")
+    query = read(q)
+    request.ignore(*(f"tbs={part}" for part in limit_by(query, tbs, _today(calls))))
     organic: list[dict[str, Any]] = []
     first = (page - 1) * num
-    if first + num <= MAX_LIMIT and (not sites or sites & {"arxiv.org", "www.arxiv.org", "export.arxiv.org"}):
+    if first + num <= MAX_LIMIT and (
+        not query.sites or query.sites & {"arxiv.org", "www.arxiv.org", "export.arxiv.org"}
+    ):
         papers = calls.search_where(
-            text, _is_at_arxiv if sites else None, limit=num, offset=first, fields=FIELDS, **limits
+            query.words,
+            _is_at_arxiv if query.sites else None,
+            limit=num,
+            offset=first,
+            fields=FIELDS,
+            **query.dates,
         )
         organic = [_result(paper, first + place) for place, paper in enumerate(papers, 1)]
     parameters = {"q": q, "type": "search", "engine": "google", "num": num, "page": page}
     return {"searchParameters": parameters, "organic": organic, "credits": 1}
 
 
-def _read(q: str) -> tuple[str, dict[str, str], set[str]]:
-    """The words of a query, its limits of dates, and its sites. An operator with an invalid value is read as words."""
-    limits: dict[str, str] = {}
-    sites: set[str] = set()
-
-    def read(match: re.Match[str]) -> str:
-        name, value = match.groups()
-        if name == "site":
-            sites.add(value.lower().removeprefix("https://").removeprefix("http://").partition("/")[0])
-            return " "
-        try:
-            first, last = date_bounds(value)
-        except InvalidRequest:
-            return match[0]
-        if name == "before":  # the day itself is excluded
-            limits["to"] = (_date(first) - timedelta(days=1)).isoformat()
-        else:
-            limits["from_"] = _date(last).isoformat()
-        return " "
-
-    return " ".join(_OPERATOR.sub(read, q).split()), limits, sites
-
-
-def _date(day: int) -> date:
-    return date(day // 10_000, day // 100 % 100, day % 100)
+def _today(calls: Calls) -> int | None:
+    """The date of the request, else of the newest paper, so that answers do not depend on today."""
+    day = calls.library.newest_day if calls.as_of is None else as_of_day(calls.as_of)
+    return None if day is None else date(day // 10_000, day // 100 % 100, day % 100).toordinal()
 
 
 def _is_at_arxiv(paper: Paper) -> bool:

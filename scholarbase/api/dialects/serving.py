@@ -122,17 +122,24 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
     if recording is not None:
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)
-    library = request.app.state.library
-    calls = Calls(library, as_of, request.app.state.admission.load)
+    body: Body
+    calls = Calls(request.app.state.library, as_of, request.app.state.admission.load)
 
-    def run() -> Body:
-        calls.begun.clear()  # of an attempt that took too long for the event loop
+    def run(asked: DialectRequest) -> Body:
         answer = operation.answer(asked, calls)
         return answer if isinstance(answer, Body) else Body(orjson.dumps(answer))
 
-    body: Body = await request.app.state.admission.execute(
-        run, http=request, short=operation.short(asked), papers=operation.papers(asked)
-    )
+    def run_again() -> Body:
+        calls.begun.clear()  # of an attempt that took too long for the event loop
+        return run(asked)
+
+    admission, papers = request.app.state.admission, operation.papers(asked)
+    if operation.parts is None:
+        body = await admission.execute(run_again, http=request, short=operation.short(asked), papers=papers)
+    else:
+        runs = [partial(run, part) for part in operation.parts.split(asked)]
+        answers = await admission.execute_parts(runs, http=request, papers=papers)
+        body = Body(operation.parts.join([answer.content for answer in answers]))
     headers = dict(body.headers)
     if recording is not None:
         headers |= await _record(recording, calls, body.content)

@@ -107,6 +107,13 @@ def test_years(server: str, path: str, year: str, first: int, last: int) -> None
     )
 
 
+def test_of_repeated_years_the_strictest_holds(server: str) -> None:
+    found = listed(server, "/search", query="string theory", year=["-1994", "-2003"], fields="year")
+    assert found["data"]
+    assert all(one["year"] <= 1994 for one in found["data"])
+    assert found == listed(server, "/search", query="string theory", year="-1994", fields="year")
+
+
 def test_filters(server: str) -> None:
     cited = listed(server, "/search", query="theory", minCitationCount=100, fields="citationCount")["data"]
     assert cited

@@ -155,6 +155,7 @@ def test_full_text_has_the_references(server: str, sample: Library) -> None:
         assert edge.paper.title.rstrip(".") in one["meta_string"]
         assert f"arXiv:{edge.paper.external_ids['arXiv']}." in one["meta_string"]
     assert get(server, "/paper/2404.00001/fulltext").status_code == 404
+    assert get(server, "/paper/foo/fulltext").status_code == 404
 
 
 def test_health_and_the_queue(server: str) -> None:

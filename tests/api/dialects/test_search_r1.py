@@ -42,22 +42,50 @@ def test_any_query_is_answered(server: str) -> None:
     assert result[0] == []
 
 
+@pytest.mark.parametrize("count", [512, 1000])
+def test_all_queries_of_a_step_of_training(server: str, sample: Library, count: int) -> None:
+    texts = [f"{QUERIES[place % 3]} {place}" for place in range(count)]
+    response = httpx.post(f"{server}/retrieve", json={"queries": texts, "topk": 3}, timeout=300)
+    assert response.status_code == 200, response.text[:500]
+    result = response.json()["result"]
+    assert len(result) == count
+    for place in (0, 100, count - 1):
+        native = sample.search(texts[place], limit=3, syntax="plain")
+        assert [one["id"] for one in result[place]] == [hit.paper.id for hit in native.results]
+
+
+def test_topk_and_scores_are_read_as_by_the_original(server: str) -> None:
+    for value in ("yes", "true", 1, "on"):
+        [documents] = retrieve(server, queries=QUERIES[:1], topk="2", return_scores=value).json()["result"]
+        assert [set(one) for one in documents] == [{"document", "score"}] * 2
+    [documents] = retrieve(server, queries=QUERIES[:1], topk=0, return_scores="no").json()["result"]
+    assert [set(one) for one in documents] == [{"id", "contents"}] * 3
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("body", "kind", "loc"),
     [
-        {},
-        {"queries": "one"},
-        {"queries": [1]},
-        {"queries": ["a"], "topk": "many"},
-        {"queries": ["a"], "topk": 0},
-        {"queries": ["a"] * 101},
-        {"queries": ["a"] * 11, "topk": 1000},
+        ({}, "missing", ["body", "queries"]),
+        ({"queries": "one"}, "list_type", ["body", "queries"]),
+        ({"queries": [1]}, "string_type", ["body", "queries", 0]),
+        ({"queries": [1] * 100_000}, "string_type", ["body", "queries", 0]),
+        ({"queries": ["a"], "topk": "many"}, "int_parsing", ["body", "topk"]),
+        ({"queries": ["a"], "topk": -1}, "greater_than_equal", ["body", "topk"]),
+        ({"queries": ["a"], "return_scores": "perhaps"}, "bool_parsing", ["body", "return_scores"]),
+        ({"queries": ["a"] * 11, "topk": 1000}, "value_error", ["body"]),
+        ({"queries": ["a"] * 10_001, "topk": 1}, "value_error", ["body"]),
+        (["a"], "model_attributes_type", ["body"]),
+        (None, "missing", ["body"]),
     ],
 )
-def test_malformed_requests(server: str, body: dict[str, Any]) -> None:
-    response = retrieve(server, **body)
-    assert response.status_code == 400
-    assert response.json()["detail"].endswith(".")
+def test_malformed_requests(server: str, body: Any, kind: str, loc: list[Any]) -> None:
+    """The types and places of FastAPI's errors for the original's model."""
+    response = httpx.post(f"{server}/retrieve", json=body)
+    assert response.status_code == 422
+    [error] = response.json()["detail"]
+    assert (error["type"], error["loc"]) == (kind, loc)
+    assert set(error) == {"type", "loc", "msg", "input"}
+    assert len(response.content) < 1000
 
 
 @pytest.mark.slow

@@ -19,6 +19,10 @@ def search(server: str, **parameters: Any) -> dict[str, Any]:
     return found
 
 
+def test_a_detected_language_is_valid(server: str) -> None:
+    assert search(server, q="strings", language="auto") == search(server, q="strings")
+
+
 def test_results_have_the_fields_of_the_original(server: str) -> None:
     title = "Two Dimensional QCD is a String Theory"
     found = search(server, q=title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date, timedelta
 from typing import Any
 
 import httpx
@@ -44,8 +45,23 @@ def test_pages_continue(server: str) -> None:
     ("operators", "first", "last"),
     [
         ("before:1993-01-17", "", "1993-01-16"),
-        ("before:1993-01-18 after:1993-01-10", "1993-01-10", "1993-01-17"),
+        ("before:1993-01-18 after:1993-01-10", "1993-01-11", "1993-01-17"),
         ("before:1993", "", "1992-12-31"),
+        ("BEFORE:1993-01-18", "", "1993-01-17"),
+        ("before: 1993-01-18", "", "1993-01-17"),
+        ('"before:1993-01-18"', "", "1993-01-17"),
+        ('before:"1993-01-18"', "", "1993-01-17"),
+        ("(before:1993-01-18)", "", "1993-01-17"),
+        ("before:1993-01-18,", "", "1993-01-17"),
+        ("before:1993-01-18.", "", "1993-01-17"),
+        ("before:1993/01/18", "", "1993-01-17"),
+        ("before:1993-1-18", "", "1993-01-17"),
+        ("before:1/18/1993", "", "1993-01-17"),
+        ("before:19930118", "", "1993-01-17"),
+        ("before:1993-01-18T00:00:00Z", "", "1993-01-17"),
+        ("before:1993-01-18 before:2003-01-01", "", "1993-01-17"),
+        ("before:2003-01-01 before:1993-01-18", "", "1993-01-17"),
+        ("after:2001", "2002-01-01", "9999"),
     ],
 )
 def test_dates_are_obeyed(server: str, sample: Library, operators: str, first: str, last: str) -> None:
@@ -57,12 +73,63 @@ def test_dates_are_obeyed(server: str, sample: Library, operators: str, first: s
         assert first <= paper.publication_date <= last
 
 
+@pytest.mark.parametrize(
+    ("tbs", "first", "last"),
+    [
+        ("cdr:1,cd_min:1/17/1993,cd_max:3/1/1993", "1993-01-17", "1993-03-01"),
+        ("cdr:1,cd_min:,cd_max:12/31/1992", "", "1992-12-31"),
+        ("cdr:1,cd_min:2001", "2001-01-01", "9999"),
+    ],
+)
+def test_ranges_of_days_are_obeyed(server: str, sample: Library, tbs: str, first: str, last: str) -> None:
+    links = [one["link"] for one in search(server, q="string theory", tbs=tbs, num=100)["organic"]]
+    assert links
+    for paper in sample.papers(links):
+        assert paper is not None
+        assert first <= (paper.publication_date or "") <= last
+
+
+@pytest.mark.parametrize(
+    ("tbs", "first"),
+    [("qdr:d", "1996-06-29"), ("qdr:w", "1996-06-23"), ("qdr:m", "1996-05-31"), ("qdr:y2", "1994-07-01")],
+)
+def test_ranges_are_counted_back_from_the_date_of_the_request(server: str, tbs: str, first: str) -> None:
+    headers = {"X-ScholarBase-As-Of": "1996-06-30"}
+    found = [
+        httpx.post(
+            f"{server}/serper/search", json={"q": f"string theory {q}", "num": 100, **more}, headers=headers
+        )
+        for q, more in (("", {"tbs": tbs}), (f"after:{date.fromisoformat(first) - timedelta(days=1)}", {}))
+    ]
+    assert found[0].json()["organic"] == found[1].json()["organic"]
+    everything = httpx.post(
+        f"{server}/serper/search", json={"q": "string theory", "num": 100}, headers=headers
+    )
+    assert found[0].json()["organic"] != everything.json()["organic"]
+
+
+def test_ranges_that_cannot_be_read(server: str) -> None:
+    for tbs in ("cdr:1,cd_max:yesterday", "qdr:x", 3, "," * 1001):
+        response = httpx.post(f"{server}/serper/search", json={"q": "strings", "tbs": tbs})
+        assert response.status_code == 400
+        assert response.json()["message"].startswith("tbs has") or tbs == 3
+    response = httpx.post(f"{server}/serper/search", json={"q": "strings", "tbs": "sbd:1,qdr:y"})
+    assert response.headers["X-ScholarBase-Ignored"] == "tbs=sbd:1"
+
+
+@pytest.mark.parametrize("operator", ["before:0001-01-01", "after:9999-12-31", "after:9999"])
+def test_no_day_before_the_first_or_after_the_last(server: str, operator: str) -> None:
+    assert search(server, q=f"strings {operator}")["organic"] == []
+
+
 def test_dates_that_exclude_each_other_find_nothing(server: str) -> None:
     assert search(server, q="strings before:1993-01-01 after:1995-01-01")["organic"] == []
 
 
 def test_an_operator_without_a_date_is_text(server: str) -> None:
-    assert search(server, q="string theory before:yesterday after:")["organic"]
+    everything = search(server, q="string theory before:yesterday after:")["organic"]
+    assert everything
+    assert search(server, q="string theory before:1993-13-01", num=100)["organic"][-1]
 
 
 def test_sites(server: str) -> None:

@@ -88,9 +88,9 @@ def test_invalid_json_has_the_error_of_the_original(http: httpx.Client) -> None:
 
 
 def test_ignored_parameters_are_named(http: httpx.Client) -> None:
-    response = http.post("/serper/search?a=1&b%0d%0aX=2", json={"q": "strings", "tbs": "qdr:y"})
+    response = http.post("/serper/search?a=1&b%0d%0aX=2", json={"q": "strings", "start": 3})
     assert response.status_code == 200
-    assert response.headers["x-scholarbase-ignored"] == "a, b??X, tbs"
+    assert response.headers["x-scholarbase-ignored"] == "a, b??X, start"
     plain = http.post("/serper/search", json={"q": "strings"})
     assert "x-scholarbase-ignored" not in plain.headers
 
@@ -118,6 +118,20 @@ def test_each_query_of_a_batch_is_a_call(http: httpx.Client) -> None:
     assert response.headers["x-scholarbase-call"] == "1-2"
 
 
+def test_more_queries_than_a_native_batch_has_are_calls_of_a_session(http: httpx.Client) -> None:
+    queries = [f"strings {place}" for place in range(150)]
+    response = retrieve(http, *queries, **{"X-ScholarBase-Session": "many"})
+    assert response.headers["X-ScholarBase-Call"] == "1-150"
+    recorded = [
+        httpx.Response(200, text=line).json() for line in http.get("/v1/sessions/many").text.splitlines()
+    ]
+    assert [call["arguments"]["q"] for call in recorded] == queries
+    assert [[one["id"] for one in documents] for documents in response.json()["result"]] == [
+        call["ids"] for call in recorded
+    ]
+    assert retrieve(http, **{"X-ScholarBase-Session": "none"}).json() == {"result": []}
+
+
 def test_budgets_hold(http: httpx.Client) -> None:
     http.post("/v1/sessions", json={"session": "short", "limits": {"calls": 1}}).raise_for_status()
     session = {"X-ScholarBase-Session": "short"}
@@ -130,7 +144,7 @@ def test_budgets_hold(http: httpx.Client) -> None:
 
 def test_a_failed_call_is_recorded(http: httpx.Client) -> None:
     session = {"X-ScholarBase-Session": "failed"}
-    assert http.post("/retrieve", json={"queries": "none"}, headers=session).status_code == 400
+    assert http.post("/retrieve", json={"queries": "none"}, headers=session).status_code == 422
     [call] = [
         httpx.Response(200, text=line).json() for line in http.get("/v1/sessions/failed").text.splitlines()
     ]
@@ -161,7 +175,7 @@ def test_no_paper_is_later_than_the_date_of_the_request(http: httpx.Client, samp
 )
 def test_an_invalid_date_is_rejected(http: httpx.Client, headers: list[tuple[str, str]]) -> None:
     response = http.post("/retrieve", json={"queries": ["strings"]}, headers=headers)
-    assert response.status_code == 400
+    assert response.status_code == 422
     assert response.json()["detail"]
 
 

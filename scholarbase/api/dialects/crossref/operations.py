@@ -58,8 +58,9 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
             )
         offset = found
     condition = queries.condition(request, partial(calls.library.held, as_of=calls.as_of))
-    texts = {name: request.text(name) for name in (*queries.QUERIES, "filter", "sort", "order")}
-    recorded = {"q": texts.pop("query"), **texts, "limit": rows, "offset": offset}
+    texts = {name: request.text(name) for name in (*queries.QUERIES, "sort", "order")}
+    filters = ",".join(request.query.get("filter", ()))
+    recorded = {"q": texts.pop("query"), **texts, "filter": filters, "limit": rows, "offset": offset}
     page: dict[str, Any] = {"order": queries.orders(request), "fields": FIELDS}
     if sample is not None:
         total, hits = _sampled(condition, sample, recorded, calls, page)

@@ -75,7 +75,10 @@ def condition(request: DialectRequest, held: Held) -> Condition:
     texts = [(name, request.text(name)) for name in QUERIES if request.text(name).strip()]
     most = max(MAX_WORDS // max(len(texts), 1), 1)
     return every(
-        [*(_query(name, text, most) for name, text in texts), *_filters(request.text("filter"), held)]
+        [
+            *(_query(name, text, most) for name, text in texts),
+            *_filters(request.query.get("filter", ()), held),
+        ]
     )
 
 
@@ -94,21 +97,21 @@ def _query(name: str, text: str, most: int) -> Condition:
     return Venue(words) if name == "query.container-title" else every([Author((word,)) for word in words])
 
 
-def _filters(text: str, held: Held) -> list[Condition]:
-    """Values of one filter are alternatives; all filters hold."""
-    values: dict[str, list[str]] = {}
-    parts = text.split(",") if text.strip() else []
+def _filters(texts: Sequence[str], held: Held) -> list[Condition]:
+    """Values of one filter in one text are alternatives; all filters hold, and all texts."""
+    parts = [(place, part) for place, text in enumerate(texts) if text.strip() for part in text.split(",")]
+    values: dict[tuple[int, str], list[str]] = {}
     if len(parts) > MAX_FILTERS:
         raise failure(
             "filter-not-valid", None, f"There are {len(parts)} filters: send {MAX_FILTERS} at most."
         )
-    for part in parts:
+    for place, part in parts:
         name, colon, value = part.partition(":")
         if not colon:
             raise failure(
                 "pair-list-form-invalid",
-                text,
-                f"Pair list form specified as '{text[:200]}' but should be of the form: key:val,...,keyN:valN",
+                texts[place],
+                f"Pair list form specified as '{texts[place][:200]}' but should be of the form: key:val,...,keyN:valN",
             )
         if name not in FILTERS:
             raise failure(
@@ -117,8 +120,8 @@ def _filters(text: str, held: Held) -> list[Condition]:
                 f"Filter {name[:200]} specified but there is no such filter for this route. Valid filters for this "
                 f"route are: {', '.join(FILTERS)}",
             )
-        values.setdefault(name, []).append(value)
-    return [_filter(name, given, held) for name, given in values.items()]
+        values.setdefault((place, name), []).append(value)
+    return [_filter(name, given, held) for (_, name), given in values.items()]
 
 
 def _filter(name: str, values: list[str], held: Held) -> Condition:

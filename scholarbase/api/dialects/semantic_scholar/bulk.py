@@ -16,8 +16,8 @@ from scholarbase.api.dialects.semantic_scholar.parameters import unacceptable
 from scholarbase.indexes.listing import ListOrder, Text, Without, every
 from scholarbase.models.limits import MAX_LIMIT
 
-PARAMETERS: Final = FILTERS | {"query", "fields", "token", "sort", "limit", "offset"}
-"""The client on PyPI sends a limit and an offset, which the original ignores."""
+PARAMETERS: Final = FILTERS | {"query", "fields", "token", "sort"}
+"""The original ignores the limit and the offset that the client on PyPI sends."""
 _SORTS: Final[dict[str, tuple[ListOrder, ListOrder]]] = {
     "paperId": ("place", "-place"),
     "publicationDate": ("date", "-date"),
@@ -34,6 +34,8 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     read = query.read(text)
     if read.fuzzy:
         request.ignore("query~")
+    if read.cut:
+        request.ignore("query: words after the first 256")
     if text and read.expression is None:  # without a word: nothing matches it
         calls.begun.append(({"q": text}, [], []))
         return {"total": 0, "data": []}

@@ -113,23 +113,23 @@ def with_labels(request: DialectRequest, native: dict[str, Any]) -> Filters:
 
 
 def dates_of(request: DialectRequest) -> dict[str, str]:
-    """The first and last date, ``from_`` and ``to``, of ``year`` and ``publicationDateOrYear``. Raises as
-    :func:`filters_of`."""
+    """The first and last date, ``from_`` and ``to``, of ``year`` and ``publicationDateOrYear``, the
+    strictest of all values. Raises as :func:`filters_of`."""
     firsts: list[str] = []
     lasts: list[str] = []
     for name, read in (("year", years_of), ("publicationDateOrYear", _dates)):
-        text = request.text(name).strip()
-        if not text:
-            continue
-        if (limits := read(text)) is None:
-            raise unacceptable(name, text)
-        first, last = limits
-        try:
-            _ = [date_bounds(one) for one in (first, last) if one]
-        except InvalidRequest:
-            raise unacceptable(name, text) from None
-        firsts += [first] if first else []
-        lasts += [last] if last else []
+        for text in map(str.strip, request.query.get(name, ())):
+            if not text:
+                continue
+            if (limits := read(text)) is None:
+                raise unacceptable(name, text)
+            first, last = limits
+            try:
+                _ = [date_bounds(one) for one in (first, last) if one]
+            except InvalidRequest:
+                raise unacceptable(name, text) from None
+            firsts += [first] if first else []
+            lasts += [last] if last else []
     dates = {}
     if firsts:
         dates["from_"] = max(firsts, key=lambda text: date_bounds(text)[0])

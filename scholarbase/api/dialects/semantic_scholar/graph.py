@@ -68,8 +68,9 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     page = [hit.paper.id for hit in hits[offset : offset + limit]]
     calls.show(page, limit=limit, offset=offset)
     answer: dict[str, Any] = {"total": total, "offset": offset}
-    if offset + limit < len(hits):
-        answer["next"] = offset + limit
+    following = offset + limit
+    if following < len(hits) and following + limit <= WINDOW:  # else clients request a page that is rejected
+        answer["next"] = following
     papers = read_papers(calls, page, fields.native())
     return {**answer, "data": Writer(calls).papers(papers, fields)}
 
@@ -97,7 +98,7 @@ def _edges(request: DialectRequest, calls: Calls, *, are_citations: bool) -> Ans
         raise not_found(paper_id) from None
     writer = Writer(calls)
     answer: dict[str, Any] = {"offset": offset}
-    if response.next_offset is not None:
+    if response.next_offset is not None and response.next_offset + limit <= LAST_EDGE:
         answer["next"] = response.next_offset
     return {**answer, "data": [writer.citation(one, name, fields) for one in response.results]}
 

@@ -32,11 +32,13 @@ class Query(NamedTuple):
         expression: of FTS5; None if the text has no words.
         excludes: whether papers must not match it.
         fuzzy: whether the text asked for similar words, which are not searched.
+        cut: whether it has more words than are searched.
     """
 
     expression: str | None
     excludes: bool = False
     fuzzy: bool = False
+    cut: bool = False
 
 
 _Term = tuple[str, bool]
@@ -50,7 +52,8 @@ def read(text: str) -> Query:
     if found is None:  # only stop words are words too
         parser = _Parser(text, frozenset())
         found = parser.parse()
-    return Query(None, fuzzy=parser.fuzzy) if found is None else Query(*found, parser.fuzzy)
+    expression, excludes = found or (None, False)
+    return Query(expression, excludes, parser.fuzzy, parser.cut)
 
 
 class _Parser:
@@ -58,8 +61,11 @@ class _Parser:
         self._tokens = list(_TOKEN.finditer(text))
         self._at = 0
         self._dropped = dropped
-        self._words = self._prefixes = 0
-        self.fuzzy = False
+        self._prefixes = 0
+        self._words = [0, 0]
+        """Words to find, and words to exclude, so that the first never leave out the second."""
+        self._excludes = False
+        self.fuzzy = self.cut = False
 
     def parse(self) -> _Term | None:
         parts = []
@@ -83,7 +89,9 @@ class _Parser:
                 negated = not negated
                 continue
             elif token["mark"] != "+":
+                outside, self._excludes = self._excludes, self._excludes or negated
                 term = self._operand(token, depth)
+                self._excludes = outside
                 if term is not None:
                     alternatives[-1].append((term[0], term[1] != negated))
             negated = False
@@ -124,9 +132,10 @@ class _Parser:
 
     def _counted(self, found: Sequence[str]) -> bool:
         """Whether there are words, and the query has no more than FTS5 can run."""
-        if not found or self._words + len(found) > MAX_WORDS:
+        if not found or self._words[self._excludes] + len(found) > MAX_WORDS:
+            self.cut = self.cut or bool(found)
             return False
-        self._words += len(found)
+        self._words[self._excludes] += len(found)
         return True
 
 

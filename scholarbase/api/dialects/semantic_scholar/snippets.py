@@ -55,7 +55,7 @@ def search(request: DialectRequest, calls: Calls) -> Answer:
     text, limit = parameters.query_of(request), number(request, "limit", 10, 1, MAX_LIMIT)
     authors = listed(request, "authors", MAX_AUTHORS)
     native = filters.native
-    if before := request.text("insertedBefore"):
+    for before in filter(None, request.query.get("insertedBefore", ())):
         native["to"] = _earlier(native.get("to"), before)
     for name in ("openAccessPdf", "publicationTypes"):  # which the original does not have
         filters.others.pop(name, None)

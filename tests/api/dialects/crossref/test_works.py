@@ -122,6 +122,12 @@ def test_filters(server: str, tables: sqlite3.Connection, filters: str, where: s
     assert get(server, filter=filters, rows=0)["total-results"] == count(tables, where)
 
 
+def test_repeated_filters_all_hold(server: str) -> None:
+    apart = get(server, filter=["until-pub-date:1995", "until-pub-date:2003,type:posted-content"])
+    assert apart["total-results"] > 0
+    assert apart == get(server, filter="until-pub-date:1995,type:posted-content")
+
+
 def test_cursors_reach_every_work_once(server: str, sample: Library) -> None:
     seen: list[str] = []
     cursor = "*"

@@ -56,6 +56,21 @@ def everything(server: str) -> Ids:
     return frozenset(paper["paperId"] for paper in all_pages(server))
 
 
+def test_a_limit_has_no_effect_and_is_named(server: str) -> None:
+    parameters: dict[str, str] = {"query": "gauge", "limit": "3"}
+    response = httpx.get(f"{server}/graph/v1/paper/search/bulk", params=parameters)
+    assert response.headers["X-ScholarBase-Ignored"] == "limit"
+    assert len(response.json()["data"]) > 3
+
+
+def test_an_exclusion_after_too_many_words_holds(server: str) -> None:
+    url = f"{server}/graph/v1/paper/search/bulk"
+    found = httpx.get(url, params={"query": "(" + "string | " * 300 + "membrane) -gauge"})
+    assert found.headers["X-ScholarBase-Ignored"] == "query: words after the first 256"
+    assert found.json() == bulk(server, query="string -gauge")
+    assert 0 < found.json()["total"] < bulk(server, query="string")["total"]
+
+
 def test_without_a_query_all_papers_match(everything: Ids) -> None:
     at_arxiv = {f"arXiv:{row['id']}" for row in arxiv_rows()}
     assert at_arxiv <= everything
