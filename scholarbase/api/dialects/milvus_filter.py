@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.listing import FIELDS, Condition, Either, Every, OneOf, Value, Without
+from scholarbase.indexes.listing import FIELDS, Condition, Every, OneOf, Value, Without, either, every
 from scholarbase.models.checks import shown
 
 MAX_LENGTH: Final = 10_000
@@ -102,14 +102,14 @@ class _Parser:
         while self._next == "or":
             self._at += 1
             parts.append(self._every())
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+        return either(list(dict.fromkeys(parts)))
 
     def _every(self) -> Condition:
         parts = [self._one()]
         while self._next == "and":
             self._at += 1
             parts.append(self._one())
-        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+        return every(list(dict.fromkeys(parts)))
 
     def _one(self) -> Condition:
         if self._next not in ("not", "("):

@@ -99,3 +99,9 @@ def test_invalid_expressions(expression: str) -> None:
 def test_the_message_names_the_position() -> None:
     with pytest.raises(InvalidRequest, match=r"'2404' in place of text at character 7\."):
         read_filter("id <= 2404")
+
+
+@pytest.mark.parametrize("operator", ["or", "and"])
+def test_repeated_comparisons_are_one(operator: str) -> None:
+    comparison = 'abstract like "%gauge%"'
+    assert read_filter(f" {operator} ".join([comparison] * 99)) == read_filter(comparison)

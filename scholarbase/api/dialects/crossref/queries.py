@@ -91,7 +91,7 @@ def _query(name: str, text: str, most: int) -> Condition:
     """Any word of a title or text; all words of names. No paper has a text without words."""
     if name in ("query", "query.bibliographic", "query.title"):
         return any_word(text, "title" if name == "query.title" else None, most) or Either(())
-    words = name_words(text)[:MAX_NAMES]
+    words = tuple(dict.fromkeys(word.casefold() for word in name_words(text)))[:MAX_NAMES]
     if not words:
         return Either(())
     return Venue(words) if name == "query.container-title" else every([Author((word,)) for word in words])

@@ -116,6 +116,11 @@ class _Parser:
         found = words(token["phrase"])
         if token["near"] is None or len(found) < 2:
             return self._expression(found)
+        found = list(
+            dict.fromkeys(word.casefold() for word in found)
+        )  # each repeated word would be joined again
+        if len(found) == 1:
+            return self._expression(found)
         if not self._counted(found):
             return None
         distance = min(int(token["distance"] or DEFAULT_DISTANCE), MAX_DISTANCE)
@@ -164,4 +169,5 @@ def _any(terms: Sequence[_Term]) -> _Term | None:
 
 
 def _joined(operator: str, expressions: Sequence[str]) -> str:
-    return expressions[0] if len(expressions) == 1 else f"({f' {operator} '.join(expressions)})"
+    distinct = list(dict.fromkeys(expressions))
+    return distinct[0] if len(distinct) == 1 else f"({f' {operator} '.join(distinct)})"

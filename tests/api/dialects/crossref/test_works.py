@@ -247,3 +247,12 @@ def test_an_unknown_work(server: str, doi: str) -> None:
 def test_parameters_of_a_single_work(server: str) -> None:
     response = httpx.get(f"{server}/crossref/works/10.1000/none?rows=5")
     assert response.json()["message"][0]["type"] == "parameter-not-allowed"
+
+
+def test_repeated_words_of_a_name_are_one(server: str) -> None:
+    def total(author: str) -> int:
+        response = httpx.get(f"{server}/crossref/works", params={"query.author": author, "rows": 0})
+        found: int = response.raise_for_status().json()["message"]["total-results"]
+        return found
+
+    assert 0 < total("gross " * 25 + "taylor") == total("gross taylor") < total("gross")

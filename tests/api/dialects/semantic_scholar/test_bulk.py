@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from scholarbase.api.dialects.cursors import cursor_at
+from scholarbase.api.dialects.semantic_scholar import query
 from scholarbase.search.library import Library
 from tests.conftest import arxiv_rows, sample_rows
 
@@ -237,3 +238,16 @@ def test_a_page_begins_behind_the_one_before(server: str) -> None:
     second = bulk(server, fields="citationCount", sort="citationCount:desc", token=first["token"])
     for before, after in pairwise([first["data"], second["data"]]):
         assert (after[0]["citationCount"] or 0) <= (before[-1]["citationCount"] or 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "distinct"),
+    [
+        ("-a " * 3000, "-a"),
+        ("gauge | " * 200 + "string", "gauge | string"),
+        ('"' + "the " * 200 + '"~1000', "the"),
+        ('"gauge gauge theory gauge"~3', '"gauge theory"~3'),
+    ],
+)
+def test_repeated_words_are_one(text: str, distinct: str) -> None:
+    assert query.read(text) == query.read(distinct)
