@@ -101,7 +101,7 @@ _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
 _AUTHORS: Final = ("Reading authors", "request a smaller limit, or use a longer name or an id")
 _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
-_LATER: Final = ("citation_count", "reference_count")
+_LATER: Final = ("citation_count", "reference_count", "comment", "versions", "update_date")
 """Fields that change after a paper's publication."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
 
@@ -549,10 +549,10 @@ def paper_reader(
     that makes a paper of a row.
 
     The first column is the catalogue id, and ``id`` is always read. Without ``counts`` the counts of citations and
-    references are NULL: at a point in time nobody knew them.
+    references are NULL, and so is what authors changed later: at a point in time nobody knew them.
     """
     names = tuple(name for name in fields if name != "id" and name not in _DETAILS)
-    details = tuple(name for name in fields if name in _DETAILS)
+    details = tuple(name for name in fields if name in _DETAILS and (counts or name not in _LATER))
     columns = ", ".join(
         (
             "p.id",

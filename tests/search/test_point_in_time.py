@@ -638,3 +638,11 @@ def test_the_command_line_takes_a_date(now: Library) -> None:
         done = run_cli(*command, *place)
         assert done.returncode == 0, done.stderr
         assert '"citation_count": ' not in done.stdout.replace('"citation_count": null', "")
+
+
+def test_what_authors_change_later_was_not_known(sample: Library) -> None:
+    fields = ["comment", "versions", "update_date"]
+    paper = sample.paper("arXiv:hep-th/9301068", fields=fields)
+    assert all((paper.comment, paper.versions, paper.update_date))
+    then = sample.paper("arXiv:hep-th/9301068", fields=fields, as_of="1993-06")
+    assert (then.comment, then.versions, then.update_date) == (None, (), None)
