@@ -27,9 +27,9 @@ from scholarbase.api.dialects.base import (
     is_below,
 )
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.recording import RECORDING, record, record_around
+from scholarbase.api.recording import RECORDING, record, record_around, start_recording
 from scholarbase.api.responding import LARGE_BODY, large_response, loads, reserve
-from scholarbase.api.session_headers import SESSION_HEADERS
+from scholarbase.api.session_headers import SESSION_HEADERS, session_headers
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import MAX_KEYS
@@ -118,7 +118,13 @@ class _Endpoint:
 async def _respond(operation: Operation, prefix: str, request: Request) -> HttpResponse:
     recording: Recording | None = request.scope.get(RECORDING)
     asked = await _parsed(operation, prefix, request)
-    as_of = _as_of(request, recording)
+    named = recording
+    if (
+        named is None and operation.tool is not None
+    ):  # the session's date holds for what it does not record, too
+        names = session_headers(request.headers)
+        named = await start_recording(request.app.state, request.scope, operation.tool, names)
+    as_of = _as_of(request, named)
     if recording is not None:
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)

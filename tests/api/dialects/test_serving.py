@@ -166,6 +166,18 @@ def test_no_paper_is_later_than_the_date_of_the_request(http: httpx.Client, samp
     assert dates(**{"X-ScholarBase-Session": "early"}) == early
 
 
+def test_the_date_of_a_session_holds_for_what_it_does_not_record(http: httpx.Client) -> None:
+    def papers(**headers: str) -> int:
+        url = "/graph/v1/author/name:edward witten?fields=paperCount"
+        count: int = http.get(url, headers=headers).json()["paperCount"]
+        return count
+
+    http.post("/v1/sessions", json={"session": "counts", "as_of": "1993-06"}).raise_for_status()
+    early = papers(**{"X-ScholarBase-As-Of": "1993-06"})
+    assert 0 < early < papers()
+    assert papers(**{"X-ScholarBase-Session": "counts"}) == early
+
+
 @pytest.mark.parametrize(
     "headers",
     [
