@@ -268,6 +268,15 @@ class Listed(NamedTuple):
     ids: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float32] | None
 
+    def with_first(self, ids: Sequence[int]) -> Listed:
+        """The same list with those of these papers that it has at its beginning, with the score of the best."""
+        there = np.isin(self.ids, ids)
+        begin = np.array([one for one in ids if one in set(self.ids[there].tolist())], np.int32)
+        scores = self.scores
+        if scores is not None and len(begin):
+            scores = np.concatenate([np.full(len(begin), scores.max(), np.float32), scores[~there]])
+        return Listed(np.concatenate([begin, self.ids[~there]]), scores)
+
     @property
     def nbytes(self) -> int:
         """The bytes of the list: 4 a paper, and 4 more with scores."""

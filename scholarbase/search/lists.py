@@ -49,12 +49,15 @@ class Lists(Opened):
         limit: int = MAX_LIMIT,
         offset: int = 0,
         fields: Sequence[str] = PAPER_FIELDS,
+        first: Sequence[str] = (),
         as_of: str | None = None,
     ) -> tuple[int, list[Hit]]:
         """The number of papers that meet a condition, and a page of them (:mod:`scholarbase.indexes.listing`).
 
         Args:
             order: one or several, the first one first.
+            first: ids of papers that come before all others if they meet the condition, such as the one whose title is
+                searched for. They have the score of the best.
 
         Raises:
             InvalidRequest: the condition or the order needs counts of citations, which are unknown with ``as_of``.
@@ -67,6 +70,8 @@ class Lists(Opened):
         found = self._lists.get((condition, orders), lambda: self._list(condition, orders))
         deadlines.check(*_ACTIVITY)
         listed = perf_counter()
+        if first:
+            found = found.with_first(self._lookup.held(first, as_of))
         page = slice(offset, offset + limit)
         papers = self._catalog.papers(found.ids[page].tolist(), fields, counts=as_of is None)
         scores = [0.0] * len(papers) if found.scores is None else found.scores[page].tolist()

@@ -33,6 +33,8 @@ ORDERS: Final[dict[tuple[str, str], ListOrder]] = {
 _BY_DATE: Final[dict[ListOrder, ListOrder]] = {"-updated": "-date", "updated": "date"}
 _UNUSED_ID: Final = re.compile(r"(?:\d{4}\.\d{4}|\d\d(?:0[1-9]|1[0-2])\.\d{5})(?:v\d{1,4})?", re.ASCII)
 """Ids that no paper has, such as 0000.0000, and that the original accepts all the same."""
+_TITLE: Final = re.compile(r'(?:(?:ti|all):)?[ "]*([^":()\[\]]+)"?', re.ASCII)
+"""A query of one text, which may be a title."""
 PARAMETERS: Final = ("search_query", "id_list", "start", "max_results", "sortBy", "sortOrder")
 
 
@@ -95,8 +97,10 @@ def _query(request: DialectRequest, calls: Calls) -> Answer:
         parts: list[Condition] = [ArxivIds(tuple(ids) if has_ids else None)]
         parts += [read.condition] if read.condition is not None else []
         recorded = {"q": query, "ids": ids, "order": order, "limit": count, "offset": start}
+        one_text = _TITLE.fullmatch(query)
+        first = calls.meant(one_text[1]) if one_text is not None and order == "-relevance" else []
         total, papers = calls.listed(
-            every(parts), recorded, order=order, limit=count, offset=start, fields=fields
+            every(parts), recorded, order=order, limit=count, offset=start, fields=fields, first=first
         )
     values = {name: request.text(name) for name in ("search_query", "id_list")}
     values |= {"start": str(start), "max_results": str(count)}

@@ -28,6 +28,7 @@ from scholarbase.models.requests import (
 from scholarbase.models.responses import (
     AuthorPapersResponse,
     AuthorsResponse,
+    CheckedReference,
     CitationsResponse,
     Hit,
     Response,
@@ -39,6 +40,8 @@ from scholarbase.models.responses import (
 from scholarbase.search.library import Library
 from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
 
+SAME_TITLE: Final = 0.95
+"""The least similarity of a title that a text is taken for."""
 _UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 R = TypeVar("R", bound=Response)
 
@@ -174,9 +177,12 @@ class Calls:
         limit: int = MAX_LIMIT,
         offset: int = 0,
         fields: Sequence[str] = PAPER_FIELDS,
+        first: Sequence[str] = (),
     ) -> tuple[int, list[Paper]]:
         """The papers of :meth:`hits`."""
-        total, hits = self.hits(condition, recorded, order=order, limit=limit, offset=offset, fields=fields)
+        total, hits = self.hits(
+            condition, recorded, order=order, limit=limit, offset=offset, fields=fields, first=first
+        )
         return total, [hit.paper for hit in hits]
 
     def hits(
@@ -188,21 +194,46 @@ class Calls:
         limit: int = MAX_LIMIT,
         offset: int = 0,
         fields: Sequence[str] = PAPER_FIELDS,
+        first: Sequence[str] = (),
     ) -> tuple[int, list[Hit]]:
         """The number of papers that meet a condition, and a page of them; none without a condition.
 
         Args:
             recorded: the arguments that a session records.
+            first: as of ``Library.listed``.
         """
         total = 0
         hits: list[Hit] = []
         if condition is not None:
             total, hits = self.library.listed(
-                condition, order=order, limit=limit, offset=offset, fields=fields, as_of=self.as_of
+                condition,
+                order=order,
+                limit=limit,
+                offset=offset,
+                fields=fields,
+                first=first,
+                as_of=self.as_of,
             )
         arguments = {name: value for name, value in {**recorded, "as_of": self.as_of}.items() if value}
         self.begun.append((arguments, [hit.paper.id for hit in hits], [hit.score for hit in hits]))
         return total, hits
+
+    def meant(self, text: str) -> list[str]:
+        """The ids of the papers whose title a text is, else of the paper that it means as a reference."""
+        title = " ".join(plain_query(text).split())
+        if not title or len(title) > MAX_TITLE_LENGTH:
+            return []
+        matches = self.library.match_title(
+            title, limit=3, min_score=SAME_TITLE, as_of=self.as_of, fields=("id",)
+        ).results
+        if matches:
+            return [match.paper.id for match in matches]
+        checked = self.library.check_references(
+            title, input_format="text", as_of=self.as_of, fields=("id",)
+        ).results
+        return [
+            one.paper.id for one in checked if isinstance(one, CheckedReference) and one.paper is not None
+        ]
 
     def match(self, titles: Sequence[str], **arguments: Any) -> tuple[tuple[TitleMatch, ...], ...]:
         """The best matches of each title. A title without readable characters matches nothing.

@@ -158,13 +158,12 @@ def _titles(request: DialectRequest, calls: Calls) -> Answer:
     ]
     expression = "title:({})".format(" AND ".join(f'"{word}"' for word in words)) if words else ""
     fields, limit, offset = _fields(request), _limit(request), _offset(request)
-    if filters.others and words:
-        condition = every([Text(query_syntax.compile(expression)), *filters.conditions])
-        total, papers = calls.listed(condition, {}, limit=limit, offset=offset, fields=_native(fields))
-        following = offset + limit if offset + limit < total else None
-        found = _listed(total, offset, following, [_shown(paper, fields) for paper in papers])
-    else:
-        found = _searched(request, calls, expression, Filters(filters.native, {}, {}), syntax="query")
+    condition = every([Text(query_syntax.compile(expression)), *filters.conditions]) if words else None
+    total, papers = calls.listed(
+        condition, {}, limit=limit, offset=offset, fields=_native(fields), first=calls.meant(title)
+    )
+    following = offset + limit if offset + limit < total else None
+    found = _listed(total, offset, following, [_shown(paper, fields) for paper in papers])
     ids, scores = calls.begun.pop()[1], []
     if not (found["total"] or filters.conditions or not words or offset):
         [matches] = calls.match([title], limit=MAX_TITLE_MATCHES, fields=_native(fields))

@@ -212,3 +212,30 @@ def test_one_dialect_alone_has_its_routes_at_the_root(sample: Library) -> None:
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}
         other = httpx.get(f"{url}/v1/search?q=strings")
         assert (other.status_code, other.json()["statusCode"]) == (404, 404)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/query?search_query=ti:%22{}%22",
+        "/api/query?search_query=all:{}",
+        "/openalex/works?search={}",
+        "/openalex/works?filter=title.search:{}",
+        "/crossref/works?query.title={}",
+        "/crossref/works?query.bibliographic=D.+J.+Gross,+W.+Taylor.+{}.+Nucl.+Phys.+B+(1993)",
+        "/scholarbase/paper/search/title?query={}",
+        "/graph/v1/paper/search?query={}&fields=title",
+        "/searxng/search?format=json&q={}",
+        "/paperscout/lookup?title={}",
+    ],
+)
+def test_the_paper_whose_title_is_searched_for_comes_first(
+    http: httpx.Client, sample: Library, path: str
+) -> None:
+    """Agents look papers up by their titles, and take the first result."""
+    response = http.get(path.format("two+dimensional+qcd+is+a+string+theory"))
+    assert response.status_code == 200
+    others = sample.search("two dimensional qcd string theory", limit=100).results
+    places = {hit.paper.title: response.text.find(hit.paper.title or "") for hit in others}
+    shown = {title: place for title, place in places.items() if place >= 0}
+    assert min(shown, key=shown.__getitem__) == "Two Dimensional QCD is a String Theory"

@@ -62,6 +62,8 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     filters = ",".join(request.query.get("filter", ()))
     recorded = {"q": texts.pop("query"), **texts, "filter": filters, "limit": rows, "offset": offset}
     page: dict[str, Any] = {"order": queries.orders(request), "fields": FIELDS}
+    if page["order"][0] == "-relevance":
+        page["first"] = calls.meant(queries.reference(request))
     if sample is not None:
         total, hits = _sampled(condition, sample, recorded, calls, page)
         rows = sample

@@ -183,6 +183,12 @@ def paper_of(text: str) -> Identifier | None:
         return None
 
 
+def reference(request: DialectRequest) -> str:
+    """The text that may be a title or a whole reference: the first of the queries for them; empty without one."""
+    texts = map(request.text, ("query.bibliographic", "query.title", "query"))
+    return next((text for text in texts if text.strip()), "")
+
+
 def orders(request: DialectRequest) -> tuple[ListOrder, ...]:
     """The order of the parameters ``sort`` and ``order``. By default by score, without a query by date.
 

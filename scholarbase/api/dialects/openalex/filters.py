@@ -97,11 +97,13 @@ class Filters:
         condition: all filters and searches.
         fallback: the condition to use where no paper meets the first one; None without one.
         has_search: whether relevance can be compared.
+        title: the text of a single search, which may be a title.
     """
 
     condition: Condition
     fallback: Condition | None
     has_search: bool
+    title: str = ""
 
 
 def read(search: str | None, text: str, held: Held) -> Filters:
@@ -123,7 +125,8 @@ def read(search: str | None, text: str, held: Held) -> Filters:
         fallback = None if words is None else every([words, *others])
     most = max(MAX_WORDS // max(sum(len(one.values) for one in searches), 1), 1)
     found = [one.condition(most) for one in searches]
-    return Filters(every([*found, *others]), fallback, bool(searches))
+    title = searches[0].value if len(searches) == 1 else ""
+    return Filters(every([*found, *others]), fallback, bool(searches), title)
 
 
 def _split(text: str) -> list[tuple[str, str]]:

@@ -76,9 +76,9 @@ def _list(request: DialectRequest, calls: Calls) -> Answer:
     select = _select(request)
     order = filters.orders(request.text("sort"), has_search=found.has_search) or _default(found, calls)
     recorded = _recorded(request, per_page, offset)
-    total, hits = _hits(
-        found, calls, recorded, order=order, limit=per_page, offset=offset, fields=paper_fields(select)
-    )
+    first = calls.meant(found.title) if order[0] == "-relevance" else []
+    page_of = {"order": order, "limit": per_page, "offset": offset, "first": first}
+    total, hits = _hits(found, calls, recorded, **page_of, fields=paper_fields(select))
     meta: dict[str, Any] = {
         "count": total,
         "db_response_time_ms": _milliseconds(start),

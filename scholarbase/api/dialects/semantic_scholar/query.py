@@ -64,6 +64,8 @@ class _Parser:
         self._prefixes = 0
         self._words = [0, 0]
         """Words to find, and words to exclude, so that the first never leave out the second."""
+        self._terms: set[tuple[bool, tuple[str, ...]]] = set()
+        """Terms that are counted: a repeated one is joined once."""
         self._excludes = False
         self.fuzzy = self.cut = False
 
@@ -137,9 +139,13 @@ class _Parser:
 
     def _counted(self, found: Sequence[str]) -> bool:
         """Whether there are words, and the query has no more than FTS5 can run."""
+        term = (self._excludes, tuple(word.casefold() for word in found))
+        if term in self._terms:
+            return True
         if not found or self._words[self._excludes] + len(found) > MAX_WORDS:
             self.cut = self.cut or bool(found)
             return False
+        self._terms.add(term)
         self._words[self._excludes] += len(found)
         return True
 
