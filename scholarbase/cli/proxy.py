@@ -144,15 +144,21 @@ async def _serve(server: Proxy, port: int, bundle: Path, command: Sequence[str])
 async def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     """The exit status of a command, as a shell has it. SIGTERM and SIGHUP are passed on; a terminal sends SIGINT to
     both."""
+    loop = asyncio.get_running_loop()
+    started: asyncio.Future[asyncio.subprocess.Process] = loop.create_future()
+
+    def pass_on(number: int) -> None:
+        started.add_done_callback(lambda one: _signal(one.result(), number))
+
+    for number in _ending():  # before the command starts, so that no signal is lost
+        loop.add_signal_handler(number, pass_on, number)
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environment)
     except OSError as error:
         click.echo(f"scholarbase: Cannot run {command[0]}: {error.strerror}.", err=True)
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-    loop = asyncio.get_running_loop()
-    for number in _ending():
-        loop.add_signal_handler(number, _signal, process, number)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    started.set_result(process)
     status = await process.wait()
     return 128 - status if status < 0 else status
 

@@ -172,7 +172,7 @@ def test_a_file_that_is_not_a_catalogue_is_rejected(tmp_path: Path) -> None:
         db.execute("CREATE TABLE others (id)")
     with pytest.raises(
         LibraryCorrupt,
-        match="has no abstracts, aliases, authors, document_frequencies, edges",
+        match="has no abstracts, aliases, author_names, author_papers",
     ):
         Catalog(tmp_path / FILE_NAME)
 

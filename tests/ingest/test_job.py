@@ -341,8 +341,9 @@ def test_verify_finds_what_was_changed(sample_library: Path, tmp_path: Path) -> 
     assert "citation edge from paper" in damaged(
         "end", f"UPDATE edges SET cited = 99999 WHERE (citing, cited) IN ({edge})"
     )
+    assert "papers changed" in damaged("text", "UPDATE papers SET title = 'Something else' WHERE id = 7")
     assert "full-text index differs" in damaged(
-        "text", "UPDATE papers SET title = 'Something else' WHERE id = 7"
+        "words", "INSERT INTO fulltext(rowid, title, abstract) VALUES (7, 'Something', 'else')"
     )
     assert "rows of papers" in damaged("row", "DELETE FROM papers WHERE id = 7")
     assert "the manifest was changed" in damaged("manifest")
