@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from scholarbase.api.dialects.base import http_response, is_below
+from scholarbase.api.dialects.base import http_response, is_below, text_of
 from scholarbase.errors import (
     PROBLEM_TYPE_BASE,
     Busy,
@@ -32,9 +32,7 @@ RETRIEVAL_PATH = "/mcp/retrieval"
 
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:
-    # The detail may quote half of a surrogate pair from a JSON body, which UTF-8 cannot encode.
-    detail = detail.encode("utf-8", "backslashreplace").decode()
-    body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": detail}
+    body = {"type": PROBLEM_TYPE_BASE + slug, "title": title, "status": status, "detail": text_of(detail)}
     return Response(orjson.dumps(body), status, media_type=MEDIA_TYPE)
 
 
@@ -81,6 +79,15 @@ def tools_error(error: ScholarBaseError) -> Response:
     return Response(orjson.dumps(body), error.status, media_type="application/json")
 
 
+def log_failure(scope: Scope, error: ScholarBaseError) -> None:
+    """Log an error that is not the client's."""
+    if error.status >= 500:
+        # A client that disconnects and a request that is too expensive are no faults of the server.
+        level = logging.INFO if isinstance(error, Cancelled | TimeLimit | Busy) else logging.ERROR
+        where = (scope["method"], scope.get("logged_path"), error, scope.get("request_id"))
+        log.log(level, "%s %s: %s id=%s", *where)
+
+
 def install(app: FastAPI) -> None:
     """Respond to every error of the application with a problem document."""
     app.add_exception_handler(ScholarBaseError, _ours)
@@ -90,11 +97,7 @@ def install(app: FastAPI) -> None:
 
 def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, ScholarBaseError)
-    if error.status >= 500:
-        path, request_id = request.scope.get("logged_path"), request.scope.get("request_id")
-        # A client that disconnects and a request that is too expensive are no faults of the server.
-        level = logging.INFO if isinstance(error, Cancelled | TimeLimit | Busy) else logging.ERROR
-        log.log(level, "%s %s: %s id=%s", request.method, path, error, request_id)
+    log_failure(request.scope, error)
     return problem_of(error)
 
 

@@ -23,7 +23,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response as HttpResponse
 
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
-from scholarbase.api.session_headers import SESSION_HEADERS
+from scholarbase.api.session_headers import names_session
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
 from scholarbase.models.papers import PAPER_FIELDS
@@ -188,7 +188,7 @@ class NativeRoute(APIRoute):
             return await large_response(request, content, _JSON)
 
         async def handle_session(request: HttpRequest) -> HttpResponse:
-            if any(name in SESSION_HEADERS for name, _ in request.scope["headers"]):
+            if names_session(request.scope):
                 return await respond_in_session(request, self.name, handle)
             return await handle(request)
 

@@ -170,7 +170,7 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 
 @contextmanager
 def _backend(settings: Settings, library: Path | None, url: str | None, encoder: str | None) -> Iterator[str]:
-    """The URL of the server that answers: of the options, or one that is started for the library.
+    """The URL of the server to send requests to: the one in the options, or a new one for the library.
 
     Raises:
         InvalidRequest: options contradict each other, or the URL is not valid.

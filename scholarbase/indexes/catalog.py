@@ -419,8 +419,8 @@ class Catalog:
             return citations.count(connection, paper_id, direction, filters)
 
     def reference_ids(self, papers: Sequence[Identifier], day: int | None) -> dict[str, list[str]]:
-        """Return the canonical ids of the papers that each of these cites, by its own; with ``day``, of those that
-        certainly appeared by then. The order is that of the library."""
+        """Return the canonical ids of the papers that each of these cites, by its own; with ``day``, only those
+        published by then. They are in the order of the library."""
         existing = "" if day is None else "AND p.last_day <= ?"
         numbers = [number for number in self.resolve(papers) if number is not None]
         sql = f"""

@@ -271,9 +271,12 @@ class Listed(NamedTuple):
     def with_first(self, ids: Sequence[int]) -> Listed:
         """The same list with those of these papers that it has at its beginning, with the score of the best."""
         there = np.isin(self.ids, ids)
-        begin = np.array([one for one in ids if one in set(self.ids[there].tolist())], np.int32)
+        held = set(self.ids[there].tolist())
+        if not held:
+            return self
+        begin = np.array([one for one in ids if one in held], np.int32)
         scores = self.scores
-        if scores is not None and len(begin):
+        if scores is not None:
             scores = np.concatenate([np.full(len(begin), scores.max(), np.float32), scores[~there]])
         return Listed(np.concatenate([begin, self.ids[~there]]), scores)
 

@@ -37,7 +37,7 @@ IDLE_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 900.0
 """How long a server may take for each part of its response."""
 LARGE_BODY: Final = 2**16
-"""Bytes of a body that is sent to a library only when it wants it: it rejects one that is too large, and closes."""
+"""Bytes from which on a body is sent only after 100 Continue: the server rejects a body that is too large."""
 MAX_DISCARDED: Final = 2**28
 """Bytes of a body that are read after the response, before the connection is closed."""
 _BETWEEN_TWO: Final = frozenset(

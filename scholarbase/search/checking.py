@@ -29,7 +29,7 @@ NEAR_WORDS: Final = 4
 NEAR_EXACT_WORDS: Final = 2
 """Words of a title that is a part of a line."""
 ID_TITLE_SCORE: Final = 0.6
-"""The least similarity of a title to that of the paper which the id beside it names."""
+"""The minimum similarity between the title of a reference and that of the paper with its id."""
 _PAPER: Final = r"(?:paper|article|submission|manuscript|preprint|work|note|version)"
 _WITHDRAWN: Final = re.compile(
     rf"\b(?:this|the)\s+(?:version\s+of\s+(?:this|the)\s+)?{_PAPER}\s+(?:has\s+been|had\s+been|is|was)"
@@ -41,8 +41,8 @@ _WITHDRAWN: Final = re.compile(
 
 
 class Outcome(NamedTuple):
-    """What a check found, with catalogue ids: ``paper`` of a reference that is held or withdrawn, and ``matches`` with
-    scores of one that is near."""
+    """What a check found, with catalogue ids: ``paper`` if the reference is held or withdrawn, ``matches`` with
+    their scores if it is near."""
 
     status: ReferenceStatus
     reason: str
@@ -251,7 +251,7 @@ def _near(reason: str, matches: Sequence[tuple[float, int]]) -> Outcome:
 
 
 def _is_near(one: Comparison, *, is_line: bool) -> bool:
-    """Whether a paper is worth showing: titles such as *Introduction* and *hep-th* stand in many lines."""
+    """Whether to return a paper as a near match. Many lines contain titles such as *Introduction* and *hep-th*."""
     if not is_line:
         return (one.score or 0) >= MIN_TITLE_SCORE
     least = NEAR_EXACT_WORDS if one.relation == "same" else NEAR_WORDS

@@ -27,7 +27,7 @@ CACHED_EXCLUSIONS: Final = 4
 WARNED_IDS: Final = 20
 """Ids that a warning names."""
 MAX_AUTHOR_PAPERS: Final = MAX_IDS
-"""Papers of the authors of a filter, as many as of ``within``; also the authors that its names stand for."""
+"""The maximum number of papers, and of authors, that a filter by authors may stand for: that of ``within``."""
 _LAST_DAY: Final = 9999_12_31
 
 

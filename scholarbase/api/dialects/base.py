@@ -70,6 +70,11 @@ class DialectRequest:
         values = self.query.get(name)
         return values[-1] if values else default
 
+    def names(self, name: str) -> list[str] | None:
+        """The distinct names of a parameter, separated by commas; None if it is missing or empty."""
+        text = self.text(name)
+        return list(dict.fromkeys(one.strip() for one in text.split(","))) if text.strip() else None
+
     def whole(self, name: str, default: int, low: int, high: int, *, clamp: bool = False) -> int:
         """A whole number of the URL.
 

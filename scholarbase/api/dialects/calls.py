@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from scholarbase.api.admission import Load
 from scholarbase.errors import InvalidRequest, NothingLeft, PaperNotFound, TimeLimit
@@ -31,7 +31,6 @@ from scholarbase.models.responses import (
     CheckedReference,
     CitationsResponse,
     Hit,
-    Response,
     SearchResponse,
     SimilarResponse,
     TitleMatch,
@@ -43,7 +42,6 @@ from scholarbase.tools.definitions import SIMILAR, Tool, tool_named
 SAME_TITLE: Final = 0.95
 """The least similarity of a title that a text is taken for."""
 _UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-R = TypeVar("R", bound=Response)
 
 
 def plain_query(text: str) -> str:
@@ -169,20 +167,10 @@ class Calls:
         return total, {hit.paper.id for hit in hits}
 
     def listed(
-        self,
-        condition: Condition | None,
-        recorded: Mapping[str, Any],
-        *,
-        order: ListOrder | Sequence[ListOrder] = "-relevance",
-        limit: int = MAX_LIMIT,
-        offset: int = 0,
-        fields: Sequence[str] = PAPER_FIELDS,
-        first: Sequence[str] = (),
+        self, condition: Condition | None, recorded: Mapping[str, Any], **page: Any
     ) -> tuple[int, list[Paper]]:
-        """The papers of :meth:`hits`."""
-        total, hits = self.hits(
-            condition, recorded, order=order, limit=limit, offset=offset, fields=fields, first=first
-        )
+        """The papers of :meth:`hits`, which takes the same arguments."""
+        total, hits = self.hits(condition, recorded, **page)
         return total, [hit.paper for hit in hits]
 
     def hits(

@@ -45,9 +45,7 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     request.ignore(*(f"tbs={part}" for part in limit_by(query, tbs, _today(calls))))
     organic: list[dict[str, Any]] = []
     first = (page - 1) * num
-    if first + num <= MAX_LIMIT and (
-        not query.sites or query.sites & {"arxiv.org", "www.arxiv.org", "export.arxiv.org"}
-    ):
+    if first + num <= MAX_LIMIT and (not query.sites or query.sites & ARXIV):
         papers = calls.search_where(
             query.words,
             _is_at_arxiv if query.sites else None,

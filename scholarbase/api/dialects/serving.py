@@ -27,10 +27,11 @@ from scholarbase.api.dialects.base import (
     is_below,
 )
 from scholarbase.api.dialects.calls import Calls
+from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
 from scholarbase.api.responding import LARGE_BODY, large_response, loads, reserve
-from scholarbase.api.session_headers import SESSION_HEADERS, session_headers
-from scholarbase.errors import Busy, Cancelled, InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.api.session_headers import names_session, session_headers
+from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import MAX_KEYS
 from scholarbase.responses.sizing import estimate_tokens
@@ -79,11 +80,11 @@ class DialectRoute(BaseRoute):
         except HTTPException as error:
             await self._failure(error.status_code, f"{error.detail}: {path}", scope, receive, send)
         except ScholarBaseError as error:
-            if error.status >= 500 and not isinstance(error, Cancelled | TimeLimit | Busy):
-                log.error("%s %s: %s id=%s", scope["method"], path, error, scope.get("request_id"))
+            log_failure(scope, error)
             await http_response(self._dialect.rejection(error))(scope, receive, send)
         except Exception:
-            log.exception("%s %s failed id=%s", scope["method"], path, scope.get("request_id"))
+            where = (scope["method"], scope.get("logged_path"), scope.get("request_id"))
+            log.exception("%s %s failed id=%s", *where)
             message = (
                 f"An unexpected error occurred. The server's log has it under {scope.get('request_id')}."
             )
@@ -106,25 +107,27 @@ class _Endpoint:
         scope["route"] = self._route
         request = Request(scope, receive, send)
         respond = partial(_respond, self._operation, self._prefix)
-        in_session = any(name in SESSION_HEADERS for name, _ in scope["headers"])
-        asked = DialectRequest(request.path_params, _by_name(request.query_params.multi_items()))
-        if self._operation.tool is not None and in_session and self._operation.recorded(asked):
-            response = await record_around(request, self._operation.tool, respond)
+        tool = self._operation.tool
+        if tool is not None and names_session(scope) and self._is_recorded(request):
+            response = await record_around(request, tool, respond)
         else:
             response = await respond(request)
         await response(scope, receive, send)
+
+    def _is_recorded(self, request: Request) -> bool:
+        query = _by_name(request.query_params.multi_items())
+        return self._operation.recorded(DialectRequest(request.path_params, query))
 
 
 async def _respond(operation: Operation, prefix: str, request: Request) -> HttpResponse:
     recording: Recording | None = request.scope.get(RECORDING)
     asked = await _parsed(operation, prefix, request)
-    named = recording
-    if (
-        named is None and operation.tool is not None
-    ):  # the session's date holds for what it does not record, too
-        names = session_headers(request.headers)
-        named = await start_recording(request.app.state, request.scope, operation.tool, names)
-    as_of = _as_of(request, named)
+    session = recording
+    if session is None and operation.tool is not None and names_session(request.scope):
+        # Its date applies also to requests that it does not record.
+        headers_of = session_headers(request.headers)
+        session = await start_recording(request.app.state, request.scope, operation.tool, headers_of)
+    as_of = _as_of(request, session)
     if recording is not None:
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)

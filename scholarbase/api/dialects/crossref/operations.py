@@ -143,11 +143,8 @@ def _sample(request: DialectRequest) -> int | None:
 
 def _select(request: DialectRequest) -> list[str] | None:
     """Raises InvalidRequest: a field is unknown."""
-    text = request.text("select")
-    if not text.strip():
-        return None
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
+    names = request.names("select")
+    for name in names or ():
         if name not in SELECTABLE:
             raise failure(
                 "select-not-available",

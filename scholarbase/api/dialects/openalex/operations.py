@@ -157,11 +157,8 @@ def _offset(cursor: str, calls: Calls) -> int:
 
 def _select(request: DialectRequest) -> list[str] | None:
     """Raises InvalidRequest: a field is unknown."""
-    text = request.text("select")
-    if not text.strip():
-        return None
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
+    names = request.names("select")
+    for name in names or ():
         if name not in FIELDS:
             raise InvalidRequest(
                 f"{name[:200]} is not a valid select field. Valid fields for select are: {', '.join(FIELDS)}."

@@ -118,9 +118,8 @@ class _Parser:
         found = words(token["phrase"])
         if token["near"] is None or len(found) < 2:
             return self._expression(found)
-        found = list(
-            dict.fromkeys(word.casefold() for word in found)
-        )  # each repeated word would be joined again
+        # A repeated word would be joined once more for each time.
+        found = list(dict.fromkeys(word.casefold() for word in found))
         if len(found) == 1:
             return self._expression(found)
         if not self._counted(found):
