@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock, Semaphore
 from time import monotonic
 from typing import Final
 
@@ -63,6 +64,8 @@ class Deadline:
 
 _REQUEST: Final = ("The request", "request less at once, or retry later")
 """Activity and advice before any other."""
+_POLL_SECONDS: Final = 0.1
+"""How often a thread that waits for its turn looks whether its client is still there."""
 DEADLINE: Final[ContextVar[Deadline | None]] = ContextVar("scholarbase-deadline", default=None)
 """The deadline of a context; None has no limit."""
 
@@ -98,3 +101,21 @@ def check(activity: str, advice: str) -> None:
         deadline.begin(activity, advice)
         if deadline.remaining <= 0:
             raise deadline.error(activity, advice)
+
+
+@contextmanager
+def turn(lock: Lock | Semaphore) -> Iterator[None]:
+    """Hold a lock or a unit of a semaphore, and wait for it until the time is over.
+
+    Raises:
+        TimeLimit, Cancelled: as :func:`check`, for the activity that it was last called with.
+    """
+    if not lock.acquire(blocking=False):
+        while not lock.acquire(timeout=_POLL_SECONDS):
+            deadline = DEADLINE.get()
+            if deadline is not None and deadline.remaining <= 0:
+                raise deadline.late()
+    try:
+        yield
+    finally:
+        lock.release()

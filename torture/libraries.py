@@ -35,7 +35,8 @@ def sample(setting: Setting) -> Path:
 
 
 def large(setting: Setting) -> Path:
-    """A library of 100,000 arXiv records, sparse only; the sample's in a slice or without the data folder."""
+    """A library of 100,000 arXiv records, as an ingest builds it by default; in a slice, or without the data folder,
+    that of the sample."""
     if setting.is_slice or setting.data is None:
         return sample(setting)
     wanted = rows.Setting(setting.data, PAPERS, setting.work)
@@ -44,7 +45,7 @@ def large(setting: Setting) -> Path:
     except FileNotFoundError as error:
         say(f"{error} The sample is used.")
         return sample(setting)
-    return _built(setting.work / f"library-{PAPERS}", [wanted.corpus], "--encoder", "none")
+    return _built(setting.work / f"default-library-{PAPERS}", [wanted.corpus])
 
 
 def dense(setting: Setting) -> Path | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.deadlines import check
+from scholarbase.deadlines import check, turn
 from scholarbase.errors import RerankerError, ScholarBaseError
 
 Scores = npt.NDArray[np.float32]
@@ -20,7 +19,6 @@ RERANKING: Final = ("Reranking", "use a smaller rerank_depth, or leave rerank ou
 """Activity and advice for the error at the time limit."""
 BATCH_SIZE: Final = 16
 """Texts that a model scores between two checks of the time limit."""
-_POLL_SECONDS: Final = 0.1
 
 
 class Reranker(Protocol):
@@ -79,6 +77,7 @@ class LocalReranker(ABC):
         # Longest first: there is little padding, and a batch that does not fit in memory fails early.
         order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
         scores = np.empty(len(texts), dtype=np.float32)
+        check(*RERANKING)
         with turn(self._lock):
             if self._is_closed:
                 raise closed(self._name)
@@ -111,17 +110,6 @@ class LocalReranker(ABC):
     @abstractmethod
     def _release(self) -> None:
         """Drop the references to the model."""
-
-
-@contextmanager
-def turn(lock: threading.Lock | threading.Semaphore) -> Iterator[None]:
-    """Hold a lock or a unit of a semaphore. Waiting for it ends at the time limit, or when the client disconnects."""
-    while not lock.acquire(timeout=_POLL_SECONDS):
-        check(*RERANKING)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def check_scores(scores: Scores, source: str) -> Scores:

@@ -18,12 +18,12 @@ import httpx
 import numpy as np
 import orjson
 
-from scholarbase.deadlines import check
+from scholarbase.deadlines import check, turn
 from scholarbase.encoders.http import Endpoint
 from scholarbase.errors import RerankerError
 from scholarbase.http import ModelService, bearer, is_loopback, request_timeout
 from scholarbase.models.checks import shown
-from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed, turn
+from scholarbase.rerankers.base import RERANKING, Scores, check_scores, closed
 
 log = logging.getLogger("scholarbase.rerankers")
 
@@ -127,6 +127,7 @@ class HttpReranker:
         """See :meth:`.Reranker.score`. The timeout of a request is at most what remains of the time limit."""
         found = [np.empty(0, dtype=np.float32)]
         done, size = 0, self._batch_size
+        check(*RERANKING)
         with self._service.errors(), turn(self._turns):
             if self._http.is_closed:
                 raise closed(self.name)

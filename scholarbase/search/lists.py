@@ -113,12 +113,6 @@ class Lists(Opened):
 
     def _list(self, condition: Condition, orders: Sequence[ListOrder]) -> Listed:
         """The whole list. Raises TimeLimit if others take until the time limit."""
-        deadline = deadlines.DEADLINE.get()
-        if deadline is None:
-            self._making.acquire()
-        elif not self._making.acquire(timeout=max(deadline.remaining, 0)):
-            raise deadline.error(*_ACTIVITY)
-        try:
+        deadlines.check(*_ACTIVITY)
+        with deadlines.turn(self._making):
             return self._catalog.listed(condition, orders, title_weight=self.settings.fts5_title_weight)
-        finally:
-            self._making.release()

@@ -518,6 +518,10 @@ ATTACKS: Final = (
     Attack("60 prefixes, 45 requests at once", _prefixes),
     Attack("10 prefixes, 45 requests at once", _few_prefixes),
     Attack("1,419 OR-ed prefixes", _posting("/v1/search", {"q": _words(1419, "*")}, 4)),
+    Attack(
+        "exact searches without 9,990 papers, 16 at once",
+        _posting("/v1/search", {"q": "quantum theory", "exact": True, "exclude_ids": _ids(9990)}, 16),
+    ),
     Attack("a word of 9,990 letters and a star", _posting("/v1/search", {"q": "a" * 9989 + "*b"}, 8)),
     Attack(
         "titles of 20,000 combining marks", _posting("/v1/title-match/batch", {"titles": [COMBINING] * 10}, 4)
