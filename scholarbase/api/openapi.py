@@ -72,11 +72,30 @@ def document(app: FastAPI) -> dict[str, Any]:
         describe_access(content)
         describe_sessions(content)
         describe_headers(content)
+        _describe_single_values(content)
         _prefill(content)
         app.openapi_schema = content
     return app.openapi_schema
 
 
+def _describe_single_values(document: dict[str, Any]) -> None:
+    """A body may have a string in place of a list of one string."""
+    schemas = document["components"]["schemas"]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                schema = schemas.get(media["schema"].get("$ref", "").rpartition("/")[2], media["schema"])
+                for kind in schema.get("properties", {}).values():
+                    accepted = kind.get("anyOf", [kind])
+                    if _STRING in accepted or not any(one.get("items") == _STRING for one in accepted):
+                        continue
+                    if accepted == [kind]:
+                        kind["anyOf"] = [{name: kind.pop(name) for name in _OF_LISTS if name in kind}]
+                    kind["anyOf"].append(_STRING)
+
+
+_STRING: Final = {"type": "string"}
+_OF_LISTS: Final = ("type", "items", "minItems")
 PREFILLED: Final = ("query", "limit")
 """Keys of a body, besides those that are required, whose examples the interactive page fills in."""
 

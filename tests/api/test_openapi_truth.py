@@ -165,6 +165,13 @@ class Document:
         best = max((name for name in found if method.lower() in self._content["paths"][name]), key=len)
         return best, self._content["paths"][best][method.lower()]
 
+    def body(self, path: str) -> dict[str, list[dict[str, Any]]]:
+        """The kinds of value that each key of a body may have."""
+        schema = self._operation("POST", path)[1]["requestBody"]["content"]["application/json"]["schema"]
+        if "$ref" in schema:
+            schema = self._content["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        return {name: kind.get("anyOf", [kind]) for name, kind in schema.get("properties", {}).items()}
+
     def check(self, response: httpx.Response) -> None:
         method, path = response.request.method, response.request.url.path
         template, operation = self._operation(method, path)
@@ -198,6 +205,37 @@ class Document:
             for method, operation in methods.items()
             for status in operation["responses"]
         }
+
+
+SINGLE: Final = {
+    "ids": PAPER, "seeds": PAPER, "titles": TITLE, "fields": "title", "category": "hep-th", "venue": "Physics",
+    "author": "Taylor", "exclude": "quantum", "exclude_ids": PAPER, "within": PAPER, "answers": PAPER,
+}  # fmt: skip
+"""A value of each list of strings in a body."""
+
+
+@pytest.mark.slow
+def test_a_string_in_place_of_a_list_is_accepted_where_the_document_says_so(
+    sample: Library, tmp_path: Path
+) -> None:
+    with serving_in_thread(sample, sessions=str(tmp_path)) as url, httpx.Client(base_url=url) as client:
+        document = Document(url)
+        client.post("/v1/sessions", json={"session": "one"})
+        reported = [
+            ("/v1/sessions/one/report", {"answers": [PAPER]}),
+            ("/v1/sessions/one/answer", {"ids": [PAPER]}),
+        ]
+        written = [(path, values) for method, path, values in (*NATIVE, *AUTHORS) if method == "POST"]
+        compared = 0
+        for path, values in written + reported:
+            for name, kinds in document.body(path).items():
+                if any(kind.get("items") == {"type": "string"} for kind in kinds):
+                    sent = client.post(path, json=values | {name: SINGLE[name]})
+                    assert (sent.status_code < 400) == ({"type": "string"} in kinds), (
+                        f"{path} {name}: {sent.text:.300}"
+                    )
+                    compared += 1
+        assert compared >= 30
 
 
 NOT_PROVOKED: Final = {"503", "504", "507"}
