@@ -57,6 +57,7 @@ WAYS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     ),
     "hybrid, scores, no floor": ({"similarity_floor": False}, {}),
     "hybrid (default)": ({}, {}),
+    "hybrid, exact": ({}, {"exact": True}),
     "scholarquest": ({"profile": "scholarquest"}, {}),
 }
 """By name: settings, and arguments of the search."""
