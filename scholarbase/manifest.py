@@ -21,6 +21,11 @@ from scholarbase.settings import Profile
 FILE_NAME: Final = "manifest.json"
 FORMAT: Final = 7
 """The version of the library's layout on disk."""
+BUILDING: Final = "building"
+"""The folder in a library's folder where a job builds it."""
+COMMAND: Final = "command"
+"""A file in it: the command that began the job, if it is not an ingest."""
+INGEST: Final = "ingest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,14 @@ def snapshot_id(manifest_bytes: bytes) -> str:
     return hashlib.sha256(manifest_bytes).hexdigest()[:32]
 
 
+def unfinished_command(library: Path) -> str:
+    """The command whose job in the building folder of a library is not finished."""
+    try:
+        return (library / BUILDING / COMMAND).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return INGEST
+
+
 def read_manifest(library: Path) -> tuple[Manifest, str]:
     """A library's manifest and its snapshot id.
 
@@ -101,9 +114,10 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        if (library / "building").is_dir():
+        if (library / BUILDING).is_dir():
+            command = unfinished_command(library)
             raise LibraryNotFound(
-                f'The library at {library} is not finished: run the same "scholarbase ingest" again to continue.'
+                f'The library at {library} is not finished: run the same "scholarbase {command}" again to continue.'
             ) from None
         what = "No library at" if not library.exists() else "No manifest.json in"
         raise LibraryNotFound(

@@ -29,8 +29,9 @@ SMALL_BYTES: Final = 64 << 20
 _ALWAYS: Final = re.compile(r".*/id_tracker\..*")
 """Files that Qdrant reads whole: with damaged ones it may end the process."""
 
-_ZEROS: Final = bytes(BLOCK)
-_ZEROS_HASH: Final = hashlib.sha256(_ZEROS).hexdigest()
+ZEROS: Final = bytes(BLOCK)
+"""A block without data, as a preallocated file has many."""
+ZEROS_HASH: Final = hashlib.sha256(ZEROS).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,7 @@ class Contents:
         for (name, number), found in zip(compared, hashes, strict=True):
             fact = self.files[name]
             if found != fact.blocks[number]:
-                last = min((number + 1) * BLOCK, fact.bytes) - 1
-                raise LibraryCorrupt(
-                    f"Block {number} of {library / name} (bytes {number * BLOCK:,} to {last:,}) has changed since it "
-                    "was written: restore the copy, or ingest again."
-                )
+                raise changed_block(library / name, fact, number)
 
     def blocks(self) -> list[tuple[str, int]]:
         """All blocks."""
@@ -176,6 +173,19 @@ class OpenedFiles:
                 )
 
 
+def changed_block(path: Path, fact: FileFact, number: int) -> LibraryCorrupt:
+    """The error for a block that differs from its hash."""
+    last = min((number + 1) * BLOCK, fact.bytes) - 1
+    return LibraryCorrupt(
+        f"Block {number} of {path} (bytes {number * BLOCK:,} to {last:,}) has changed since it was written: restore "
+        "the copy, or ingest again."
+    )
+
+
+def block_hash(data: bytes) -> str:
+    return ZEROS_HASH if data == ZEROS else hashlib.sha256(data).hexdigest()
+
+
 def read_contents(library: Path, snapshot: str) -> Contents:
     """Read the list of files of the library with this snapshot id.
 
@@ -225,4 +235,4 @@ def _hash_block(path: Path, number: int) -> str:
             os.close(descriptor)
     except OSError as error:
         raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error
-    return _ZEROS_HASH if data == _ZEROS else hashlib.sha256(data).hexdigest()
+    return block_hash(data)
