@@ -19,6 +19,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
+from scholarbase.manifest import INGEST, unfinished_command
 
 FILE_NAME: Final = "files.json"
 BLOCK: Final = 1 << 20
@@ -196,9 +197,11 @@ def read_contents(library: Path, snapshot: str) -> Contents:
     try:
         contents = Contents.from_bytes(path.read_bytes(), path)
     except FileNotFoundError as error:
+        command = unfinished_command(library)
         raise LibraryCorrupt(
-            f'{library} has no {FILE_NAME}: the copy is incomplete, or "scholarbase ingest" was stopped while it moved '
-            "the files. Restore the copy, or run the same ingest again with --restart."
+            f'{library} has no {FILE_NAME}: the copy is incomplete, or "scholarbase {command}" was stopped while it '
+            f"moved the files. Restore the copy, or run the same {command} again"
+            f"{' with --restart' if command == INGEST else ''}."
         ) from error
     if contents.snapshot != snapshot:
         raise LibraryCorrupt(

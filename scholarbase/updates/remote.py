@@ -26,7 +26,6 @@ RETRIES: Final = 5
 """Further attempts after a request that fails, and connections in a row that end without a byte."""
 BACKOFF: Final = 1.0
 """Seconds before the first of them."""
-_PIECE: Final = 1 << 16
 _HEADERS: Final = {"Accept-Encoding": "identity"}
 """Ranges are those of the file itself."""
 _RANGE: Final = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19}|\*)")
@@ -103,7 +102,7 @@ class RemoteFile:
             if self._validator:
                 headers["If-Range"] = self._validator
         response = self._response = _get(self._http, self._url, self.name, headers)
-        pieces = response.iter_raw(_PIECE)
+        pieces = response.iter_raw()  # as they arrive: with a size, what came before a cut would be lost
         validator = _validator(response)
         if not self._read:
             self._validator = validator
