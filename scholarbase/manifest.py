@@ -78,7 +78,7 @@ class Manifest:
             if content["format"] != FORMAT:
                 raise LibraryCorrupt(
                     f"The library at {where.parent} has format {content['format']!r}, and this ScholarBase reads "
-                    f"format {FORMAT}: ingest it again, or use the release that built it."
+                    f'format {FORMAT}: try "scholarbase upgrade", ingest it again, or use the release that built it.'
                 )
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))
@@ -110,9 +110,14 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
         LibraryNotFound: the folder or its manifest is missing.
         LibraryCorrupt: the manifest cannot be read.
     """
-    path = library / FILE_NAME
+    data = read_bytes(library)
+    return Manifest.from_bytes(data, library / FILE_NAME), snapshot_id(data)
+
+
+def read_bytes(library: Path) -> bytes:
+    """The bytes of a library's manifest. Raises LibraryNotFound: the folder or its manifest is missing."""
     try:
-        data = path.read_bytes()
+        return (library / FILE_NAME).read_bytes()
     except FileNotFoundError:
         if (library / BUILDING).is_dir():
             command = unfinished_command(library)
@@ -125,4 +130,3 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
         ) from None
     except NotADirectoryError:
         raise LibraryNotFound(f"{library} is a file, not a library: give a library's folder.") from None
-    return Manifest.from_bytes(data, path), snapshot_id(data)

@@ -1,4 +1,4 @@
-"""``scholarbase pack`` and ``unpack``: a library as one file."""
+"""``scholarbase pack``, ``unpack`` and ``upgrade``: libraries that are moved, or of an older format."""
 
 from __future__ import annotations
 
@@ -47,3 +47,21 @@ def unpack(settings: Settings, source: str, library: Path | None, sha256: str | 
     path = require_library(library, settings)
     manifest = run(source, path, sha256=sha256, reporter=reporter(settings.progress_seconds))
     click.echo(f"{path}: snapshot {manifest.snapshot}, {manifest.counts['papers']:,} papers.")
+
+
+@click.command(short_help="Write a library of an older format as one of the present format.")
+@click.argument("old", metavar="LIBRARY", type=click.Path(path_type=Path))
+@library_option
+@click.pass_obj
+def upgrade(settings: Settings, old: Path, library: Path | None) -> None:
+    """Write LIBRARY, which has an older format, as one of the present format to the folder --library.
+
+    Where that needs the sources, nothing is written, and the message names what is missing and the command that builds
+    the library again.
+    """
+    from scholarbase.progress import reporter
+    from scholarbase.updates.upgrading import upgrade as run
+
+    path = require_library(library, settings)
+    manifest = run(old, path, reporter=reporter(settings.progress_seconds))
+    click.echo(f"{path}: snapshot {manifest.snapshot}, format {manifest.format}.")

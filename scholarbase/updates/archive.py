@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from scholarbase import manifest
@@ -18,7 +18,6 @@ from scholarbase.files import DECOMPRESSION_ERRORS, ByteStream
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, Contents
 from scholarbase.ingest.folder import MOVED, VECTORS
-from scholarbase.progress import Tracker
 
 FIRST: Final = (manifest.FILE_NAME, contents.FILE_NAME)
 """The first two members. The second is not in the list of files, which it is."""
@@ -43,19 +42,6 @@ def header(name: str, size: int) -> bytes:
 def padding(size: int) -> int:
     """The bytes of zeros after a member of ``size`` bytes."""
     return -size % tarfile.BLOCKSIZE
-
-
-def counted(tracker: Tracker) -> Callable[[int], None]:
-    """A function that adds bytes to a stage's progress."""
-    done = 0
-
-    def add(size: int) -> None:
-        nonlocal done
-        done += size
-        tracker.advance(size)
-        tracker.at(done)
-
-    return add
 
 
 def check_listed(listed: Contents, where: object) -> None:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from scholarbase import manifest
-from scholarbase.errors import InvalidRequest, LibraryCorrupt, StorageError
+from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.extras import check_installed
 from scholarbase.files import atomic_write, storage_errors, sync_folder
 from scholarbase.indexes import contents
-from scholarbase.indexes.contents import BLOCK, FileFact, block_hash, changed_block, read_contents
+from scholarbase.indexes.contents import BLOCK, FileFact, read_contents
 from scholarbase.manifest import read_manifest
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import END, check_listed, counted, header, padding
+from scholarbase.updates.archive import END, check_listed, header, padding
+from scholarbase.updates.blocks import counted, read_blocks
 
 LEVEL: Final = 3
 """zstd's default level."""
@@ -156,26 +157,7 @@ def _write_member(
 ) -> None:
     """Write a file of the library, whose blocks must have their hashes."""
     archive.write(header(name, fact.bytes))
-    path = library / name
-    for number, data in enumerate(_blocks(path, fact.bytes)):
-        if block_hash(data) != fact.blocks[number]:
-            raise changed_block(path, fact, number)
+    for data in read_blocks(library / name, fact):
         archive.write(data)
         progress(len(data))
     archive.write(bytes(padding(fact.bytes)))
-
-
-def _blocks(path: Path, size: int) -> Iterator[bytes]:
-    """The blocks of a file. Raises LibraryCorrupt: it cannot be read, or has another size."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            for start in range(0, size, BLOCK):
-                yield file.read(min(BLOCK, size - start))
-            rest = file.read(1)
-    except OSError as error:
-        raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error
-    if rest:
-        raise LibraryCorrupt(
-            f"{path} has more than {size:,} bytes: it has changed since it was written. Restore the copy, or ingest "
-            "again."
-        )

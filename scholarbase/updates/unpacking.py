@@ -6,22 +6,22 @@ name only a library's own files, and more bytes than it says are never written.
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from scholarbase import manifest
 from scholarbase.errors import LibraryExists, StorageError
 from scholarbase.extras import check_installed
-from scholarbase.files import ZstdStream, sync_folder
+from scholarbase.files import ZstdStream
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, ZEROS_HASH, Contents, FileFact, block_hash
 from scholarbase.ingest.folder import BuildFolder, build_errors
 from scholarbase.manifest import Manifest, snapshot_id
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.archive import FIRST, ArchiveReader, check_listed, counted
+from scholarbase.updates.archive import FIRST, ArchiveReader, check_listed
+from scholarbase.updates.blocks import counted, sync_folders, write_blocks
 from scholarbase.updates.opening import PackedFile, open_packed
 
 COMMAND: Final = "unpack"
@@ -84,11 +84,11 @@ class _Unpacking:
             return found
         self._folder.clear()
         try:
-            self._check_space(listed)
+            check_space(listed, self._folder, self._packed.name)
             self._write_files(listed.files)
             self._packed.check_hash()
             self._folder.write(self._folder.pending_manifest.name, manifest_bytes)
-            _sync_folders(self._folder.path)
+            sync_folders(self._folder.path)
             self._folder.write(self._folder.pending_contents.name, listed_bytes)
         except BaseException:
             self._folder.clear()
@@ -130,16 +130,6 @@ class _Unpacking:
             )
         return True
 
-    def _check_space(self, listed: Contents) -> None:
-        """Raises StorageError: the disk is too small. Blocks of zeros take no space."""
-        needed = sum(fact.bytes - BLOCK * fact.blocks.count(ZEROS_HASH) for fact in listed.files.values())
-        free = shutil.disk_usage(self._folder.path).free
-        if needed + SPARE > free:
-            raise StorageError(
-                f"{self._packed.name} unpacked takes {needed / 1e6:,.0f} MB, and the disk of {self._folder.library} "
-                f"has {free / 1e6:,.0f} MB free: free some disk space, or give another --library."
-            )
-
     def _write_files(self, facts: Mapping[str, FileFact]) -> None:
         missing = set(facts) - {manifest.FILE_NAME}
         total = sum(facts[name].bytes for name in missing)
@@ -155,37 +145,27 @@ class _Unpacking:
                         f"has {name} with {size:,} bytes instead of {facts[name].bytes:,}"
                     )
                 missing.remove(name)
-                self._write_file(name, facts[name], progress)
+                blocks = self._blocks(name, facts[name], progress)
+                write_blocks(self._folder.path / name, blocks, size)
         if missing:
             raise self._archive.damaged(f"lacks {min(missing)}")
         self._archive.finish()
 
-    def _write_file(self, name: str, fact: FileFact, progress: Callable[[int], None]) -> None:
-        path = self._folder.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb", buffering=0) as out:
-            for number, data in enumerate(self._archive.content(fact.bytes)):
-                found = block_hash(data)
-                if found != fact.blocks[number]:
-                    raise self._archive.damaged(f"has {name} with a changed block {number}")
-                if found == ZEROS_HASH:
-                    out.seek(BLOCK, os.SEEK_CUR)  # a hole
-                else:
-                    _write(out.fileno(), data)
-                progress(len(data))
-            out.truncate(fact.bytes)
-            os.fsync(out.fileno())
+    def _blocks(self, name: str, fact: FileFact, progress: Callable[[int], None]) -> Iterator[bytes]:
+        """The blocks of a member, which must have their hashes."""
+        for number, data in enumerate(self._archive.content(fact.bytes)):
+            if block_hash(data) != fact.blocks[number]:
+                raise self._archive.damaged(f"has {name} with a changed block {number}")
+            yield data
+            progress(len(data))
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    """Write all bytes: a call may write less."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync_folders(path: Path) -> None:
-    for folder in path.rglob("*"):
-        if folder.is_dir():
-            sync_folder(folder)
-    sync_folder(path)
+def check_space(listed: Contents, folder: BuildFolder, what: str) -> None:
+    """Raises StorageError: the disk is too small for the files of ``what``. Blocks of zeros take no space."""
+    needed = sum(fact.bytes - BLOCK * fact.blocks.count(ZEROS_HASH) for fact in listed.files.values())
+    free = shutil.disk_usage(folder.path).free
+    if needed + SPARE > free:
+        raise StorageError(
+            f"The files of {what} take {needed / 1e6:,.0f} MB, and the disk of {folder.library} has "
+            f"{free / 1e6:,.0f} MB free: free some disk space, or give another --library."
+        )

@@ -24,11 +24,11 @@ SLOWLY = """
 import sys, time
 from scholarbase.cli import main
 from scholarbase.indexes import contents
-from scholarbase.updates import packing, unpacking
+from scholarbase.updates import blocks, unpacking
 def slowly(data):
     time.sleep(0.005)
     return contents.block_hash(data)
-packing.block_hash = unpacking.block_hash = slowly
+blocks.block_hash = unpacking.block_hash = slowly
 main(sys.argv[1:])
 """
 """The command line, with a pause before each block, so that kills fall between many."""
