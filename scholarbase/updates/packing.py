@@ -24,7 +24,7 @@ from scholarbase.updates.blocks import counted, read_blocks
 LEVEL: Final = 3
 """zstd's default level."""
 MOST_THREADS: Final = 8
-"""Threads that compress, each with some 30 MB. Their number does not change the bytes, but 0 would."""
+"""Threads that compress, each with some 20 MB. Their number does not change the bytes, but 0 would."""
 ADVICE: Final = "free some disk space, or choose another FILE"
 
 

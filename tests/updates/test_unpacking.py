@@ -329,8 +329,10 @@ def test_memory_does_not_grow_with_the_library(sample_library: Path, tmp_path: P
     script = """
 import resource, sys
 from pathlib import Path
+from scholarbase.updates import packing
 from scholarbase.updates.packing import pack
 from scholarbase.updates.unpacking import unpack
+packing.MOST_THREADS = 2  # each has buffers of its own
 pack(sys.argv[1], sys.argv[2])
 packing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 unpack(sys.argv[2], sys.argv[3])
