@@ -131,7 +131,7 @@ def decompress(file: io.BufferedReader) -> ByteStream:
         return gzip.GzipFile(fileobj=file)
     if compression == "xz":
         return lzma.LZMAFile(file)
-    return _ZstdStream(file) if compression == "zstd" else file
+    return ZstdStream(file) if compression == "zstd" else file
 
 
 def _compression(file: io.BufferedReader) -> Compression | None:
@@ -140,17 +140,18 @@ def _compression(file: io.BufferedReader) -> Compression | None:
     return next((name for magic, name in _MAGIC if start.startswith(magic)), None)
 
 
-class _ZstdStream:
+class ZstdStream:
     """A zstd stream of any number of frames.
 
     zstandard's own reader does not report a stream that is cut short, so this one checks the end of the last frame. Its
-    decompressor has no limit of output, so it gets small pieces.
+    decompressor has no limit of output, so it gets small pieces. A frame with a larger
+    window than ``max_window`` bytes, which are held in memory, is an error.
     """
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: BinaryIO, max_window: int = 1 << 31) -> None:
         import zstandard
 
-        decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=max_window)
         self._new_frame = partial(decompressor.decompressobj, write_size=_BUFFER)
         self._error = zstandard.ZstdError
         self._file = file

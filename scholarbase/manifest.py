@@ -21,6 +21,11 @@ from scholarbase.settings import Profile
 FILE_NAME: Final = "manifest.json"
 FORMAT: Final = 7
 """The version of the library's layout on disk."""
+BUILDING: Final = "building"
+"""The folder in a library's folder where a job builds it."""
+COMMAND: Final = "command"
+"""A file in it: the command that began the job, if it is not an ingest."""
+INGEST: Final = "ingest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Manifest:
             if content["format"] != FORMAT:
                 raise LibraryCorrupt(
                     f"The library at {where.parent} has format {content['format']!r}, and this ScholarBase reads "
-                    f"format {FORMAT}: ingest it again, or use the release that built it."
+                    f'format {FORMAT}: try "scholarbase upgrade", ingest it again, or use the release that built it.'
                 )
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))
@@ -90,6 +95,14 @@ def snapshot_id(manifest_bytes: bytes) -> str:
     return hashlib.sha256(manifest_bytes).hexdigest()[:32]
 
 
+def unfinished_command(library: Path) -> str:
+    """The command whose job in the building folder of a library is not finished."""
+    try:
+        return (library / BUILDING / COMMAND).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return INGEST
+
+
 def read_manifest(library: Path) -> tuple[Manifest, str]:
     """A library's manifest and its snapshot id.
 
@@ -97,13 +110,19 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
         LibraryNotFound: the folder or its manifest is missing.
         LibraryCorrupt: the manifest cannot be read.
     """
-    path = library / FILE_NAME
+    data = read_bytes(library)
+    return Manifest.from_bytes(data, library / FILE_NAME), snapshot_id(data)
+
+
+def read_bytes(library: Path) -> bytes:
+    """The bytes of a library's manifest. Raises LibraryNotFound: the folder or its manifest is missing."""
     try:
-        data = path.read_bytes()
+        return (library / FILE_NAME).read_bytes()
     except FileNotFoundError:
-        if (library / "building").is_dir():
+        if (library / BUILDING).is_dir():
+            command = unfinished_command(library)
             raise LibraryNotFound(
-                f'The library at {library} is not finished: run the same "scholarbase ingest" again to continue.'
+                f'The library at {library} is not finished: run the same "scholarbase {command}" again to continue.'
             ) from None
         what = "No library at" if not library.exists() else "No manifest.json in"
         raise LibraryNotFound(
@@ -111,4 +130,3 @@ def read_manifest(library: Path) -> tuple[Manifest, str]:
         ) from None
     except NotADirectoryError:
         raise LibraryNotFound(f"{library} is a file, not a library: give a library's folder.") from None
-    return Manifest.from_bytes(data, path), snapshot_id(data)

@@ -20,6 +20,7 @@ from scholarbase.cli.agents import mcp, session
 from scholarbase.cli.encoders import encoder_group, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
+from scholarbase.cli.libraries import pack, unpack, upgrade
 from scholarbase.cli.options import (
     as_of_option,
     author_option,
@@ -528,6 +529,9 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
     click.echo(f"{done.written:,} of {done.papers:,} papers with an arXiv id are in {out}.")
 
 
+main.add_command(pack)
+main.add_command(unpack)
+main.add_command(upgrade)
 main.add_command(encoder_group)
 main.add_command(evaluation)
 main.add_command(mcp)

@@ -19,6 +19,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
+from scholarbase.manifest import INGEST, unfinished_command
 
 FILE_NAME: Final = "files.json"
 BLOCK: Final = 1 << 20
@@ -29,8 +30,9 @@ SMALL_BYTES: Final = 64 << 20
 _ALWAYS: Final = re.compile(r".*/id_tracker\..*")
 """Files that Qdrant reads whole: with damaged ones it may end the process."""
 
-_ZEROS: Final = bytes(BLOCK)
-_ZEROS_HASH: Final = hashlib.sha256(_ZEROS).hexdigest()
+ZEROS: Final = bytes(BLOCK)
+"""A block without data, as a preallocated file has many."""
+ZEROS_HASH: Final = hashlib.sha256(ZEROS).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,7 @@ class Contents:
         for (name, number), found in zip(compared, hashes, strict=True):
             fact = self.files[name]
             if found != fact.blocks[number]:
-                last = min((number + 1) * BLOCK, fact.bytes) - 1
-                raise LibraryCorrupt(
-                    f"Block {number} of {library / name} (bytes {number * BLOCK:,} to {last:,}) has changed since it "
-                    "was written: restore the copy, or ingest again."
-                )
+                raise changed_block(library / name, fact, number)
 
     def blocks(self) -> list[tuple[str, int]]:
         """All blocks."""
@@ -176,6 +174,19 @@ class OpenedFiles:
                 )
 
 
+def changed_block(path: Path, fact: FileFact, number: int) -> LibraryCorrupt:
+    """The error for a block that differs from its hash."""
+    last = min((number + 1) * BLOCK, fact.bytes) - 1
+    return LibraryCorrupt(
+        f"Block {number} of {path} (bytes {number * BLOCK:,} to {last:,}) has changed since it was written: restore "
+        "the copy, or ingest again."
+    )
+
+
+def block_hash(data: bytes) -> str:
+    return ZEROS_HASH if data == ZEROS else hashlib.sha256(data).hexdigest()
+
+
 def read_contents(library: Path, snapshot: str) -> Contents:
     """Read the list of files of the library with this snapshot id.
 
@@ -186,9 +197,11 @@ def read_contents(library: Path, snapshot: str) -> Contents:
     try:
         contents = Contents.from_bytes(path.read_bytes(), path)
     except FileNotFoundError as error:
+        command = unfinished_command(library)
         raise LibraryCorrupt(
-            f'{library} has no {FILE_NAME}: the copy is incomplete, or "scholarbase ingest" was stopped while it moved '
-            "the files. Restore the copy, or run the same ingest again with --restart."
+            f'{library} has no {FILE_NAME}: the copy is incomplete, or "scholarbase {command}" was stopped while it '
+            f"moved the files. Restore the copy, or run the same {command} again"
+            f"{' with --restart' if command == INGEST else ''}."
         ) from error
     if contents.snapshot != snapshot:
         raise LibraryCorrupt(
@@ -225,4 +238,4 @@ def _hash_block(path: Path, number: int) -> str:
             os.close(descriptor)
     except OSError as error:
         raise LibraryCorrupt(f"{path} cannot be read: {error}. Restore the copy, or ingest again.") from error
-    return _ZEROS_HASH if data == _ZEROS else hashlib.sha256(data).hexdigest()
+    return block_hash(data)

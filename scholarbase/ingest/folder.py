@@ -16,22 +16,28 @@ from scholarbase.errors import LibraryBusy, LibraryExists
 from scholarbase.files import DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
 from scholarbase.indexes import catalog, contents
 from scholarbase.indexes.contents import Contents, files_in
+from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
 
-BUILDING: Final = "building"
 VECTORS: Final = "vectors"
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
 MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER)
 """The entries of a library besides its manifest and the list of its files."""
+_OWN: Final = frozenset({"lock", COMMAND})
+"""The entries of a building folder that no job wrote."""
 
 
 class BuildFolder:
-    """``LIBRARY/building``, locked. A job writes here; ``publish`` moves the files out, their list last."""
+    """``LIBRARY/building``, locked. A job writes here; ``publish`` moves the files out, their list last.
 
-    def __init__(self, library: Path) -> None:
+    A file names the command that began it, if that is not ``ingest``.
+    """
+
+    def __init__(self, library: Path, command: str = INGEST) -> None:
         """
         Raises:
-            LibraryExists: the folder exists and has other files than a library's.
+            LibraryExists: the folder exists and has other files than a library's, or an unfinished job of another
+                ``command``.
             LibraryBusy: another job is building this library.
         """
         self.library = library
@@ -53,13 +59,31 @@ class BuildFolder:
         except OSError as error:
             self._lock.close()
             raise LibraryBusy(
-                f"Another ingest is writing to {library}: wait until it ends, or stop it."
+                f"Another {unfinished_command(library)} is writing to {library}: wait until it ends, or stop it."
             ) from error
+        try:
+            self._begin(command)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _begin(self, command: str) -> None:
+        begun = unfinished_command(self.library)
+        entries = (entry.name for entry in self.path.iterdir())
+        if begun != command and any(name not in _OWN and not name.startswith(".") for name in entries):
+            raise LibraryExists(
+                f'{self.library} has an unfinished {begun}: run the same "scholarbase {begun}" again to finish it, '
+                f"delete {self.path}, or give another --library."
+            )
+        if command == INGEST:
+            (self.path / COMMAND).unlink(missing_ok=True)
+        else:
+            self.write(COMMAND, command.encode())
 
     def clear(self) -> None:
         """Delete the files of an unfinished job."""
         for entry in self.path.iterdir():
-            if entry.name != "lock":
+            if entry.name not in _OWN:
                 _remove(entry)
 
     @property
@@ -119,7 +143,7 @@ class BuildFolder:
     def close(self) -> None:
         self._lock.close()
         # Remove the folders that this job created and left empty.
-        if self.path.is_dir() and {entry.name for entry in self.path.iterdir()} <= {"lock"}:
+        if self.path.is_dir() and {entry.name for entry in self.path.iterdir()} <= _OWN:
             shutil.rmtree(self.path)
             if self._created_library and not any(self.library.iterdir()):
                 self.library.rmdir()

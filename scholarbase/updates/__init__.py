@@ -1,0 +1,1 @@
+"""Moving libraries, and bringing them up to date."""

@@ -1,0 +1,171 @@
+"""``scholarbase unpack``: a library from one file, checked while it is written.
+
+Nothing in an archive is trusted: names, sizes and hashes of its members must be those of its list of files, which may
+name only a library's own files, and more bytes than it says are never written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from scholarbase import manifest
+from scholarbase.errors import LibraryExists, StorageError
+from scholarbase.extras import check_installed
+from scholarbase.files import ZstdStream
+from scholarbase.indexes import contents
+from scholarbase.indexes.contents import BLOCK, ZEROS_HASH, Contents, FileFact, block_hash
+from scholarbase.ingest.folder import BuildFolder, build_errors
+from scholarbase.manifest import Manifest, snapshot_id
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.updates.archive import FIRST, ArchiveReader, check_listed
+from scholarbase.updates.blocks import counted, sync_folders, write_blocks
+from scholarbase.updates.opening import PackedFile, open_packed
+
+COMMAND: Final = "unpack"
+MAX_MANIFEST: Final = 16 << 20
+"""Bytes of a manifest, which has about 150 for each source file."""
+MAX_LISTED: Final = 256 << 20
+"""Bytes of a list of files, which has 75 for each MiB of the library: 3.6 TB."""
+MAX_WINDOW: Final = 1 << 27
+"""Bytes of the longest window, as for the zstd command: the memory that an archive may take to decompress."""
+SPARE: Final = 64 << 20
+"""Bytes of the disk that are left free."""
+
+
+def unpack(
+    source: str | Path, library: str | Path, *, sha256: str | None = None, reporter: Reporter | None = None
+) -> Manifest:
+    """Write the library in a packed file or URL to the folder ``library``.
+
+    The library appears when it is complete. After an interruption the same call starts over. If the folder already has
+    the same library, nothing is done.
+
+    Args:
+        sha256: the hash of the packed file, in hexadecimal; by default the one in ``SOURCE.sha256``, if there is one.
+
+    Raises:
+        LibraryCorrupt: the packed file is damaged, incomplete, or not a packed library, or has another hash. Also
+            where its library has a format that this release does not read.
+        LibraryExists: the folder has another library, other files, or an unfinished job of another command.
+        LibraryBusy: another process writes to the folder.
+        SourceError: the file or URL cannot be read.
+        StorageError: the disk is too small, full or cannot be written.
+        InvalidRequest: ``sha256`` is not a SHA-256, or the URL is invalid.
+        MissingExtra: zstandard is not installed.
+    """
+    check_installed("zstd", "Unpacking a library")
+    library = Path(library)
+    with open_packed(source, sha256) as packed, build_errors(library):
+        folder = BuildFolder(library, COMMAND)
+        try:
+            if folder.pending_contents.exists():  # only moves are left
+                folder.publish()
+            return _Unpacking(packed, folder, reporter or SilentReporter()).run()
+        finally:
+            folder.close()
+
+
+class _Unpacking:
+    def __init__(self, packed: PackedFile, folder: BuildFolder, reporter: Reporter) -> None:
+        self._packed = packed
+        self._folder = folder
+        self._reporter = reporter
+        self._archive = ArchiveReader(ZstdStream(packed.file, MAX_WINDOW), packed.name)
+
+    def run(self) -> Manifest:
+        manifest_bytes = self._first(manifest.FILE_NAME, MAX_MANIFEST)
+        listed_bytes = self._first(contents.FILE_NAME, MAX_LISTED)
+        found = Manifest.from_bytes(manifest_bytes, Path(self._packed.name) / manifest.FILE_NAME)
+        listed = self._check_list(manifest_bytes, listed_bytes)
+        if self._is_finished(manifest_bytes, listed_bytes):
+            return found
+        self._folder.clear()
+        try:
+            check_space(listed, self._folder, self._packed.name)
+            self._write_files(listed.files)
+            self._packed.check_hash()
+            self._folder.write(self._folder.pending_manifest.name, manifest_bytes)
+            sync_folders(self._folder.path)
+            self._folder.write(self._folder.pending_contents.name, listed_bytes)
+        except BaseException:
+            self._folder.clear()
+            raise
+        self._folder.publish()
+        return found
+
+    def _first(self, name: str, limit: int) -> bytes:
+        """One of the first two members."""
+        member = self._archive.next()
+        if member is None or member[0] != name or not 0 < member[1] <= limit:
+            raise self._archive.damaged(f"does not begin with {' and '.join(FIRST)}")
+        return b"".join(self._archive.content(member[1]))
+
+    def _check_list(self, manifest_bytes: bytes, listed_bytes: bytes) -> Contents:
+        where = f"{contents.FILE_NAME} in {self._packed.name}"
+        listed = Contents.from_bytes(listed_bytes, Path(self._packed.name) / contents.FILE_NAME)
+        check_listed(listed, where)
+        fact = listed.files[manifest.FILE_NAME]
+        blocks = [
+            block_hash(manifest_bytes[start : start + BLOCK])
+            for start in range(0, len(manifest_bytes), BLOCK)
+        ]
+        if listed.snapshot != snapshot_id(manifest_bytes) or fact != FileFact(len(manifest_bytes), blocks):
+            raise self._archive.damaged(f"has a {contents.FILE_NAME} of another {manifest.FILE_NAME}")
+        return listed
+
+    def _is_finished(self, manifest_bytes: bytes, listed_bytes: bytes) -> bool:
+        """Whether the folder has this library. Raises LibraryExists: it has another one."""
+        library = self._folder.library
+        paths = (library / manifest.FILE_NAME, library / contents.FILE_NAME)
+        stored = [path.read_bytes() if path.exists() else None for path in paths]
+        if stored == [None, None]:
+            return False
+        if stored != [manifest_bytes, listed_bytes]:
+            raise LibraryExists(
+                f"{library} already has a library, and {self._packed.name} has another one (snapshot "
+                f"{snapshot_id(manifest_bytes)}): give another --library."
+            )
+        return True
+
+    def _write_files(self, facts: Mapping[str, FileFact]) -> None:
+        missing = set(facts) - {manifest.FILE_NAME}
+        total = sum(facts[name].bytes for name in missing)
+        with self._reporter.stage("unpack", "bytes", total) as tracker:
+            progress = counted(tracker)
+            while (member := self._archive.next()) is not None:
+                name, size = member
+                if name not in missing:
+                    what = "a second" if name in facts or name in FIRST else "an unlisted"
+                    raise self._archive.damaged(f"has {what} file {name[:200]!r}")
+                if size != facts[name].bytes:
+                    raise self._archive.damaged(
+                        f"has {name} with {size:,} bytes instead of {facts[name].bytes:,}"
+                    )
+                missing.remove(name)
+                blocks = self._blocks(name, facts[name], progress)
+                write_blocks(self._folder.path / name, blocks, size)
+        if missing:
+            raise self._archive.damaged(f"lacks {min(missing)}")
+        self._archive.finish()
+
+    def _blocks(self, name: str, fact: FileFact, progress: Callable[[int], None]) -> Iterator[bytes]:
+        """The blocks of a member, which must have their hashes."""
+        for number, data in enumerate(self._archive.content(fact.bytes)):
+            if block_hash(data) != fact.blocks[number]:
+                raise self._archive.damaged(f"has {name} with a changed block {number}")
+            yield data
+            progress(len(data))
+
+
+def check_space(listed: Contents, folder: BuildFolder, what: str) -> None:
+    """Raises StorageError: the disk is too small for the files of ``what``. Blocks of zeros take no space."""
+    needed = sum(fact.bytes - BLOCK * fact.blocks.count(ZEROS_HASH) for fact in listed.files.values())
+    free = shutil.disk_usage(folder.path).free
+    if needed + SPARE > free:
+        raise StorageError(
+            f"The files of {what} take {needed / 1e6:,.0f} MB, and the disk of {folder.library} has "
+            f"{free / 1e6:,.0f} MB free: free some disk space, or give another --library."
+        )

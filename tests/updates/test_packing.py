@@ -1,0 +1,146 @@
+"""A packed library is read by others' tools, has the same bytes each time, and is never a damaged one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import InvalidRequest, LibraryCorrupt, LibraryNotFound, StorageError
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
+from scholarbase.updates import packing
+from scholarbase.updates.packing import pack
+from scholarbase.updates.unpacking import unpack
+from tests.conftest import run_cli
+from tests.updates.archives import files, members
+
+
+def copied(library: Path, to: Path) -> Path:
+    shutil.copytree(library, to, ignore=shutil.ignore_patterns(".*"))
+    return to
+
+
+def test_a_library_that_was_packed_and_unpacked_is_the_same(default_library: Path, tmp_path: Path) -> None:
+    file, library = tmp_path / "sample.tar.zst", tmp_path / "unpacked"
+    packed = run_cli("pack", default_library, file)
+    assert packed.returncode == 0, packed.stderr
+    unpacked = run_cli("unpack", file, "--library", library)
+    assert unpacked.returncode == 0, unpacked.stderr
+    assert files(library) == files(default_library)
+    assert len(list(verify(library))) > 5
+    with Library.open(library) as one, Library.open(default_library) as other:
+        for mode in ("sparse", "dense", "hybrid"):
+            found = one.search("string theory", mode=mode, exact=True)
+            assert found.results
+            assert found == other.search("string theory", mode=mode, exact=True)
+
+
+def test_other_tools_read_the_archive(sample_library: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sample.tar.zst"
+    done = pack(sample_library, file)
+    content = members(file.read_bytes())
+    names = [member.name for member, _ in content]
+    assert names[:2] == ["manifest.json", "files.json"]
+    assert names[2:] == sorted(names[2:])
+    assert {member.name: data for member, data in content} == files(sample_library)
+    for member, _ in content:
+        assert (member.mtime, member.uid, member.gid, member.uname, member.mode) == (0, 0, 0, "", 0o644)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert (tmp_path / "sample.tar.zst.sha256").read_text() == f"{digest}  sample.tar.zst\n"
+    assert (done.sha256, done.packed_bytes) == (digest, file.stat().st_size)
+    if shutil.which("sha256sum"):
+        subprocess.run(["sha256sum", "-c", "sample.tar.zst.sha256"], cwd=tmp_path, check=True)
+
+
+def test_the_same_library_gives_the_same_bytes(
+    sample_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the times of its files, its place and the number of threads."""
+    moved = copied(sample_library, tmp_path / "moved")
+    for path in moved.rglob("*"):
+        os.utime(path, (1, 1))
+    first, second = pack(sample_library, tmp_path / "one"), None
+    monkeypatch.setattr(packing, "MOST_THREADS", 1)
+    second = pack(moved, tmp_path / "two")
+    assert first == second
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_names_and_sizes_beyond_those_of_old_archives(tmp_path: Path) -> None:
+    """Headers of GNU tar hold names of more than 100 bytes, and sizes of 8 GiB and more."""
+    from tarfile import TarInfo
+
+    from scholarbase.updates.archive import header
+
+    long = "vectors/" + "a" * 190
+    assert len(header(long, 5)) == 3 * 512
+    found = TarInfo.frombuf(header("vectors/large", 9 << 30), "utf-8", "strict")
+    assert (found.name, found.size) == ("vectors/large", 9 << 30)
+
+
+@pytest.mark.parametrize("name", ["catalog.sqlite", "manifest.json", "vectors/edge_config.json"])
+def test_a_damaged_library_is_never_packed(sample_library: Path, tmp_path: Path, name: str) -> None:
+    library = copied(sample_library, tmp_path / "library")
+    data = bytearray((library / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (library / name).write_bytes(data)
+    with pytest.raises(LibraryCorrupt, match="manifest" if name == "manifest.json" else "has changed"):
+        pack(library, tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["library"]
+
+
+@pytest.mark.parametrize("change", ["longer", "shorter", "missing"])
+def test_an_incomplete_library_is_never_packed(sample_library: Path, tmp_path: Path, change: str) -> None:
+    library = copied(sample_library, tmp_path / "library")
+    catalog = library / "catalog.sqlite"
+    if change == "missing":
+        catalog.unlink()
+    else:
+        os.truncate(catalog, catalog.stat().st_size + (4096 if change == "longer" else -4096))
+    with pytest.raises(LibraryCorrupt, match=r"catalog\.sqlite"):
+        pack(library, tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["library"]
+
+
+def test_what_cannot_be_packed(sample_library: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(InvalidRequest, match="exists"):
+        pack(sample_library, file)
+    assert file.read_text() == "mine"
+    with pytest.raises(InvalidRequest, match="in the library's folder"):
+        pack(sample_library, sample_library / "file")
+    with pytest.raises(LibraryNotFound):
+        pack(tmp_path / "none", tmp_path / "other")
+    pack(sample_library, file, force=True)
+    unpack(file, tmp_path / "library")
+
+
+def test_two_processes_do_not_write_one_file(sample_library: Path, tmp_path: Path) -> None:
+    with packing._part_of(tmp_path / "file"), pytest.raises(StorageError, match="Another process"):
+        pack(sample_library, tmp_path / "file")
+
+
+def test_a_full_disk_while_packing(sample_library: Path, tmp_path: Path) -> None:
+    script = """
+import resource, signal, sys
+from scholarbase.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+main(sys.argv[1:])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "pack", str(sample_library), str(tmp_path / "file")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == StorageError.exit_code
+    assert "free some disk space" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,358 @@
+"""A packed library is unpacked whole or not at all, whatever is in the file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from scholarbase.errors import (
+    InvalidRequest,
+    LibraryBusy,
+    LibraryCorrupt,
+    LibraryExists,
+    SourceError,
+    StorageError,
+)
+from scholarbase.ingest.folder import BuildFolder
+from scholarbase.ingest.job import ingest
+from scholarbase.updates.packing import pack
+from scholarbase.updates.unpacking import unpack
+from tests.conftest import SAMPLE, run_cli
+from tests.updates.archives import Member, archive_of, fact, files, listing, members, plain
+
+
+@pytest.fixture(scope="module")
+def packed(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("packed") / "sample.tar.zst"
+    pack(sample_library, file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def content(packed: Path) -> list[Member]:
+    """The members of an archive of the library without its largest files, which are mostly zeros."""
+    small = [(member, data) for member, data in members(packed.read_bytes()) if member.size < 8 << 20]
+    stored = json.loads(small[1][1])
+    facts = {member.name: stored["files"][member.name] for member, _ in small if member.name != "files.json"}
+    assert "catalog.sqlite" in facts
+    return [small[0], plain("files.json", listing(stored["snapshot"], facts)), *small[2:]]
+
+
+def refused(data: bytes, folder: Path, match: str, error: type[Exception] = LibraryCorrupt) -> None:
+    """Assert that an archive is refused, and that nothing is left of it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "file").write_bytes(data)
+    with pytest.raises(error, match=match):
+        unpack(folder / "file", folder / "library")
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+def test_an_archive_of_another_tool_is_read(content: list[Member], tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(archive_of(content))
+    unpack(tmp_path / "file", tmp_path / "library")
+    assert files(tmp_path / "library") == {member.name: data for member, data in content}
+
+
+def test_a_cut_file_is_refused(content: list[Member], tmp_path: Path) -> None:
+    data = archive_of(content)
+    for length in (0, 1, 100, len(data) // 3, len(data) // 2, len(data) - 100, len(data) - 1):
+        refused(data[:length], tmp_path, "damaged")
+
+
+def test_a_flipped_byte_is_refused(content: list[Member], tmp_path: Path) -> None:
+    data = archive_of(content)
+    for place in range(0, len(data), len(data) // 12):
+        changed = bytearray(data)
+        changed[place] ^= 0x10
+        refused(bytes(changed), tmp_path, "damaged|cannot be read")
+
+
+def test_a_flipped_byte_that_is_compressed_again_is_refused(content: list[Member], tmp_path: Path) -> None:
+    """zstd's own checksum does not help here, but the blocks' hashes do."""
+    for number, (member, data) in enumerate(content):
+        if data and number not in range(4, len(content) - 3):
+            changed = bytearray(data)
+            changed[len(data) // 2] ^= 1
+            others = [*content[:number], (member, bytes(changed)), *content[number + 1 :]]
+            refused(archive_of(others), tmp_path, "damaged|changed|not a valid manifest|cannot be read")
+
+
+def test_the_hash_beside_the_file_is_compared(packed: Path, sample_library: Path, tmp_path: Path) -> None:
+    file, beside = tmp_path / "file", tmp_path / "file.sha256"
+    shutil.copy(packed, file)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    beside.write_text(f"{'0' * 64}  file\n")
+    with pytest.raises(LibraryCorrupt, match=digest):
+        unpack(file, tmp_path / "library")
+    assert not (tmp_path / "library").exists()
+    with pytest.raises(LibraryCorrupt, match=digest):
+        unpack(file, tmp_path / "library", sha256="1" * 64)
+    beside.write_text("nothing")
+    with pytest.raises(SourceError, match="sha256sum"):
+        unpack(file, tmp_path / "library")
+    with pytest.raises(InvalidRequest, match="64 hexadecimal"):
+        unpack(file, tmp_path / "library", sha256="abc")
+    unpack(file, tmp_path / "library", sha256=digest.upper())
+    beside.write_text(f"{digest} *file\n")
+    unpack(file, tmp_path / "other")
+    assert files(tmp_path / "other") == files(sample_library)
+
+
+def test_a_file_without_a_known_hash_is_unpacked_with_a_warning(packed: Path, tmp_path: Path) -> None:
+    shutil.copy(packed, tmp_path / "file")
+    done = run_cli("unpack", tmp_path / "file", "--library", tmp_path / "library")
+    assert done.returncode == 0
+    assert hashlib.sha256(packed.read_bytes()).hexdigest() in done.stderr
+
+
+def link(name: str, kind: bytes = tarfile.SYMTYPE) -> Member:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, "/etc/passwd"
+    return member, b""
+
+
+HOSTILE: dict[str, tuple[Callable[[list[Member]], list[Member]], str]] = {
+    "a path out of the folder": (lambda all_: [*all_, plain("../evil", b"x")], "unlisted file"),
+    "an absolute path": (lambda all_: [*all_, plain("/tmp/evil", b"x")], "unlisted file"),
+    "another file": (lambda all_: [*all_, plain("vectors/evil", b"x")], "unlisted file"),
+    "a hidden name": (lambda all_: [*all_, plain("vectors/.evil", b"x")], "unlisted file"),
+    "a second file": (lambda all_: [*all_, all_[-1]], "a second file"),
+    "a second manifest": (lambda all_: [*all_, all_[0]], "a second file"),
+    "a second list": (lambda all_: [*all_, all_[1]], "a second file"),
+    "a symbolic link": (lambda all_: [*all_[:2], link("catalog.sqlite"), *all_[2:]], "not a plain file"),
+    "a hard link": (lambda all_: [*all_[:2], link("vectors", tarfile.LNKTYPE)], "not a plain file"),
+    "a device": (lambda all_: [*all_[:2], link("catalog.sqlite", tarfile.CHRTYPE)], "not a plain file"),
+    "a folder": (lambda all_: [*all_[:2], link("vectors", tarfile.DIRTYPE), *all_[2:]], "not a plain file"),
+    "a missing file": (lambda all_: all_[:-1], "lacks"),
+    "a larger file": (lambda all_: [*all_[:-1], plain(all_[-1][0].name, all_[-1][1] + b"x")], "instead of"),
+    "a smaller file": (lambda all_: [*all_[:2], plain("catalog.sqlite", b"x"), *all_[3:]], "instead of"),
+    "another order": (lambda all_: [all_[1], all_[0], *all_[2:]], "does not begin with"),
+    "no list": (lambda all_: [all_[0], *all_[2:]], "does not begin with"),
+    "nothing": (lambda all_: [], "does not begin with"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_archive_is_refused(content: list[Member], tmp_path: Path, kind: str) -> None:
+    change, match = HOSTILE[kind]
+    refused(archive_of(change(content)), tmp_path, match)
+    assert not (tmp_path.parent / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("../evil", True),
+        ("/tmp/evil", True),
+        ("vectors/../../evil", True),
+        ("vectors//evil", True),
+        ("vectors/.", True),
+        ("vectors/.evil", True),
+        ("vectors", True),
+        ("building/evil", True),
+        ("files.json", True),
+        ("evil", True),
+        ("vectors\\evil", True),
+        ("vectors/evil\n", True),
+        ("vectors/" + "a" * 2000, True),
+        ("catalog.sqlite/evil", True),
+        ("vectors/edge_config.json/evil", True),
+        ("vectors/good", False),
+    ],
+)
+def test_a_list_with_other_names_is_refused(
+    content: list[Member], tmp_path: Path, name: str, listed: bool
+) -> None:
+    """A list that was written for it, with the right hash of itself and of the file."""
+    stored = json.loads(content[1][1])
+    facts = stored["files"] | {name: fact(b"evil")}
+    hostile = [
+        content[0],
+        plain("files.json", listing(stored["snapshot"], facts)),
+        *content[2:],
+        plain(name, b"evil"),
+    ]
+    if listed:
+        refused(archive_of(hostile), tmp_path, "not a file of a library|in a folder that is a file")
+    else:  # shows that the others are refused for their names
+        (tmp_path / "file").write_bytes(archive_of(hostile))
+        unpack(tmp_path / "file", tmp_path / "library")
+        assert (tmp_path / "library" / name).read_bytes() == b"evil"
+    assert not (tmp_path.parent / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bytes": -1, "blocks": []},
+        {"bytes": 1 << 20, "blocks": []},
+        {"bytes": "4", "blocks": ["a"]},
+        {"bytes": 4, "blocks": "a"},
+        {"bytes": True, "blocks": ["a"]},
+        {"bytes": 4},
+        {"bytes": 4, "blocks": ["a"], "more": 1},
+    ],
+)
+def test_a_list_with_wrong_sizes_is_refused(content: list[Member], tmp_path: Path, wrong: object) -> None:
+    stored = json.loads(content[1][1])
+    facts = stored["files"] | {"vectors/evil": wrong}
+    data = archive_of(
+        [content[0], plain("files.json", listing(stored["snapshot"], facts)), plain("vectors/evil", b"evil")]
+    )
+    refused(data, tmp_path, "no file has|cannot be read")
+
+
+def test_a_list_of_another_library_is_refused(content: list[Member], tmp_path: Path) -> None:
+    stored = json.loads(content[1][1])
+    other = plain("files.json", listing("0" * 32, stored["files"]))
+    refused(archive_of([content[0], other, *content[2:]]), tmp_path, "of another manifest")
+
+
+def test_a_library_larger_than_the_disk_is_refused_before_it_is_written(
+    content: list[Member], tmp_path: Path
+) -> None:
+    """Of data; the same size of zeros takes no space."""
+    stored = json.loads(content[1][1])
+    blocks = shutil.disk_usage(tmp_path).total // (1 << 20)
+    facts = stored["files"] | {"vectors/large": {"bytes": blocks << 20, "blocks": ["0" * 64] * blocks}}
+    head = [content[0], plain("files.json", listing(stored["snapshot"], facts))]
+    refused(archive_of(head), tmp_path, "MB free", StorageError)
+    zeros = hashlib.sha256(bytes(1 << 20)).hexdigest()
+    facts = stored["files"] | {"vectors/large": {"bytes": blocks << 20, "blocks": [zeros] * blocks}}
+    head = [content[0], plain("files.json", listing(stored["snapshot"], facts))]
+    refused(archive_of(head), tmp_path, "lacks")
+
+
+def test_data_after_the_end_is_refused(content: list[Member], tmp_path: Path) -> None:
+    data = archive_of(content)
+    refused(data + b"more", tmp_path, "cannot be decompressed")
+    refused(data + zstandard.compress(b"more"), tmp_path, "goes on after its end")
+    refused(data + zstandard.compress(bytes(10 << 20)), tmp_path, "goes on after its end")
+    refused(zstandard.compress(bytes(1 << 20)), tmp_path, "does not begin with")
+
+
+def test_a_window_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    """Its length is in the header of a frame (RFC 8878, section 3.1.1.1.2): 1 GiB, which would be allocated."""
+    refused(b"\x28\xb5\x2f\xfd\x00\xa0" + b"\x00" * 100, tmp_path, "cannot be decompressed")
+
+
+def test_other_files_are_refused(tmp_path: Path, sample_library: Path) -> None:
+    refused(b"", tmp_path, "ends too early")
+    refused(b"PK\x03\x04" + bytes(1000), tmp_path, "cannot be decompressed")
+    refused(zstandard.compress(b"x" * 5000), tmp_path, "invalid header")
+    with pytest.raises(SourceError, match="No such file"):
+        unpack(tmp_path / "none", tmp_path / "library")
+    with pytest.raises(SourceError, match="Is a directory"):
+        unpack(sample_library, tmp_path / "library")
+    assert not (tmp_path / "library").exists()
+
+
+def test_a_manifest_of_another_format_is_refused(content: list[Member], tmp_path: Path) -> None:
+    stored = json.loads(content[0][1])
+    changed = json.dumps(stored | {"format": 99}, indent=2, sort_keys=True).encode() + b"\n"
+    snapshot = hashlib.sha256(changed).hexdigest()[:32]
+    facts = json.loads(content[1][1])["files"] | {"manifest.json": fact(changed)}
+    head = [plain("manifest.json", changed), plain("files.json", listing(snapshot, facts))]
+    refused(archive_of([*head, *content[2:]]), tmp_path, "format 99")
+
+
+# -- the folder -----------------------------------------------------------------------------------------
+
+
+def test_an_unpacked_library_is_left_as_it_is(packed: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    unpack(packed, library)
+    inode = (library / "catalog.sqlite").stat().st_ino
+    unpack(packed, library)
+    assert (library / "catalog.sqlite").stat().st_ino == inode
+    assert not (library / "building").exists()
+
+
+def test_other_folders_are_left_as_they_are(packed: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    ingest([SAMPLE / "arxiv"], other)
+    before = files(other)
+    with pytest.raises(LibraryExists, match="already has a library"):
+        unpack(packed, other)
+    assert files(other) == before
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("mine")
+    with pytest.raises(LibraryExists, match="thesis"):
+        unpack(packed, mine)
+    assert files(mine) == {"thesis.tex": b"mine"}
+
+
+def test_unfinished_jobs_of_other_commands_are_left_as_they_are(packed: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    for begun, other in (("ingest", "unpack"), ("unpack", "ingest")):
+        folder = BuildFolder(library, begun)
+        (folder.path / "catalog.sqlite").write_bytes(b"half")
+        with pytest.raises(LibraryBusy, match=f"Another {begun}"):
+            BuildFolder(library, other)
+        folder.close()
+        with pytest.raises(LibraryExists, match=f'run the same "scholarbase {begun}" again'):
+            BuildFolder(library, other)
+        assert (folder.path / "catalog.sqlite").read_bytes() == b"half"
+        shutil.rmtree(library)
+
+
+def test_a_full_disk_while_unpacking(packed: Path, tmp_path: Path) -> None:
+    script = """
+import resource, signal, sys
+from scholarbase.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
+main(sys.argv[1:])
+"""
+    library = tmp_path / "library"
+    command = [sys.executable, "-c", script, "unpack", str(packed), "--library", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == StorageError.exit_code
+    assert "free some disk space and run the same command again" in done.stderr
+    assert not library.exists()
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_library(sample_library: Path, tmp_path: Path) -> None:
+    """300 MB more data, half of it random, take at most 30 MB more memory."""
+    script = """
+import resource, sys
+from pathlib import Path
+from scholarbase.updates import packing
+from scholarbase.updates.packing import pack
+from scholarbase.updates.unpacking import unpack
+packing.MOST_THREADS = 2  # each has buffers of its own
+pack(sys.argv[1], sys.argv[2])
+packing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+unpack(sys.argv[2], sys.argv[3])
+print(packing, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    large = tmp_path / "large"
+    shutil.copytree(sample_library, large, ignore=shutil.ignore_patterns(".*"))
+    with (large / "vectors" / "large.dat").open("wb") as out:
+        for _ in range(150):
+            out.write(os.urandom(1 << 20) + b"abc." * (1 << 18))
+    stored = json.loads((large / "files.json").read_bytes())
+    facts = stored["files"] | {"vectors/large.dat": fact((large / "vectors" / "large.dat").read_bytes())}
+    (large / "files.json").write_bytes(listing(stored["snapshot"], facts))
+    peaks = []
+    for library in (sample_library, large):
+        arguments = [library, tmp_path / f"{library.name}.tar.zst", tmp_path / f"{library.name}-unpacked"]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=True
+        )
+        peaks.append([int(number) for number in done.stdout.split()])
+    for small_peak, large_peak in zip(*peaks, strict=True):
+        assert large_peak - small_peak < 30_000, peaks
+    assert files(tmp_path / "large-unpacked") == files(large)
