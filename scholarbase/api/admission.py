@@ -2,7 +2,7 @@
 
 Short requests run on the event loop. All others run in threads, as many at once as there are connections to the
 catalogue, and with a bounded number of papers in memory. More requests wait in the order of their arrival, those that
-were expected to be short in a queue of their own; beyond a bounded number they are rejected with 503.
+should be quick in a queue of their own; beyond a bounded number they are rejected with 503.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Capacity:
         self._most = queue
         self._what = what
         self._queues: tuple[_Queue, _Queue] = (deque(), deque())
-        """Of long work, and of short work."""
+        """Of long work, and of quick work."""
         self._next = 0
         """The queue whose turn it is."""
         self._is_stopping = False
@@ -83,8 +83,8 @@ class Capacity:
         self._free -= units
         return True
 
-    async def wait(self, units: int, *, short: bool = False) -> None:
-        """Wait for ``units``, at most all of them, in the queue of short work or in that of long work.
+    async def wait(self, units: int, *, quick: bool = False) -> None:
+        """Wait for ``units``, at most all of them, in the queue of quick work or in that of long work.
 
         Raises:
             Busy: too many requests wait, this one has waited for ``WAIT_SECONDS``, or the server stops.
@@ -94,7 +94,7 @@ class Capacity:
         units = min(units, self._units)
         if self.waiting >= self._most:
             raise _busy(self.waiting, self._what)
-        queue = self._queues[short]
+        queue = self._queues[quick]
         turn = asyncio.get_running_loop().create_future()
         queue.append((units, turn))
         self._lend()  # units may have become free since the caller's `take`
@@ -239,6 +239,7 @@ class Admission:
         *,
         http: Request,
         short: bool,
+        quick: bool = False,
         papers: int,
         timeout: float | None = None,
     ) -> T:
@@ -251,6 +252,7 @@ class Admission:
         Args:
             http: the request, whose scope gets the :class:`Slot`, and whose client may disconnect.
             short: whether the work usually takes a few milliseconds.
+            quick: whether it usually takes some tens of milliseconds. Such work waits in one queue with short work.
             papers: the most papers of the response.
             timeout: the request's own time limit in seconds.
 
@@ -279,7 +281,7 @@ class Admission:
                     return await self._on_loop(work)
                 except TimeLimit:
                     pass
-            return await self._turn(work, slot, client, timeout or self._limit, short=short)
+            return await self._turn(work, slot, client, timeout or self._limit, quick=short or quick)
         finally:
             client.forget()
 
@@ -299,7 +301,7 @@ class Admission:
         client = _Client(http)
         try:
             slot = await self._slot(http.scope, papers, client)
-            return [await self._turn(part, slot, client, self._limit, short=False) for part in parts]
+            return [await self._turn(part, slot, client, self._limit, quick=False) for part in parts]
         finally:
             client.forget()
 
@@ -312,12 +314,12 @@ class Admission:
         return slot
 
     async def _turn(
-        self, work: Callable[[], T], slot: Slot, client: _Client, seconds: float, *, short: bool
+        self, work: Callable[[], T], slot: Slot, client: _Client, seconds: float, *, quick: bool
     ) -> T:
         """Wait for a thread, and run work in it."""
         queued = perf_counter()
         if not self._turns.take(1):
-            await client.unless_gone(self._turns.wait(1, short=short), partial(self._turns.release, 1))
+            await client.unless_gone(self._turns.wait(1, quick=quick), partial(self._turns.release, 1))
         stages().append(("queue", queued, perf_counter()))
         return await self._in_thread(work, slot, client, seconds)
 

@@ -61,6 +61,7 @@ class Call:
         run: runs the request on a library.
         arguments: the tool's arguments for a request, one mapping per recorded call.
         is_short: whether the request is short enough to run on the event loop.
+        is_quick: whether it is quick enough not to wait behind long ones.
         compact: return each paper's authors as one string.
     """
 
@@ -69,19 +70,28 @@ class Call:
     run: Callable[[Library, Any], Response]
     arguments: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda request: ()
     is_short: Callable[[Library, Any], bool] = never_short
+    is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
 
 
 def native_call(tool: Tool) -> Call:
     """The call of a native route that takes a tool's request."""
     return Call(
-        tool.name, tool.request, tool.run, lambda request: [tool.arguments_for(request)], tool.is_short
+        tool.name,
+        tool.request,
+        tool.run,
+        lambda request: [tool.arguments_for(request)],
+        tool.is_short,
+        tool.is_quick,
     )
 
 
 def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     """A tool call by name, recorded with ``arguments``."""
-    return Call(tool.name, tool.request, tool.run, lambda _: [arguments or {}], tool.is_short, compact=True)
+    recorded = [arguments or {}]
+    return Call(
+        tool.name, tool.request, tool.run, lambda _: recorded, tool.is_short, tool.is_quick, compact=True
+    )
 
 
 def _excludes_seen(request: Any) -> bool:
@@ -182,6 +192,7 @@ class NativeRoute(APIRoute):
                 lambda: _json(call.run(library, parsed)),
                 http=request,
                 short=call.is_short(library, parsed),
+                quick=call.is_quick(library, parsed),
                 papers=papers_of(parsed),
                 timeout=parsed.timeout,
             )
@@ -323,6 +334,7 @@ async def run_call(
         run,
         http=http,
         short=request.max_tokens is None and not seen and call.is_short(library, request),
+        quick=call.is_quick(library, request),
         papers=papers_of(request),
         timeout=request.timeout,
     )

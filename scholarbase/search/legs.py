@@ -129,7 +129,8 @@ class Legs:
         self._catalog = papers
         self._vectors = vectors
         self._encoder = encoder
-        self._is_static = encoder is not None and encoder.spec.kind == STATIC
+        self.is_static: Final = encoder is not None and encoder.spec.kind == STATIC
+        """Whether the encoder is a table of vectors, which takes less than a millisecond for a query."""
         self._settings = settings
         self._bm25 = bm25
         self._bm25_queries = Bm25Queries(bm25, papers.document_frequencies)
@@ -210,7 +211,7 @@ class Legs:
 
     def _encodes_at_once(self, query: Query) -> bool:
         """Whether the query's vector is cached, or made in less time than it takes to start a thread."""
-        return self._is_static or _encoded_text(query) in self._encodings
+        return self.is_static or _encoded_text(query) in self._encodings
 
     def _fts5(self, query: Query) -> Ranking:
         if query.expression is None:
@@ -361,7 +362,7 @@ class Legs:
         """Whether a static encoder has only words that no paper has, whose pieces are near to other strange words."""
         has_own_floor = query.request.min_similarity is not None
         return (
-            self._is_static
+            self.is_static
             and not has_own_floor
             and self.floor(query) is not None
             and not self._has_known_words(query)

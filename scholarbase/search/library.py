@@ -475,17 +475,34 @@ class Library(Lists, Authors, Checks):
         return ExpandResponse(self.snapshot_id, total, following, results, warnings, request.fields)
 
     # -- cost -------------------------------------------------------------------------------------------
-    # A short request takes a few milliseconds of Python, so a server can run it without a thread. These methods look
-    # only at the request; those of citations use cached counts.
+    # A short request takes a few milliseconds of Python, so a server can run it without a thread. A quick one takes
+    # some tens of them, in a thread, and need not wait behind long ones. These methods look only at the request; those
+    # of citations use cached counts.
 
     def is_short_search(self, request: SearchRequest) -> bool:
-        """Whether a search is one plain query of BM25 vectors: no encoder, FTS5, long lists exact count or reranker."""
+        """Whether a search is one plain query of BM25 vectors."""
         _check(request, SearchRequest)
+        return (
+            (request.mode or self.best_mode) == "sparse"
+            and (request.engine or self.settings.engine or "bm25") == "bm25"
+            and self._reads_vectors(request)
+        )
+
+    def is_quick_search(self, request: SearchRequest) -> bool:
+        """Whether a search is some queries of vectors, and a static encoder makes that of the query."""
+        _check(request, SearchRequest)
+        sparse = (request.mode or self.best_mode) == "sparse"
+        return (
+            (sparse or (self._ranker.has_static_encoder and not self.settings.exact))
+            and (request.engine or self.settings.engine or "bm25") in ("bm25", "feedback")
+            and self._reads_vectors(request)
+        )
+
+    def _reads_vectors(self, request: SearchRequest) -> bool:
+        """Whether a search runs in the index of vectors alone: no FTS5, long lists, exact count or reranker."""
         q = request.q
         return (
             self.settings.qdrant_url is None
-            and (request.mode or self.best_mode) == "sparse"
-            and (request.engine or self.settings.engine or "bm25") == "bm25"
             and request.syntax != "query"
             and not request.exact
             and request.rerank is None

@@ -61,7 +61,8 @@ class Tool:
     """A tool.
 
     ``request`` is its native request, ``defaults`` override those of the request, ``run`` runs it on a library, and
-    ``is_short`` whether that is fast enough for the event loop (see :class:`Library`).
+    ``is_short`` whether that is fast enough for the event loop, and ``is_quick`` whether it is fast enough not to wait
+    behind long requests (see :class:`Library`).
     """
 
     name: str
@@ -71,6 +72,7 @@ class Tool:
     shown: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     is_short: Callable[[Library, Any], bool] = never_short
+    is_quick: Callable[[Library, Any], bool] = never_short
     arguments: tuple[tuple[str, str, Any], ...] = field(init=False)
     """For each argument: field name, argument name, default in this tool."""
     kinds: Mapping[str, Mapping[str, Any]] = field(init=False)
@@ -222,6 +224,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         },
         {"fields": _FOUND, "syntax": "plain"},
         Library.is_short_search,
+        Library.is_quick_search,
     ),
     Tool(
         "match_titles",

@@ -144,26 +144,26 @@ def test_units_are_lent_in_the_order_of_arrival() -> None:
     run(main())
 
 
-def test_short_work_waits_for_one_long_request_not_for_all() -> None:
-    """A short search that took longer than usual waited behind 45 long ones, for 5.9 s."""
+def test_quick_work_waits_for_one_long_request_not_for_all() -> None:
+    """A search of some milliseconds waited behind 45 long ones, for 5.9 s."""
 
     async def main() -> None:
         units = Capacity(1, 10, "units")
         order: list[str] = []
 
-        async def borrow(name: str, short: bool) -> None:
-            await units.wait(1, short=short)
+        async def borrow(name: str, quick: bool) -> None:
+            await units.wait(1, quick=quick)
             order.append(name)
             units.release(1)
 
         assert units.take(1)
-        names = ["long 1", "long 2", "long 3", "short 1", "short 2"]
-        tasks = [asyncio.create_task(borrow(name, name.startswith("short"))) for name in names]
+        names = ["long 1", "long 2", "long 3", "quick 1", "quick 2"]
+        tasks = [asyncio.create_task(borrow(name, name.startswith("quick"))) for name in names]
         await asyncio.sleep(0)
         units.release(1)
         await asyncio.gather(*tasks)
         # The two queues take turns, so that none keeps the other from being served.
-        assert order == ["long 1", "short 1", "long 2", "short 2", "long 3"]
+        assert order == ["long 1", "quick 1", "long 2", "quick 2", "long 3"]
 
     run(main())
 

@@ -75,8 +75,8 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
         "run_author", "run_author_papers",
-        "run_author_search", "run_authors", "is_short_author_batch",
-        "run_check", "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_search", "is_short_title",
+        "run_author_search", "run_authors", "is_short_author_batch", "is_short_search", "is_quick_search",
+        "run_check", "run_similar", "run_title", "run_titles", "is_short_batch", "is_short_title",
         "has_few_citations", "has_few_references", "forget_queries",
     }  # fmt: skip
     of_dialects = {"count_years", "held", "listed", "newest_day", "reference_ids"}

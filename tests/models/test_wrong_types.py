@@ -109,6 +109,7 @@ RUNNING: Final = (
         "run_titles",
         "run_check",
         "is_short_search",
+        "is_quick_search",
         "is_short_title",
         "is_short_batch",
         "has_few_citations",
