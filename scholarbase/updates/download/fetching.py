@@ -21,7 +21,7 @@ import httpx
 from tenacity import Retrying
 
 from scholarbase import __version__
-from scholarbase.errors import DownloadError
+from scholarbase.errors import DownloadError, SourceChanged
 from scholarbase.files import atomic_write, storage_errors, sync_folder
 from scholarbase.http import SERVICE_STATUSES, retry_after, retry_options
 
@@ -50,10 +50,6 @@ class Damaged(Exception):
 
 class LinkExpired(Exception):
     """The storage host refuses a signed link."""
-
-
-class FileChanged(DownloadError):
-    """The server has another file than the one that was listed, or none."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ class Fetcher:
 
         Raises:
             LinkExpired: the server refuses the link.
-            FileChanged: there is no such file, or it has not ``size`` bytes.
+            SourceChanged: there is no such file, or it has not ``size`` bytes.
             DownloadError: it does not respond, or the file fails its check twice.
             StorageError: the disk is full or cannot be written.
         """
@@ -239,7 +235,7 @@ class Fetcher:
         with self._file(url, headers) as response:
             total = _total(response, url)
             if size is not None and total != size:
-                raise FileChanged(
+                raise SourceChanged(
                     f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the server. "
                     "Start again in another folder."
                 )
@@ -279,7 +275,7 @@ class Fetcher:
             if response.status_code in EXPIRED:
                 raise LinkExpired(f"{address(url)} returned {response.status_code}")
             if response.status_code in {404, 410}:
-                raise FileChanged(f"{address(url)} returned {response.status_code}: check the address.")
+                raise SourceChanged(f"{address(url)} returned {response.status_code}: check the address.")
             if response.status_code not in {200, 206, 416}:
                 raise DownloadError(
                     f"{address(url)} returned {response.status_code}: check the address, or try again later."

@@ -25,7 +25,6 @@ from scholarbase.updates.download.batches import Links, Planned, announce, downl
 from scholarbase.updates.download.checks import check_gzip, check_parquet
 from scholarbase.updates.download.fetching import (
     Fetcher,
-    FileChanged,
     LinkExpired,
     Patience,
     address,
@@ -129,7 +128,7 @@ def download_openalex(
                     download(
                         some, fetcher, snapshot.links, name=entity, reporter=reporter or SilentReporter()
                     )
-            except FileChanged as error:
+            except SourceChanged as error:
                 if {entity: snapshot.manifest(entity) for entity in chosen.entities} == manifests:
                     raise
                 log.warning("%s The manifest has changed; reading it again", error)

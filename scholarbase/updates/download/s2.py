@@ -17,7 +17,7 @@ import orjson
 
 from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.files import atomic_write, storage_errors
-from scholarbase.http import VISIBLE_ASCII
+from scholarbase.http import VISIBLE_ASCII, is_loopback
 from scholarbase.progress import Reporter, SilentReporter
 from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
 from scholarbase.updates.download.checks import check_gzip
@@ -109,6 +109,11 @@ class _Api:
         if api_key is not None and not VISIBLE_ASCII.fullmatch(api_key):
             raise InvalidRequest(
                 f"{_KEY_SETTING} has characters that no key has, such as spaces: set it to the key alone."
+            )
+        where = urlsplit(self._base)
+        if api_key is not None and where.scheme != "https" and not is_loopback(where.hostname or ""):
+            raise InvalidRequest(
+                f"{self._base} is not an https address, so {_KEY_SETTING} is not sent to it."
             )
         self._has_key = api_key is not None
         secret = None if api_key is None else Secret(_KEY_HEADER, api_key, self._base)

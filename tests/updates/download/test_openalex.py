@@ -209,7 +209,7 @@ def test_a_folder_is_brought_up_to_date(bucket: Bucket, tmp_path: Path) -> None:
 
 def test_a_file_of_another_size_than_listed_is_an_error(bucket: Bucket, tmp_path: Path) -> None:
     bucket.claimed = 1000
-    with pytest.raises(DownloadError, match="but 1,000 were listed"):
+    with pytest.raises(SourceChanged, match="but 1,000 were listed"):
         bucket.download(tmp_path)
     assert contents(tmp_path) == {}
 

@@ -164,6 +164,13 @@ def test_a_refused_key_is_named(s2: S2, tmp_path: Path) -> None:
         s2.download(tmp_path, api_key=None)
 
 
+def test_the_key_is_not_sent_in_the_clear(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidRequest, match="is not an https address, so SCHOLARBASE_S2_API_KEY is not sent"
+    ):
+        download_s2(tmp_path, api_key=KEY, base_url="http://mirror.example.org/v1")
+
+
 def test_the_key_does_not_follow_a_redirect_to_another_host(s2: S2, tmp_path: Path) -> None:
     s2.redirect = f"{s2.storage.url}/2026-07-14/papers/2026_papers_0.gz?Signature=1"
     with pytest.raises(DownloadError, match="Unexpected response"):  # not JSON
