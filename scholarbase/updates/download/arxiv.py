@@ -130,6 +130,7 @@ def download_arxiv(
             )
         if states and not states[-1][1].complete:
             folder, state = states[-1]
+            log.info("%s is not complete: continuing after %s records", folder, f"{state.records:,}")
         else:
             begin = _day_after(states[-1][1].until) if states else first or server.earliest()
             if begin > yesterday:

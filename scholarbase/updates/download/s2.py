@@ -7,6 +7,7 @@ and are listed again when the storage host refuses a link. The key is sent to th
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -29,6 +30,8 @@ DATASETS: Final = ("papers", "abstracts", "citations")
 DIFF: Final = "diff.json"
 UPDATES: Final = "updates"
 DELETES: Final = "deletes"
+log = logging.getLogger("scholarbase.download")
+
 _KEY_HEADER: Final = "x-api-key"
 _KEY_SETTING: Final = "SCHOLARBASE_S2_API_KEY"
 _RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -70,6 +73,8 @@ def download_s2(
         known = api.releases()
         unfinished = None if release else _unfinished(out, since)
         chosen = release or unfinished or known[-1]
+        if unfinished and unfinished != known[-1]:
+            log.info("The download of %s is not complete: continuing it", unfinished)
         for asked in (chosen, since):
             if asked is not None and asked not in known:
                 raise DownloadError(
@@ -152,9 +157,10 @@ class _Api:
         """The links to a dataset's files, by their paths ``RELEASE/DATASET/NAME``."""
         path = f"release/{release}/dataset/{name}"
         found = self._get(path)
-        if not isinstance(found, dict) or not isinstance(found.get("files"), list):
-            raise self._unexpected(path)
-        links = dict(_named(f"{release}/{name}", found["files"]))
+        try:
+            links = dict(_named(f"{release}/{name}", found["files"]))
+        except (TypeError, KeyError) as error:
+            raise self._unexpected(path) from error
         if not links:
             raise DownloadError(
                 f"The release {release} lists no files of {name}: use another --release. Nothing was downloaded."
@@ -217,6 +223,8 @@ def _named(folder: str, links: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Paths below ``folder`` and links. The name is the last part of the link's path, and ends with ``.gz``."""
     seen: set[str] = set()
     for link in links:
+        if not isinstance(link, str):
+            raise TypeError(f"{link!r} is not a link")
         name = PurePosixPath(unquote(urlsplit(link).path)).name
         if not _NAME.fullmatch(name) or name in seen:
             raise DownloadError(f"Unexpected file {name!r} in the list of {folder}: try another release.")
@@ -275,11 +283,12 @@ class _Job:
         if self._since is None:
             return [self._out / self._release]
         steps = self._steps[names[0]]
+        described = [
+            name for name in sorted(self._sizes) if all(file.is_whole for file in self.files([name]))
+        ]
         for step in steps:
             begin, _, end = step.partition("..")
-            described = sorted(self._steps)
-            content = {"datasets": described, "from_release": begin, "to_release": end}
-            _write(self._out / step / DIFF, content)
+            _write(self._out / step / DIFF, {"datasets": described, "from_release": begin, "to_release": end})
         return [self._out / step for step in steps]
 
     def _request_links(self, name: str) -> None:

@@ -50,6 +50,7 @@ class Web:
     Attributes:
         answer: called with each request, in the order of their arrival.
         requests: all requests.
+        connections: how many were opened.
         sent: bytes of bodies sent, in all.
         stops: numbers of sent bytes at which ``stop`` is called, ascending.
         stop: returns whether the connection is cut off.
@@ -59,6 +60,7 @@ class Web:
         self.answer = answer
         self.requests: list[Request] = []
         self.sent = 0
+        self.connections = 0
         self.stops: list[int] = []
         self.stop: Callable[[], bool] = lambda: True
         self._lock = threading.Lock()
@@ -66,6 +68,10 @@ class Web:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                web.connections += 1
+                super().setup()
 
             def do_GET(self) -> None:
                 web._serve(self)

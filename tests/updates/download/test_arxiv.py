@@ -133,6 +133,7 @@ def test_all_records_are_stored_with_versions_and_withdrawals(repository: Reposi
     assert sorted(contents(folder)) == [f"pages/{n:06}.xml.gz" for n in range(1, 10)]
     assert stored(tmp_path) == repository.records
     assert sum(gone for _, _, gone in stored(tmp_path)) > 3
+    assert repository.web.connections == 1
 
 
 def test_a_page_is_stored_as_it_came(repository: Repository, tmp_path: Path) -> None:

@@ -326,6 +326,31 @@ download_s2(Path({str(tmp_path)!r}), datasets=["papers", "citations"], since="20
     assert {name: body for name, body in contents(tmp_path).items() if name.endswith(".gz")} == expected
 
 
+def test_a_dataset_that_is_not_complete_is_not_in_the_description(s2: S2, tmp_path: Path) -> None:
+    diffs(s2)
+    path = "/diffs/2026-07-14/papers/deletes/0.gz"
+    good, s2.files[path] = s2.files[path], b"damaged"
+    with pytest.raises(DownloadError, match="is damaged at the server"):
+        s2.download(tmp_path, since="2026-06-02", datasets=["papers", "citations"])
+    assert not list(tmp_path.rglob("diff.json"))
+    s2.download(tmp_path, since="2026-06-02", datasets=["citations"])
+    described = [json.loads(path.read_bytes())["datasets"] for path in tmp_path.rglob("diff.json")]
+    assert described == [["citations"], ["citations"]]
+    s2.files[path] = good
+    with pytest.raises(SourceChanged, match="were listed"):  # its size was that of the damaged file
+        s2.download(tmp_path, since="2026-06-02", datasets=["papers"])
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[1]", b"{}", b"null", b"<html>", b'{"files": [1]}', b'{"files": ["http://a/.."]}']
+)
+def test_an_unexpected_response_is_an_error(s2: S2, tmp_path: Path, answer: bytes) -> None:
+    usual = s2.api.answer
+    s2.api.answer = lambda request: Reply(answer) if "/dataset/" in request.path else usual(request)
+    with pytest.raises(DownloadError, match="Unexpected"):
+        s2.download(tmp_path)
+
+
 def test_a_gap_in_the_differences_is_an_error(s2: S2, tmp_path: Path) -> None:
     diffs(s2)
     del s2.diffs["papers"][0]
