@@ -171,6 +171,20 @@ def test_the_key_is_not_sent_in_the_clear(tmp_path: Path) -> None:
         download_s2(tmp_path, api_key=KEY, base_url="http://mirror.example.org/v1")
 
 
+def test_the_key_follows_a_redirect_within_the_api(s2: S2, tmp_path: Path) -> None:
+    usual = s2.api.answer
+
+    def answer(request: Request) -> Reply:
+        if request.path.startswith("/v1/"):
+            return Reply(status=301, headers={"Location": request.path.replace("/v1/", "/v2/")})
+        request.path = request.path.replace("/v2/", "/v1/")
+        return usual(request)
+
+    s2.api.answer = answer
+    s2.download(tmp_path)
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+
+
 def test_the_key_does_not_follow_a_redirect_to_another_host(s2: S2, tmp_path: Path) -> None:
     s2.redirect = f"{s2.storage.url}/2026-07-14/papers/2026_papers_0.gz?Signature=1"
     with pytest.raises(DownloadError, match="Unexpected response"):  # not JSON
