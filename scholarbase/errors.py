@@ -32,6 +32,7 @@
     │   ├── LibraryCorrupt    the library differs from its manifest
     │   └── EncoderMismatch   the library was built with another encoder
     ├── SourceError           a snapshot file cannot be read
+    │   ├── DownloadError     a snapshot cannot be downloaded
     │   ├── SourceChanged     a snapshot file changed after the job began
     │   └── TooManyRejects    more invalid records than the settings allow
     ├── MissingExtra          a package of an extra is not installed
@@ -381,6 +382,13 @@ class SourceError(ScholarBaseError):
     exit_code = 5
     slug = "source"
     title = "Source unreadable"
+
+
+class DownloadError(SourceError):
+    """A snapshot cannot be downloaded: the server refuses, does not respond, or sends damaged files."""
+
+    slug = "download"
+    title = "Download failed"
 
 
 class SourceChanged(SourceError):

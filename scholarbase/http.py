@@ -48,6 +48,7 @@ def retry_options(
     statuses: Container[int] = RETRYABLE_STATUSES,
     *,
     repeatable: bool = True,
+    max_retry_after: float = MAX_RETRY_AFTER,
 ) -> dict[str, Any]:
     """The arguments of tenacity's ``Retrying`` or ``AsyncRetrying`` for one request.
 
@@ -56,8 +57,9 @@ def retry_options(
     the last attempt its response is returned or its error raised; ``statistics["attempt_number"]`` counts the attempts.
 
     The wait is at most ``backoff`` seconds before the first retry and doubles up to ``MAX_BACKOFF``. At least half of
-    it is waited and the rest is random. A ``Retry-After`` replaces it. An attempt that would begin after the deadline
-    of the context is not made, nor waited for.
+    it is waited and the rest is random. A ``Retry-After`` replaces it; a response with one of more than
+    ``max_retry_after`` seconds is not retried. An attempt that would begin after the deadline of the context is not
+    made, nor waited for.
     """
     import httpx
     from tenacity import stop_after_attempt, wait_exponential
@@ -72,7 +74,7 @@ def retry_options(
             is_refused = outcome.status_code in statuses and (repeatable or outcome.status_code == 429)
             if is_time_limit(outcome):
                 return False  # the same request takes as long again
-            return is_refused and (retry_after(outcome) or 0) <= MAX_RETRY_AFTER
+            return is_refused and (retry_after(outcome) or 0) <= max_retry_after
         if not repeatable:
             return isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout))
         unsendable = isinstance(outcome, (httpx.LocalProtocolError, httpx.UnsupportedProtocol))

@@ -175,6 +175,21 @@ class Settings(ClientSettings):
         10.0, gt=0, description="Seconds between progress lines without a terminal."
     )
 
+    s2_api_key: SecretStr | None = Field(
+        None,
+        description="The key of Semantic Scholar's datasets API, for downloads. It is sent to the API only.",
+    )
+    s2_url: str = Field(
+        "https://api.semanticscholar.org/datasets/v1",
+        description="The address of Semantic Scholar's datasets API.",
+    )
+    arxiv_url: str = Field(
+        "https://oaipmh.arxiv.org/oai", description="The address of arXiv's OAI-PMH interface."
+    )
+    openalex_url: str = Field(
+        "https://openalex.s3.amazonaws.com", description="The address of OpenAlex's snapshot."
+    )
+
     profile: Profile | None = Field(
         None,
         description="The settings of searches: default (what measured best) or scholarquest (the baseline of the "

@@ -17,6 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
+from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encoders import encoder_group, open_encoders
 from scholarbase.cli.evaluation import evaluation
 from scholarbase.cli.keys import key
@@ -69,7 +70,7 @@ class _Commands(click.Group):
             sys.exit(InvalidRequest.exit_code)
         except (click.Abort, KeyboardInterrupt):
             click.echo(
-                "scholarbase: interrupted. Run the same command again to resume an ingest or an evaluation.",
+                "scholarbase: interrupted. Run the same command again to resume a download, ingest or evaluation.",
                 err=True,
             )
             sys.exit(INTERRUPTED)
@@ -532,6 +533,7 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
 main.add_command(pack)
 main.add_command(unpack)
 main.add_command(upgrade)
+main.add_command(download_group)
 main.add_command(encoder_group)
 main.add_command(evaluation)
 main.add_command(mcp)

@@ -1,0 +1,326 @@
+"""arXiv's metadata over OAI-PMH (https://info.arxiv.org/help/oa/): pages of records, with versions and withdrawals.
+
+One harvest covers the datestamps from ``from`` to ``until``, days in UTC. Both are fixed in its first run: ``until`` is
+the day before, since records of a day that is not over may still be changed. The next harvest begins a day later. A
+resumption token holds for a day at most. With a dead one the list is requested again from the datestamp of the last
+stored record, and records that are stored are left out, so that none comes twice and none is lost.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from scholarbase.errors import DownloadError, InvalidRequest
+from scholarbase.files import atomic_write, gzip_writer, storage_errors
+from scholarbase.progress import Reporter, SilentReporter, Tracker
+from scholarbase.updates.download.batches import check_space, duration, free_space, gigabytes, locked
+from scholarbase.updates.download.fetching import Fetcher, Patience
+from scholarbase.updates.download.oai import Malformed, Page, read_page
+
+BASE_URL: Final = "https://oaipmh.arxiv.org/oai"
+FORMATS: Final = ("arXivRaw", "arXiv")
+"""``arXivRaw`` has all versions of a paper, ``arXiv`` authors in parts and the licence."""
+PAUSE: Final = 3.0
+"""Seconds between two requests, as arXiv's terms of use ask."""
+PAGES: Final = "pages"
+_STATE: Final = ".harvest.json"
+_RECORDS: Final = 3_300_000
+"""arXiv's papers, a little above the number of November 2026: the estimate of a harvest's size is an upper bound."""
+_RECORD_BYTES: Final = 900
+"""Bytes of a compressed record."""
+_PAGE_RECORDS: Final = 3_500
+_PAGE_SECONDS: Final = 8.0
+"""Seconds to wait for and receive a page, without the pause."""
+_SET: Final = re.compile(r"[a-z][a-zA-Z-]*(:[a-zA-Z-]+){0,2}")
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_HARVEST: Final = re.compile(rf"({_DAY.pattern})\.\.({_DAY.pattern})")
+_RESTARTS: Final = 5
+"""Dead tokens in a row, without a new record."""
+_ATTEMPTS: Final = 3
+"""Requests for a page that is cut off or damaged."""
+_DEAD: Final = "badResumptionToken"
+_EMPTY: Final = "noRecordsMatch"
+
+log = logging.getLogger("scholarbase.download")
+
+
+@dataclass
+class _State:
+    """A harvest, as its hidden file has it.
+
+    Attributes:
+        first, until: its days, both inclusive.
+        since: the ``from`` of the list that ``token`` continues; may be later than ``first`` after a dead token.
+        began_again: whether a token was dead, so that pages may have records that are stored.
+        token: the next page's; empty before the first page of a list.
+        pages: stored pages.
+        last: the datestamp of the last stored record.
+        is_ordered: whether the datestamps of all stored records ascend.
+    """
+
+    url: str
+    format: str
+    set: str | None
+    first: str
+    until: str
+    since: str
+    began_again: bool = False
+    token: str = ""
+    pages: int = 0
+    records: int = 0
+    last: str = ""
+    is_ordered: bool = True
+    complete: bool = False
+
+
+def download_arxiv(
+    out: Path,
+    *,
+    form: str = "arXivRaw",
+    set_: str | None = None,
+    first: str | None = None,
+    base_url: str = BASE_URL,
+    pause: float = PAUSE,
+    today: date | None = None,
+    patience: Patience | None = None,
+    reporter: Reporter | None = None,
+) -> Path | None:
+    """Harvest records to ``out/FORMAT/FROM..UNTIL/pages/000001.xml.gz`` and so on, as the server sent them.
+
+    An unfinished harvest in ``out`` is continued; otherwise a new one begins with the day after the last.
+
+    Args:
+        form: the metadata format, one of ``FORMATS``.
+        set_: a set such as ``cs`` or ``physics:hep-th``; by default all.
+        first: the first datestamp of a first harvest; by default arXiv's earliest.
+        pause: seconds between two requests.
+        today: the current day in UTC.
+
+    Returns:
+        The folder of the harvest; None if there is no complete day since the last one.
+
+    Raises:
+        InvalidRequest: the format, set or date is invalid, or ``out`` has harvests of another set or address.
+        DownloadError: the server fails or returns an error.
+        StorageError: the disk has too little space.
+    """
+    _check_arguments(form, set_, first)
+    yesterday = ((today or datetime.now(UTC).date()) - timedelta(days=1)).isoformat()
+    with Fetcher(patience, pause=pause) as fetcher, locked(out):
+        server = _Server(fetcher, base_url)
+        states = list(_states(out / form))
+        for path, state in states:
+            if (state.url, state.set) != (base_url, set_):
+                raise InvalidRequest(
+                    f"{path} is a harvest of {state.url}, {state.set or 'all sets'}: use another folder."
+                )
+        if states and first not in {None, states[0][1].first}:
+            raise InvalidRequest(
+                f"The harvests in {out} begin with {states[0][1].first}, not with --from {first}: leave it out, or use "
+                "another folder."
+            )
+        if states and not states[-1][1].complete:
+            folder, state = states[-1]
+            log.info("%s is not complete: continuing after %s records", folder, f"{state.records:,}")
+        else:
+            begin = _day_after(states[-1][1].until) if states else first or server.earliest()
+            if begin > yesterday:
+                return None
+            folder = out / form / f"{begin}..{yesterday}"
+            state = _State(base_url, form, set_, begin, yesterday, since=begin)
+            _announce(out, state, pause, is_all=not states and first is None)
+        with (reporter or SilentReporter()).stage(form, "records", None) as tracker:
+            _Harvest(folder, state, server).run(tracker)
+    return folder
+
+
+def _day_after(day: str) -> str:
+    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
+
+
+def _check_arguments(form: str, set_: str | None, first: str | None) -> None:
+    if form not in FORMATS:
+        raise InvalidRequest(f"{form!r} is not a format: use {' or '.join(FORMATS)}.")
+    if set_ is not None and not _SET.fullmatch(set_):
+        raise InvalidRequest(
+            f"{set_!r} is not a set: use a group, archive or category such as cs, physics:hep-th or cs:cs:CL."
+        )
+    try:
+        date.fromisoformat(first or "2005-01-01")
+    except ValueError as error:
+        raise InvalidRequest(f"--from {first!r} is not a date of the form YYYY-MM-DD.") from error
+
+
+def _announce(out: Path, state: _State, pause: float, *, is_all: bool) -> None:
+    """Log the disk space and time that a harvest needs. Raises StorageError: there is too little space.
+
+    The server does not say how many records there are, so this is an upper bound.
+    """
+    needed = _RECORDS * _RECORD_BYTES if is_all else 0
+    check_space(out, needed)
+    seconds = _RECORDS / _PAGE_RECORDS * (_PAGE_SECONDS + pause)
+    bound = f"{_RECORDS:,} records, {gigabytes(_RECORDS * _RECORD_BYTES)} and {duration(seconds)}"
+    log.info(
+        "Records from %s to %s: at most about %s; %s free in %s",
+        state.first,
+        state.until,
+        bound,
+        gigabytes(free_space(out)),
+        out,
+    )
+
+
+def _states(folder: Path) -> Iterator[tuple[Path, _State]]:
+    """The harvests in a folder, in the order of their days."""
+    for path in sorted(folder.glob("*..*")):
+        if _HARVEST.fullmatch(path.name) and (path / _STATE).exists():
+            yield path, _State(**orjson.loads((path / _STATE).read_bytes()))
+
+
+class _Server:
+    """The OAI-PMH interface."""
+
+    def __init__(self, fetcher: Fetcher, url: str) -> None:
+        self._fetcher, self.url = fetcher, url
+
+    def earliest(self) -> str:
+        """The earliest datestamp of the server."""
+        found = self._request({"verb": "Identify"}).earliest[:10]
+        if not _DAY.fullmatch(found):
+            raise DownloadError(f"{self.url} does not state its earliest datestamp: give one with --from.")
+        return found
+
+    def page(self, state: _State) -> Page:
+        """The next page of a harvest."""
+        if state.token:
+            return self._request({"verb": "ListRecords", "resumptionToken": state.token})
+        query = {
+            "verb": "ListRecords",
+            "metadataPrefix": state.format,
+            "from": state.since,
+            "until": state.until,
+        }
+        return self._request(query | ({"set": state.set} if state.set else {}))
+
+    def _request(self, query: dict[str, str]) -> Page:
+        """
+        Raises:
+            DownloadError: the response is not OAI-PMH, or has an error that a harvest cannot handle.
+        """
+        for attempts_left in range(_ATTEMPTS - 1, -1, -1):
+            answer = self._fetcher.read(self.url, query)
+            try:
+                page = read_page(answer.body)
+                break
+            except Malformed as error:
+                if answer.status != 200 or not attempts_left:
+                    raise DownloadError(
+                        f"{self.url} returned {answer.status} and not a page of OAI-PMH ({error}): check the "
+                        "address, or try again later."
+                    ) from error
+                log.warning("%s returned a page that is cut off or damaged (%s)", self.url, error)
+        for code, text in page.errors:
+            if code not in {_DEAD, _EMPTY}:
+                raise DownloadError(f"{self.url} returned the error {code} ({text[:300]}) for {query}.")
+        if answer.status != 200 and not page.errors:
+            raise DownloadError(f"{self.url} returned {answer.status}: try again later.")
+        return page
+
+
+class _Harvest:
+    """The pages of one harvest. A page is written before the state that counts it: a killed run repeats at most one."""
+
+    def __init__(self, folder: Path, state: _State, server: _Server) -> None:
+        self._folder, self._state, self._server = folder, state, server
+        self._stored: set[tuple[str, str, str]] | None = None
+
+    def run(self, tracker: Tracker) -> None:
+        """Store all pages that are missing."""
+        state = self._state
+        with storage_errors(self._folder):
+            (self._folder / PAGES).mkdir(parents=True, exist_ok=True)
+            for path in (self._folder / PAGES).iterdir():
+                if not path.name.endswith(".xml.gz") or int(path.name[:6]) > state.pages:
+                    path.unlink()
+        if state.began_again:
+            self._stored = self._stored_since(state.since)
+        self._save()
+        tracker.advance(state.records)
+        dead = 0
+        while not state.complete:
+            before = state.records
+            page = self._server.page(state)
+            codes = {code for code, _ in page.errors}
+            if _DEAD in codes:
+                dead += 1
+                if dead > _RESTARTS or not state.token:
+                    raise DownloadError(
+                        f"{self._server.url} refuses its own resumption tokens: run the same command again later."
+                    )
+                self._begin_again()
+                continue
+            if page.token and page.token == state.token:
+                raise DownloadError(
+                    f"{self._server.url} repeats its resumption token: run the same command again later."
+                )
+            self._store(page)
+            state.token, state.complete = page.token, not page.token
+            self._save()
+            tracker.advance(state.records - before)
+            dead = dead if state.records == before else 0
+
+    def _begin_again(self) -> None:
+        """Request the list again from the last stored datestamp; from the first, if the server does not sort by it."""
+        state = self._state
+        state.token, state.began_again = "", True
+        state.since = state.last if state.last and state.is_ordered else state.first
+        log.info("The resumption token has expired; continuing from %s", state.since)
+        self._stored = self._stored_since(state.since)
+        self._save()
+
+    def _stored_since(self, since: str) -> set[tuple[str, str, str]]:
+        """The stored records with this datestamp or a later one. In sorted pages these are the last ones."""
+        found: set[tuple[str, str, str]] = set()
+        for number in range(self._state.pages, 0, -1):
+            page = read_page(gzip.decompress(self._page_path(number).read_bytes()))
+            headers = [record.header for record in page.records]
+            found.update(header for header in headers if header.datestamp >= since)
+            if self._state.is_ordered and headers and headers[0].datestamp < since:
+                break
+        return found
+
+    def _store(self, page: Page) -> None:
+        """Write a page without the records that are stored, and count it in the state."""
+        state, stored = self._state, self._stored
+        if stored is not None:
+            page = page.without(lambda header: tuple(header) in stored)
+        if not page.records:
+            return
+        path = self._page_path(state.pages + 1)
+        advice = "free some disk space and run the same command again"
+        with storage_errors(path, advice), atomic_write(path) as out, gzip_writer(out, level=6) as stream:
+            stream.write(page.body)
+        for record in page.records:
+            state.is_ordered &= record.header.datestamp >= state.last
+            state.last = record.header.datestamp
+        if stored is not None:
+            stored.update(record.header for record in page.records)
+        state.pages += 1
+        state.records += len(page.records)
+
+    def _page_path(self, number: int) -> Path:
+        return self._folder / PAGES / f"{number:06}.xml.gz"
+
+    def _save(self) -> None:
+        path = self._folder / _STATE
+        with storage_errors(path), atomic_write(path) as out:
+            out.write(orjson.dumps(asdict(self._state), option=orjson.OPT_INDENT_2))

@@ -1,0 +1,177 @@
+"""Lists of files to download: the disk space and time that they need, and their download one after the other."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from scholarbase.errors import DownloadError, StorageError
+from scholarbase.files import storage_errors
+from scholarbase.progress import Reporter
+from scholarbase.updates.download.fetching import PART, Check, Fetcher, LinkExpired, bytes_in
+
+LOCK: Final = ".download.lock"
+_RENEWALS: Final = 3
+"""New links for one file in a row, without a new byte."""
+
+log = logging.getLogger("scholarbase.download")
+
+T = TypeVar("T")
+
+
+class Planned(NamedTuple):
+    """A file to download.
+
+    Attributes:
+        path: its final path.
+        size: bytes.
+        check: the check of the whole file.
+    """
+
+    path: Path
+    size: int
+    check: Check
+
+    @property
+    def is_whole(self) -> bool:
+        return self.path.exists() and self.path.stat().st_size == self.size
+
+    @property
+    def missing(self) -> int:
+        """The bytes that are not on disk."""
+        if self.is_whole:
+            return 0
+        return max(self.size - bytes_in(self.path.with_name(self.path.name + PART)), 0)
+
+
+class Links(NamedTuple):
+    """Where files are.
+
+    Attributes:
+        of: the URL of a file.
+        renew: called when the storage host refuses the URL of a file; None if links do not expire.
+    """
+
+    of: Callable[[Planned], str]
+    renew: Callable[[Planned], None] | None = None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create a folder, and keep other downloads out of it.
+
+    Raises:
+        DownloadError: another process is downloading into it.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("a")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise DownloadError(
+                f"Another download is writing to {folder}: wait until it ends, or stop it."
+            ) from error
+        yield
+
+
+def announce(folder: Path, files: Sequence[Planned], fetcher: Fetcher, links: Links) -> None:
+    """Log the disk space and time that files need.
+
+    Raises:
+        StorageError: there is too little free space.
+    """
+    needed = sum(file.missing for file in files)
+    check_space(folder, needed)
+    whole = sum(file.is_whole for file in files)
+    line = f"{len(files):,} files, {gigabytes(sum(file.size for file in files))}"
+    if whole:
+        line += f"; {whole:,} are on disk"
+    line += f"; {gigabytes(needed)} to download, {gigabytes(free_space(folder))} free in {folder}"
+    first = next((file for file in files if file.missing), None)
+    if first is not None and needed >= fetcher.patience.sample_from:
+        speed = _with_new_links(first, links, lambda: fetcher.speed(links.of(first)))
+        line += f"; {duration(needed / max(speed, 1.0))} at {speed / 1e6:,.1f} MB/s"
+    log.info("%s", line)
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raises StorageError: fewer than ``needed`` bytes are free where ``folder`` is or will be."""
+    free = free_space(folder)
+    if needed > free:
+        raise StorageError(
+            f"The download needs {gigabytes(needed)} in {folder}, and {gigabytes(free)} are free: free "
+            f"{gigabytes(needed - free)}, or choose another folder with --out. Nothing was downloaded."
+        )
+
+
+def free_space(folder: Path) -> int:
+    """Bytes that this user can write where ``folder`` is or will be."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
+
+
+def download(
+    files: Sequence[Planned], fetcher: Fetcher, links: Links, *, name: str, reporter: Reporter
+) -> None:
+    """Download the files that are not whole.
+
+    Args:
+        name: the stage, for the display of the progress.
+
+    Raises:
+        DownloadError, StorageError: as :meth:`Fetcher.fetch`.
+    """
+    total = sum(file.size for file in files)
+    done = sum(file.size for file in files if file.is_whole)
+    with reporter.stage(name, "bytes", total, total - sum(file.missing for file in files)) as tracker:
+        for file in files:
+            if file.is_whole:
+                continue
+
+            def report(received: int, position: int, before: int = done) -> None:
+                tracker.advance(received)
+                tracker.at(before + position)
+
+            def fetch(file: Planned = file, report: Callable[[int, int], None] = report) -> None:
+                fetcher.fetch(links.of(file), file.path, size=file.size, check=file.check, progress=report)
+
+            _with_new_links(file, links, fetch)
+            done += file.size
+
+
+def _with_new_links(file: Planned, links: Links, request: Callable[[], T]) -> T:
+    """Send a request for a file, and again with a new link while the storage host refuses the old one."""
+    refused = 0
+    while True:
+        missing = file.missing
+        try:
+            return request()
+        except LinkExpired as error:
+            refused = 1 if file.missing < missing else refused + 1
+            if links.renew is None or refused > _RENEWALS:
+                raise DownloadError(
+                    f"{error} for {file.path.name}: the server refuses the download. Try again later."
+                ) from error
+            log.info("%s; requesting new links", error)
+            links.renew(file)
+
+
+def gigabytes(size: int) -> str:
+    """``1.2 GB``, or ``3.4 MB`` below 0.1 GB."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+
+
+def duration(seconds: float) -> str:
+    """``about 5 h 20 min``."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "less than a minute"
+    hours, rest = divmod(minutes, 60)
+    return f"about {hours:,} h {rest} min" if hours else f"about {rest} min"

@@ -1,0 +1,392 @@
+"""Requests to web servers, and files that are resumed where they were cut off.
+
+A file is written as ``NAME.part`` and renamed when it is whole and has passed its check. The server's validator (ETag
+or Last-Modified) is kept beside it as ``.NAME.validator``, so that a file that changed at the server is never joined
+with the beginning of the old one (RFC 9110, sections 13.1.5 and 14).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import httpx
+from tenacity import Retrying
+
+from scholarbase import __version__
+from scholarbase.errors import DownloadError, SourceChanged
+from scholarbase.files import atomic_write, storage_errors, sync_folder
+from scholarbase.http import SERVICE_STATUSES, retry_after, retry_options
+
+PART: Final = ".part"
+EXPIRED: Final = frozenset({400, 401, 403})
+"""Statuses of storage hosts for a signed link that has expired."""
+MAX_READ: Final = 100_000_000
+"""Bytes of the largest response that is read as a whole."""
+_SAMPLE_BYTES: Final = 8 << 20
+_SAMPLE_SECONDS: Final = 2.0
+_REPORTED: Final = 1 << 20
+"""Bytes between two reports of progress."""
+_ADVICE: Final = "Run the same command again to continue"
+
+log = logging.getLogger("scholarbase.download")
+
+Check = Callable[[Path], None]
+"""Checks a whole file. Raises :class:`Damaged`."""
+Progress = Callable[[int, int], None]
+"""Called with the bytes received since the last call, and the bytes of the file that are on disk."""
+
+
+class Damaged(Exception):
+    """A downloaded file fails its check; the text is the reason."""
+
+
+class LinkExpired(Exception):
+    """The storage host refuses a signed link."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a download tries.
+
+    Args:
+        retries: attempts in a row without a new byte, after the first.
+        backoff: seconds before the first retry; they double up to ten.
+        timeout: seconds to wait for the next bytes.
+        max_retry_after: seconds of the longest ``Retry-After`` that is waited for.
+        sample_from: bytes from which on the speed is measured before a download.
+    """
+
+    retries: int = 8
+    backoff: float = 1.0
+    timeout: float = 90.0
+    max_retry_after: float = 3600.0
+    sample_from: int = 50_000_000
+
+
+class Secret(NamedTuple):
+    """A header that is sent to one origin only, also after redirects."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class Remote(NamedTuple):
+    """A file at a server: its bytes, and its ETag or Last-Modified, empty without one."""
+
+    size: int
+    validator: str
+
+
+class Answer(NamedTuple):
+    """A whole response."""
+
+    status: int
+    body: bytes
+
+
+class Fetcher:
+    """Sends one request after the other, on one connection, with retries.
+
+    Args:
+        pause: seconds from the end of a request to the beginning of the next.
+        secret: a header for one origin.
+    """
+
+    def __init__(
+        self, patience: Patience | None = None, *, pause: float = 0.0, secret: Secret | None = None
+    ) -> None:
+        self.patience = patience or Patience()
+        self._pause = pause
+        self._next = 0.0
+        self._secret = secret
+        self._client = httpx.Client(
+            timeout=httpx.Timeout(self.patience.timeout, connect=min(30.0, self.patience.timeout)),
+            headers={"User-Agent": f"scholarbase/{__version__}", "Accept-Encoding": "identity"},
+            limits=httpx.Limits(max_connections=1),
+            follow_redirects=True,
+            event_hooks={"request": [self._add_secret]},
+        )
+
+    def __enter__(self) -> Fetcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _add_secret(self, request: httpx.Request) -> None:
+        """Called for each request, also those after a redirect, which have the headers of the first."""
+        if self._secret is None:
+            return
+        request.headers.pop(self._secret.name, None)
+        if _origin(request.url) == _origin(httpx.URL(self._secret.origin)):
+            request.headers[self._secret.name] = self._secret.value
+
+    # -- whole responses --------------------------------------------------------------------------------
+
+    def read(self, url: str, params: dict[str, str] | None = None) -> Answer:
+        """The status and body of a response. A body that is cut off is requested again.
+
+        Raises:
+            DownloadError: no response, the server fails or is too busy, or the body has more than ``MAX_READ`` bytes.
+        """
+        failures = 0
+        while True:
+            try:
+                with self._open(url, {}, params=params) as response:
+                    body = bytearray()
+                    for chunk in response.iter_bytes():
+                        body += chunk
+                        if len(body) > MAX_READ:
+                            raise DownloadError(
+                                f"{address(url)} returned more than {MAX_READ:,} bytes: check the address."
+                            )
+                    return Answer(response.status_code, bytes(body))
+            except httpx.RequestError as error:
+                failures += 1
+                self._wait_after(error, failures, url)
+
+    def probe(self, url: str) -> Remote:
+        """The size and validator of a file, from a request for its first byte: signed links do not allow HEAD.
+
+        Raises:
+            LinkExpired, DownloadError: as :meth:`fetch`.
+        """
+        with self._file(url, {"Range": "bytes=0-0"}) as response:
+            return Remote(_total(response, url), _validator(response))
+
+    def speed(self, url: str) -> float:
+        """Bytes per second, measured over the first two seconds or 8 MiB of a file, which are not kept."""
+        begin, received = time.monotonic(), 0
+        with self._file(url, {}) as response:
+            for chunk in response.iter_raw():
+                received += len(chunk)
+                if received >= _SAMPLE_BYTES or time.monotonic() - begin > _SAMPLE_SECONDS:
+                    break
+        return received / max(time.monotonic() - begin, 1e-6)
+
+    # -- files ------------------------------------------------------------------------------------------
+
+    def fetch(
+        self, url: str, path: Path, *, size: int | None, check: Check, progress: Progress | None = None
+    ) -> None:
+        """Download a file, beginning where an earlier call was cut off, check it and give it its name.
+
+        A file that fails its check is downloaded once more.
+
+        Raises:
+            LinkExpired: the server refuses the link.
+            SourceChanged: there is no such file, or it has not ``size`` bytes.
+            DownloadError: it does not respond, or the file fails its check twice.
+            StorageError: the disk is full or cannot be written.
+        """
+        part = path.with_name(path.name + PART)
+        with storage_errors(part, "free some disk space and run the same command again"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for is_last in (False, True):
+                self._complete(url, part, validator_file(path), size, progress or _ignore)
+                try:
+                    check(part)
+                    break
+                except Damaged as error:
+                    part.unlink()
+                    if is_last:
+                        raise DownloadError(
+                            f"{address(url)} is damaged at the server ({error}); it was downloaded twice. Try later."
+                        ) from error
+                    log.warning("%s is damaged (%s); downloading it again", address(url), error)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+            sync_folder(path.parent)
+
+    def _complete(self, url: str, part: Path, note: Path, size: int | None, progress: Progress) -> None:
+        """Receive until the file is whole."""
+        failures = 0
+        while True:
+            begin = bytes_in(part)
+            try:
+                self._receive(url, part, note, size, progress)
+                return
+            except httpx.RequestError as error:
+                failures = 1 if bytes_in(part) > begin else failures + 1
+                self._wait_after(error, failures, url)
+
+    def _receive(self, url: str, part: Path, note: Path, size: int | None, progress: Progress) -> None:
+        """Send one request and write what it returns.
+
+        Raises:
+            httpx.RequestError: the connection was cut off.
+        """
+        validator = note.read_text() if note.exists() else ""
+        begin = bytes_in(part) if validator else 0
+        headers = {"Range": f"bytes={begin}-", "If-Range": validator} if begin else {}
+        with self._file(url, headers) as response:
+            total = _total(response, url)
+            if size is not None and total != size:
+                raise SourceChanged(
+                    f"{address(url)} has {total:,} bytes, but {size:,} were listed: it has changed at the server. "
+                    "Start again in another folder."
+                )
+            if response.status_code == 416:
+                if begin == total:
+                    return
+                part.unlink(missing_ok=True)
+                raise httpx.ReadError(f"the server has {total:,} bytes, {begin:,} are on disk")
+            is_rest = _first(response) == begin and _validator(response) in {"", validator}
+            if response.status_code != 206 or not is_rest:
+                begin = 0
+                part.unlink(missing_ok=True)
+                if response.status_code == 206:
+                    raise httpx.ReadError("the server sent another part of the file")
+                with atomic_write(note) as out:
+                    out.write(_validator(response).encode())
+            position, received = begin, 0
+            with part.open("ab") as file:
+                try:
+                    for chunk in response.iter_raw():
+                        file.write(chunk)
+                        position += len(chunk)
+                        received += len(chunk)
+                        if received >= _REPORTED:
+                            progress(received, position)
+                            received = 0
+                finally:
+                    progress(received, position)
+            if position != total:
+                raise httpx.ReadError(f"{position:,} of {total:,} bytes were sent")
+
+    # -- one request ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _file(self, url: str, headers: dict[str, str]) -> Iterator[httpx.Response]:
+        with self._open(url, headers) as response:
+            if response.status_code in EXPIRED:
+                raise LinkExpired(f"{address(url)} returned {response.status_code}")
+            if response.status_code in {404, 410}:
+                raise SourceChanged(f"{address(url)} returned {response.status_code}: check the address.")
+            if response.status_code not in {200, 206, 416}:
+                raise DownloadError(
+                    f"{address(url)} returned {response.status_code}: check the address, or try again later."
+                )
+            yield response
+
+    @contextmanager
+    def _open(
+        self, url: str, headers: dict[str, str], params: dict[str, str] | None = None
+    ) -> Iterator[httpx.Response]:
+        """Send a request until its status is final. The body is not read yet."""
+        patience = self.patience
+        options = retry_options(
+            address(url),
+            patience.retries,
+            patience.backoff,
+            log,
+            SERVICE_STATUSES,
+            max_retry_after=patience.max_retry_after,
+        )
+
+        def attempt() -> httpx.Response:
+            time.sleep(max(0.0, self._next - time.monotonic()))
+            try:
+                request = self._client.build_request("GET", url, headers=headers, params=params)
+                response = self._client.send(request, stream=True)
+            finally:
+                self._next = time.monotonic() + self._pause
+            if response.status_code in SERVICE_STATUSES:
+                response.close()
+            return response
+
+        retrying = Retrying(**options)
+        try:
+            response = retrying(attempt)
+        except httpx.InvalidURL as error:
+            raise DownloadError(f"{address(url)!r} is not a valid address ({error}).") from error
+        except httpx.RequestError as error:
+            raise DownloadError(
+                f"{address(url)} does not respond ({type(error).__name__}: {error}). {_ADVICE}, or check the address."
+            ) from error
+        try:
+            if response.status_code in SERVICE_STATUSES:
+                wait = retry_after(response)
+                asked = "" if wait is None else f" and asks to wait {wait:,.0f} s"
+                raise DownloadError(
+                    f"{address(url)} returned {response.status_code}{asked}, after "
+                    f"{retrying.statistics['attempt_number']} attempts. {_ADVICE} later."
+                )
+            yield response
+        finally:
+            response.close()
+            self._next = time.monotonic() + self._pause
+
+    def _wait_after(self, error: httpx.RequestError, failures: int, url: str) -> None:
+        """Wait before the next attempt. Raises DownloadError after too many of them."""
+        if failures > self.patience.retries:
+            raise DownloadError(
+                f"{address(url)} is cut off again and again ({type(error).__name__}: {error}). {_ADVICE}."
+            ) from error
+        seconds = min(self.patience.backoff * 2.0 ** (failures - 1), 10.0)
+        log.warning("%s was cut off (%s); continuing in %.1f s", address(url), error, seconds)
+        time.sleep(seconds)
+
+
+def validator_file(path: Path) -> Path:
+    """The hidden file with the validator of a downloaded file."""
+    return path.with_name(f".{path.name}.validator")
+
+
+def _ignore(received: int, position: int) -> None:
+    """Reports nothing."""
+
+
+def bytes_in(path: Path) -> int:
+    """The size of a file, 0 if it does not exist."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def address(url: str) -> str:
+    """A URL without its query, which may be a signature, and without user and password."""
+    scheme, separator, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _validator(response: httpx.Response) -> str:
+    """A strong ETag, else Last-Modified; a weak ETag does not identify bytes."""
+    etag = str(response.headers.get("ETag", ""))
+    return etag if etag.startswith('"') else str(response.headers.get("Last-Modified", ""))
+
+
+def _total(response: httpx.Response, url: str) -> int:
+    """The bytes of the whole file. Raises DownloadError: the server does not say."""
+    if response.status_code == 200:
+        length = str(response.headers.get("Content-Length", ""))
+        found = re.fullmatch(r"(\d{1,18})", length)
+    else:
+        found = re.fullmatch(
+            r"bytes (?:\*|\d{1,18}-\d{1,18})/(\d{1,18})", response.headers.get("Content-Range", "")
+        )
+    if found is None:
+        raise DownloadError(f"{address(url)} does not say how many bytes the file has: use another server.")
+    return int(found[1])
+
+
+def _first(response: httpx.Response) -> int | None:
+    """The first byte of a part."""
+    found = re.match(r"bytes (\d{1,18})-", response.headers.get("Content-Range", ""))
+    return int(found[1]) if found else None

@@ -1,0 +1,77 @@
+"""A packed library: one file, checked against its published SHA-256."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from scholarbase.errors import DownloadError, InvalidRequest
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
+from scholarbase.updates.download.checks import check_sha256, sha256
+from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience, address
+
+SUFFIX: Final = ".tar.zst"
+_HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")
+
+
+def download_library(
+    url: str,
+    out: Path,
+    *,
+    expected: str | None = None,
+    patience: Patience | None = None,
+    reporter: Reporter | None = None,
+) -> Path:
+    """Download a packed library into the folder ``out``, under its name in ``url``.
+
+    Args:
+        expected: the SHA-256 of the file; by default that in the file ``url.sha256`` (as ``sha256sum`` writes it).
+
+    Returns:
+        The path of the file, whose hash is ``expected``.
+
+    Raises:
+        InvalidRequest: ``url`` or ``expected`` is invalid.
+        DownloadError: there is no published hash, the file has another one, or the server fails.
+        StorageError: the disk has too little space.
+    """
+    parts = urlsplit(url)
+    name = PurePosixPath(unquote(parts.path)).name
+    if parts.scheme not in {"http", "https"} or not name.endswith(SUFFIX) or not _NAME.fullmatch(name):
+        raise InvalidRequest(f"{address(url)!r} is not the http or https address of a {SUFFIX} file.")
+    if expected is not None and not _HASH.fullmatch(expected):
+        raise InvalidRequest(f"--sha256 {expected!r} is not a SHA-256: use 64 hexadecimal digits.")
+    with Fetcher(patience) as fetcher, locked(out):
+        hashed = expected.lower() if expected else _published(fetcher, url)
+        path = out / name
+        if path.exists():
+            if sha256(path) == hashed:
+                return path
+            raise DownloadError(
+                f"{path} exists and has another SHA-256 than {hashed}: delete it, or use another --out."
+            )
+        links = Links(lambda _: url)
+        try:
+            size = fetcher.probe(url).size
+        except LinkExpired as error:
+            raise DownloadError(f"{error}: the server refuses the download.") from error
+        file = Planned(path, size, check_sha256(hashed))
+        announce(out, [file], fetcher, links)
+        download([file], fetcher, links, name=name, reporter=reporter or SilentReporter())
+        return path
+
+
+def _published(fetcher: Fetcher, url: str) -> str:
+    """The hash in ``url.sha256``."""
+    where, question, query = url.partition("?")
+    answer = fetcher.read(f"{where}.sha256{question}{query}")
+    words = answer.body[:1000].decode("ascii", "replace").split()
+    if answer.status != 200 or not words or not _HASH.fullmatch(words[0]):
+        raise DownloadError(
+            f"{address(url)}.sha256 has no SHA-256 (status {answer.status}): give the published hash with --sha256."
+        )
+    return words[0].lower()

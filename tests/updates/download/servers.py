@@ -1,0 +1,182 @@
+"""A real HTTP server in a thread, whose answers a test writes, with the faults of real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from scholarbase.updates.download.fetching import Patience
+
+QUICK = Patience(retries=4, backoff=0.001, timeout=60.0)
+"""Tests wait for nothing but a server's ``Retry-After``."""
+PIECE = 512
+"""Bytes that the server sends at once, so that it can stop within a body."""
+
+
+@dataclass
+class Reply:
+    """A response. ``ranges``: whether the server answers requests for parts of it."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    ranges: bool = False
+    length: int | None = None
+    """The length that the server claims, if it is not that of the body."""
+
+
+@dataclass
+class Request:
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    time: float
+
+
+class Web:
+    """A server.
+
+    Attributes:
+        answer: called with each request, in the order of their arrival.
+        requests: all requests.
+        connections: how many were opened.
+        sent: bytes of bodies sent, in all.
+        stops: numbers of sent bytes at which ``stop`` is called, ascending.
+        stop: returns whether the connection is cut off.
+    """
+
+    def __init__(self, answer: Callable[[Request], Reply]) -> None:
+        self.answer = answer
+        self.requests: list[Request] = []
+        self.sent = 0
+        self.connections = 0
+        self.stops: list[int] = []
+        self.stop: Callable[[], bool] = lambda: True
+        self._lock = threading.Lock()
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                web.connections += 1
+                super().setup()
+
+            def do_GET(self) -> None:
+                web._serve(self)
+
+            def log_message(self, *_: object) -> None:
+                """Logs nothing."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                """A client that was killed is no error."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @contextmanager
+    def running(self) -> Iterator[Web]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(60)
+
+    def paths(self) -> list[str]:
+        return [request.path for request in self.requests]
+
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        parts = urlsplit(handler.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        with self._lock:
+            request = Request(parts.path, query, headers, time.monotonic())
+            self.requests.append(request)
+            reply = self.answer(request)
+        body, status, extra = reply.body, reply.status, dict(reply.headers)
+        wanted = headers.get("range", "")
+        same = headers.get("if-range") in {None, extra.get("ETag"), extra.get("Last-Modified")}
+        if reply.ranges and wanted and same and status == 200:
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            begin, total = int(first), len(body) if reply.length is None else reply.length
+            if begin >= total:
+                status, body, extra["Content-Range"] = 416, b"", f"bytes */{total}"
+            else:
+                body = body[begin : int(last) + 1 if last else None]
+                end = begin + len(body) - 1
+                status, extra["Content-Range"] = 206, f"bytes {begin}-{end}/{total}"
+        elif reply.length is not None:
+            extra["Content-Length"] = str(reply.length)
+        handler.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | extra).items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        self._send(handler, body)
+
+    def _send(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        at = 0
+        while at < len(body):
+            size = min(PIECE, len(body) - at)
+            if self.stops and self.sent + size > self.stops[0]:
+                size = max(self.stops[0] - self.sent, 0)
+            handler.wfile.write(body[at : at + size])
+            at += size
+            self.sent += size
+            if self.stops and self.sent >= self.stops[0]:
+                del self.stops[0]
+                handler.wfile.flush()
+                if self.stop():
+                    handler.close_connection = True
+                    handler.connection.shutdown(socket.SHUT_RDWR)
+                    return
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder that are not hidden, by their paths."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def run_killed(web: Web, script: str, points: list[int]) -> int:
+    """Run a script again and again; kill it each time the server has sent so many more bytes.
+
+    Returns the number of kills. The last run ends by itself.
+    """
+    for kills, point in enumerate([*points, None]):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=os.environ.copy()
+        )
+
+        def kill(process: subprocess.Popen[str] = process) -> bool:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(60)
+            return True
+
+        web.stop = kill
+        web.stops = [] if point is None else [web.sent + point]
+        _, said = process.communicate(timeout=300)
+        if process.returncode == 0:
+            web.stops = []
+            return kills
+        assert process.returncode == -signal.SIGKILL, said
+    raise AssertionError("the last run was killed")

@@ -1,0 +1,331 @@
+"""arXiv's metadata, from a server that speaks OAI-PMH as arXiv's does."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Iterator
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote, urlencode
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from scholarbase.errors import DownloadError, InvalidRequest
+from scholarbase.updates.download.arxiv import download_arxiv
+from tests.updates.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+
+OAI = "{http://www.openarchives.org/OAI/2.0/}"
+TODAY = date(2026, 11, 23)
+
+
+def record(identifier: str, day: str, *, deleted: bool = False) -> str:
+    status = " status='deleted'" if deleted else ""
+    header = f"<header{status}><identifier>{identifier}</identifier><datestamp>{day}</datestamp></header>"
+    noise = random.Random(identifier).randbytes(150).hex()
+    versions = (
+        "<version version='v1'><size>1kb</size></version><version version='v2'><size>2kb</size></version>"
+    )
+    raw = f"<arXivRaw xmlns='http://arxiv.org/OAI/arXivRaw/'>{versions}<title>π &amp; {noise}</title></arXivRaw>"
+    return f"<record>\n{header}{'' if deleted else f'<metadata>{raw}</metadata>'}\n</record>"
+
+
+class Repository:
+    """Lists sorted by datestamp and identifier. A token has the query and the number of records to skip, as arXiv's:
+    after a page that ends within a later day, ``from`` is that day, and only records of that day are counted.
+    """
+
+    def __init__(self) -> None:
+        # 100 records in 8 days; the third has 40 of them, more than a page.
+        days = [f"2026-11-{10 + n:02}" for n in range(8)]
+        counts = [5, 12, 40, 3, 9, 11, 13, 7]
+        self.records = [
+            (day, f"oai:arXiv.org:26{number:02}.{n:05}", (number + n) % 17 == 0)
+            for number, day in enumerate(days)
+            for n in range(counts[number])
+        ]
+        self.page = 12
+        self.generation = 0
+        self.dead_at: set[int] = set()
+        """Numbers of requests with a token at which all tokens die."""
+        self.faults: list[Reply] = []
+        self.is_sorted = True
+        self.always_dead = False
+        self.repeats = False
+        self._with_token = 0
+        self.web = Web(self._answer)
+
+    def _answer(self, request: Request) -> Reply:
+        query = request.query
+        if self.faults:
+            return self.faults.pop(0)
+        if query["verb"] == "Identify":
+            return self.document("<Identify><earliestDatestamp>2005-09-16</earliestDatestamp></Identify>")
+        skip = 0
+        if "resumptionToken" in query:
+            if set(query) != {"verb", "resumptionToken"}:
+                return self.document("<error code='badArgument'>exclusive</error>")
+            self._with_token += 1
+            if self._with_token in self.dead_at:
+                self.generation += 1
+            parsed = {name: values[0] for name, values in parse_qs(unquote(query["resumptionToken"])).items()}
+            if int(parsed.pop("generation")) != self.generation or self.always_dead:
+                return self.document("<error code='badResumptionToken'>expired</error>")
+            skip, query = int(parsed.pop("skip")), parsed
+        assert query["metadataPrefix"] in {"arXivRaw", "arXiv"}
+        matching = [r for r in self.records if query["from"] <= r[0] <= query["until"]]
+        matching = [r for r in matching if query.get("set") in {None, "cs"}]
+        matching.sort(key=lambda r: (r[0], r[1]) if self.is_sorted else (r[1][-5:], r[1]))
+        shown, rest = matching[skip : skip + self.page], matching[skip + self.page :]
+        if not shown:
+            return self.document("<error code='noRecordsMatch'/>")
+        token = ""
+        if rest:
+            last = rest[0][0]
+            following = {**query, "skip": str(skip + self.page), "generation": str(self.generation)}
+            if self.is_sorted and last != shown[0][0]:
+                following |= {"from": last, "skip": str(sum(r[0] == last for r in shown))}
+            text = quote(urlencode(following))
+            token = f"<resumptionToken expires='2026-11-24T00:00:00Z'>{text}</resumptionToken>"
+        if self.repeats and "resumptionToken" in request.query:
+            token = f"<resumptionToken>{request.query['resumptionToken']}</resumptionToken>"
+        body = "\n".join(record(identifier, day, deleted=gone) for day, identifier, gone in shown)
+        return self.document(f"<ListRecords>{body}{token}</ListRecords>")
+
+    def document(self, inner: str) -> Reply:
+        text = (
+            "<?xml version='1.0' encoding='UTF-8'?>\n<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'>"
+            f"<responseDate>2026-11-23T00:00:00Z</responseDate>{inner}</OAI-PMH>"
+        )
+        return Reply(text.encode(), headers={"Content-Type": "text/xml"})
+
+    def download(self, out: Path, **options: Any) -> Path | None:
+        options = {"pause": 0.0, "today": TODAY, "patience": QUICK, "first": "2026-11-01"} | options
+        return download_arxiv(out, base_url=f"{self.web.url}/oai", **options)
+
+
+@pytest.fixture
+def repository() -> Iterator[Repository]:
+    found = Repository()
+    with found.web.running():
+        yield found
+
+
+def stored(folder: Path) -> list[tuple[str, str, bool]]:
+    """The records of all pages, in their order, as another XML parser reads them."""
+    found = []
+    for path in sorted(folder.rglob("*.xml.gz")):
+        for entry in ET.fromstring(gzip.decompress(path.read_bytes())).iter(f"{OAI}record"):
+            header = entry.find(f"{OAI}header")
+            assert header is not None
+            assert len(entry.findall(".//{http://arxiv.org/OAI/arXivRaw/}version")) == 2 * (not header.attrib)
+            day, identifier = header.findtext(f"{OAI}datestamp"), header.findtext(f"{OAI}identifier")
+            found.append((str(day), str(identifier), header.get("status") == "deleted"))
+    return found
+
+
+def test_all_records_are_stored_with_versions_and_withdrawals(repository: Repository, tmp_path: Path) -> None:
+    folder = repository.download(tmp_path)
+    assert folder == tmp_path / "arXivRaw" / "2026-11-01..2026-11-22"
+    assert sorted(contents(folder)) == [f"pages/{n:06}.xml.gz" for n in range(1, 10)]
+    assert stored(tmp_path) == repository.records
+    assert sum(gone for _, _, gone in stored(tmp_path)) > 3
+    assert repository.web.connections == 1
+
+
+def test_a_page_is_stored_as_it_came(repository: Repository, tmp_path: Path) -> None:
+    repository.page = 1000
+    folder = repository.download(tmp_path)
+    assert folder is not None
+    body = "\n".join(record(identifier, day, deleted=gone) for day, identifier, gone in repository.records)
+    sent = repository.document(f"<ListRecords>{body}</ListRecords>").body
+    assert gzip.decompress((folder / "pages" / "000001.xml.gz").read_bytes()) == sent
+
+
+def test_the_first_day_is_the_servers_earliest(repository: Repository, tmp_path: Path) -> None:
+    assert repository.download(tmp_path, first=None) == tmp_path / "arXivRaw" / "2005-09-16..2026-11-22"
+    assert stored(tmp_path) == repository.records
+
+
+def test_the_next_harvest_begins_a_day_later(repository: Repository, tmp_path: Path) -> None:
+    repository.download(tmp_path)
+    assert repository.download(tmp_path) is None
+    repository.records.append(("2026-11-23", "oai:arXiv.org:2601.00001", False))
+    repository.records.append(("2026-11-24", "oai:arXiv.org:2602.00001", False))
+    folder = repository.download(tmp_path, today=date(2026, 11, 25), first=None)
+    assert folder == tmp_path / "arXivRaw" / "2026-11-23..2026-11-24"
+    assert stored(folder) == repository.records[-2:]
+
+
+def test_no_matching_records_are_an_empty_harvest(repository: Repository, tmp_path: Path) -> None:
+    repository.download(tmp_path)
+    folder = repository.download(tmp_path, today=date(2026, 11, 25))
+    assert folder == tmp_path / "arXivRaw" / "2026-11-23..2026-11-24"
+    assert contents(folder) == {}
+    assert repository.download(tmp_path, today=date(2026, 11, 25)) is None
+
+
+def test_until_is_that_of_the_first_run(repository: Repository, tmp_path: Path) -> None:
+    repository.faults = [Reply(status=500)] * 5
+    with pytest.raises(DownloadError, match="returned 500, after 5 attempts"):
+        repository.download(tmp_path)
+    assert (
+        repository.download(tmp_path, today=date(2026, 12, 5))
+        == tmp_path / "arXivRaw" / "2026-11-01..2026-11-22"
+    )
+
+
+def test_a_set_is_requested(repository: Repository, tmp_path: Path) -> None:
+    repository.download(tmp_path / "cs", set_="cs")
+    assert stored(tmp_path / "cs") == repository.records
+    repository.download(tmp_path / "math", set_="math:math:AG")
+    assert stored(tmp_path / "math") == []
+    with pytest.raises(InvalidRequest, match=r"is a harvest of .*, cs: use another folder"):
+        repository.download(tmp_path / "cs")
+
+
+@pytest.mark.parametrize(
+    "options", [{"form": "oai_dc"}, {"set_": "cs&verb=Identify"}, {"set_": ""}, {"first": "yesterday"}]
+)
+def test_invalid_options_are_refused(repository: Repository, tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        repository.download(tmp_path, **options)
+    assert repository.web.requests == []
+
+
+def test_another_first_day_in_the_same_folder_is_refused(repository: Repository, tmp_path: Path) -> None:
+    repository.download(tmp_path)
+    with pytest.raises(InvalidRequest, match="begin with 2026-11-01, not with --from 2026-11-05"):
+        repository.download(tmp_path, first="2026-11-05")
+
+
+@pytest.mark.parametrize("dead_at", [{1}, {2}, {3}, {4}, {5}, {8}, {2, 4, 6}, {1, 2, 3, 4}])
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_a_token_that_dies_loses_and_doubles_nothing(
+    repository: Repository, tmp_path: Path, dead_at: set[int], is_sorted: bool
+) -> None:
+    repository.dead_at, repository.is_sorted = dead_at, is_sorted
+    repository.download(tmp_path)
+    assert repository.generation == len(dead_at)
+    assert sorted(stored(tmp_path)) == repository.records
+    if is_sorted:
+        assert stored(tmp_path) == repository.records
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_tokens_that_die_while_no_one_runs(repository: Repository, tmp_path: Path, is_sorted: bool) -> None:
+    """Each run is cut off after one or two pages, and the token of the last one is dead in the next."""
+    repository.is_sorted = is_sorted
+    answered = repository.web.answer
+    for run in range(5):
+        left = iter(range(1 + run % 2))
+        repository.web.answer = lambda request, left=left: (
+            Reply(status=503) if next(left, None) is None else answered(request)
+        )
+        with pytest.raises(DownloadError, match="503"):
+            repository.download(tmp_path, patience=type(QUICK)(retries=0))
+        repository.generation += 1
+    repository.web.answer = answered
+    repository.download(tmp_path)
+    assert sorted(stored(tmp_path)) == repository.records
+
+
+def test_tokens_that_are_always_dead_are_an_error(repository: Repository, tmp_path: Path) -> None:
+    repository.always_dead = True
+    with pytest.raises(DownloadError, match="refuses its own resumption tokens"):
+        repository.download(tmp_path)
+
+
+def test_a_token_that_is_repeated_is_an_error(repository: Repository, tmp_path: Path) -> None:
+    repository.repeats = True
+    with pytest.raises(DownloadError, match="repeats its resumption token"):
+        repository.download(tmp_path)
+
+
+def test_busy_and_failing_servers_are_retried(repository: Repository, tmp_path: Path) -> None:
+    repository.faults = [
+        Reply(status=503, headers={"Retry-After": "1"}),
+        Reply(status=500),
+        Reply(status=429, headers={"Retry-After": "0"}),
+    ]
+    repository.download(tmp_path)
+    first, second = repository.web.requests[:2]
+    assert second.time - first.time >= 1
+    assert stored(tmp_path) == repository.records
+
+
+def test_a_long_retry_after_is_not_waited_for(repository: Repository, tmp_path: Path) -> None:
+    repository.faults = [Reply(status=503, headers={"Retry-After": "90000"})]
+    with pytest.raises(DownloadError, match="asks to wait 90,000 s"):
+        repository.download(tmp_path)
+
+
+def test_requests_have_a_pause_between_them(repository: Repository, tmp_path: Path) -> None:
+    repository.page = 40
+    repository.faults = [Reply(status=500)]
+    repository.download(tmp_path, pause=0.3)
+    times = [request.time for request in repository.web.requests]
+    assert len(times) == 4  # three pages, one of them requested twice
+    assert all(later - earlier >= 0.29 for earlier, later in pairwise(times))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html></html>", "first element is html"),
+        (b"<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'><ListRecords><record>", "no element found"),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><OAI-PMH>&b;</OAI-PMH>", "document type"),
+        (b"<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'>" + b"<a>" * 200, "more than 100 elements"),
+        (b"", "no element found"),
+    ],
+)
+def test_what_is_not_oai_pmh_is_an_error(
+    repository: Repository, tmp_path: Path, body: bytes, message: str
+) -> None:
+    repository.faults = [Reply(body)] * 3
+    with pytest.raises(DownloadError, match=message):
+        repository.download(tmp_path)
+    assert contents(tmp_path) == {}
+    repository.faults = [Reply(body)] * 2
+    repository.download(tmp_path)
+    assert stored(tmp_path) == repository.records
+
+
+def test_other_errors_of_the_protocol_are_named(repository: Repository, tmp_path: Path) -> None:
+    repository.faults = [repository.document("<error code='badArgument'>unknown set</error>")]
+    with pytest.raises(DownloadError, match=r"badArgument \(unknown set\)"):
+        repository.download(tmp_path)
+
+
+def undisturbed(repository: Repository, out: Path) -> tuple[dict[str, bytes], int]:
+    """The files of a harvest that nothing disturbs, and the bytes that were sent."""
+    sent = repository.web.sent
+    repository.download(out, today=date(2026, 11, 23))
+    return contents(out), repository.web.sent - sent
+
+
+def test_bodies_that_are_cut_off_at_ten_random_points(repository: Repository, tmp_path: Path) -> None:
+    expected, total = undisturbed(repository, tmp_path / "undisturbed")
+    points = random.Random(6).sample(range(1, total), 10)
+    repository.web.stops = sorted(repository.web.sent + point for point in points)
+    repository.download(tmp_path / "cut")
+    assert repository.web.stops == []
+    assert contents(tmp_path / "cut") == expected
+
+
+@pytest.mark.slow
+def test_a_harvest_killed_at_ten_random_points(repository: Repository, tmp_path: Path) -> None:
+    expected, total = undisturbed(repository, tmp_path / "undisturbed")
+    script = f"""
+from datetime import date
+from pathlib import Path
+from scholarbase.updates.download.arxiv import download_arxiv
+download_arxiv(Path({str(tmp_path / "killed")!r}), base_url={repository.web.url + "/oai"!r}, first="2026-11-01",
+               pause=0, today=date(2026, 11, 23))
+"""
+    points = random.Random(7).choices(range(1, total // 9), k=10)
+    assert run_killed(repository.web, script, points) == 10
+    assert contents(tmp_path / "killed") == expected

@@ -1,0 +1,381 @@
+"""Releases of Semantic Scholar, from a server that speaks the datasets API, and a storage host with signed links."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged, StorageError
+from scholarbase.updates.download.s2 import download_s2
+from tests.updates.download.servers import QUICK, Reply, Request, Web, contents, run_killed
+
+RELEASES = ["2026-06-02", "2026-07-14", "2026-06-30"]
+KEY = "secret-key"
+
+
+def jsonl(seed: int, lines: int = 60) -> bytes:
+    """A gzip file of JSON lines that hardly compresses."""
+    noise = random.Random(seed)
+    rows = [
+        json.dumps({"corpusid": seed * 1000 + n, "title": noise.randbytes(40).hex()}) for n in range(lines)
+    ]
+    return gzip.compress("\n".join(rows).encode() + b"\n", mtime=0)
+
+
+class S2:
+    """Both hosts: the API, with its key, and the storage, whose links hold for a number of requests."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.datasets = ["papers", "abstracts", "citations", "tldrs"]
+        self.diffs: dict[str, list[dict[str, Any]]] = {}
+        self.valid_for = 10**9
+        self.refuses_key = False
+        self.faults: list[Reply] = []
+        self.ranges = True
+        self.claimed: int | None = None
+        self.redirect: str | None = None
+        self._links = 0
+        self._used: dict[str, int] = {}
+        self.storage = Web(self._store)
+        self.api = Web(self._answer)
+        for number, name in enumerate(self.datasets):
+            for part in range(2):
+                self.files[f"/2026-07-14/{name}/2026_{name}_{part}.gz"] = jsonl(number * 10 + part)
+
+    def link(self, path: str) -> str:
+        self._links += 1
+        return f"{self.storage.url}{path}?Signature={self._links}"
+
+    def _answer(self, request: Request) -> Reply:
+        if self.redirect and "/dataset/" in request.path:
+            return Reply(status=302, headers={"Location": self.redirect})
+        parts = request.path.removeprefix("/v1/").split("/")
+        found: Any
+        if parts == ["release", ""]:
+            found = RELEASES
+        elif parts[0] == "release" and len(parts) == 2:
+            found = {"release_id": parts[1], "datasets": [{"name": name} for name in self.datasets]}
+        elif request.headers.get("x-api-key") != KEY or self.refuses_key:
+            return Reply(status=403, body=b'{"message": "Forbidden"}')
+        elif parts[0] == "release":
+            _, release, _, name = parts
+            found = {
+                "name": name,
+                "files": [self.link(p) for p in self.files if p.startswith(f"/{release}/{name}/")],
+            }
+        else:
+            _, start, _, end, name = parts
+            steps = [
+                {
+                    "from_release": step["from"],
+                    "to_release": step["to"],
+                    "update_files": [self.link(path) for path in step["updates"]],
+                    "delete_files": [self.link(path) for path in step["deletes"]],
+                }
+                for step in self.diffs[name]
+            ]
+            found = {"dataset": name, "start_release": start, "end_release": end, "diffs": steps}
+        return Reply(json.dumps(found).encode())
+
+    def _store(self, request: Request) -> Reply:
+        assert "x-api-key" not in request.headers, "the storage host got the key"
+        if self.faults:
+            return self.faults.pop(0)
+        signature = request.query["Signature"]
+        self._used[signature] = self._used.get(signature, 0) + 1
+        if self._used[signature] > self.valid_for:
+            return Reply(status=403, body=b"<Error><Code>AccessDenied</Code></Error>")
+        body = self.files[request.path]
+        tag = {"ETag": f'"{len(body)}-{body[10:20].hex()}"'}
+        return Reply(body, headers=tag, ranges=self.ranges, length=self.claimed)
+
+    def download(self, out: Path, **options: Any) -> list[Path]:
+        options = {"datasets": ["papers", "abstracts"], "api_key": KEY, "patience": QUICK} | options
+        return download_s2(out, base_url=f"{self.api.url}/v1", **options)
+
+    def expected(self, *names: str) -> dict[str, bytes]:
+        return {path[1:]: body for path, body in self.files.items() if path.split("/")[2] in names}
+
+
+@pytest.fixture
+def s2() -> Iterator[S2]:
+    hosts = S2()
+    with hosts.api.running(), hosts.storage.running():
+        yield hosts
+
+
+def test_the_latest_release_is_downloaded(s2: S2, tmp_path: Path) -> None:
+    assert s2.download(tmp_path) == [tmp_path / "2026-07-14"]
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+
+
+def test_a_second_run_downloads_nothing(s2: S2, tmp_path: Path) -> None:
+    s2.download(tmp_path)
+    sent = s2.storage.sent
+    s2.download(tmp_path)
+    assert s2.storage.sent == sent
+
+
+def test_a_release_without_a_dataset_is_refused_before_anything_is_fetched(s2: S2, tmp_path: Path) -> None:
+    s2.datasets.remove("papers")
+    with pytest.raises(
+        DownloadError, match="2026-07-14 has no dataset papers; it has abstracts, citations, tldrs"
+    ):
+        s2.download(tmp_path)
+    assert s2.storage.requests == []
+    assert contents(tmp_path) == {}
+
+
+def test_a_dataset_without_files_is_refused_before_anything_is_fetched(s2: S2, tmp_path: Path) -> None:
+    for path in [path for path in s2.files if "/abstracts/" in path]:
+        del s2.files[path]
+    with pytest.raises(DownloadError, match="lists no files of abstracts"):
+        s2.download(tmp_path)
+    assert contents(tmp_path) == {}
+
+
+def test_an_unknown_release_names_the_known_ones(s2: S2, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="no release 2025-01-01: the latest ones are 2026-06-02"):
+        s2.download(tmp_path, release="2025-01-01")
+
+
+@pytest.mark.parametrize(
+    "options", [{"release": "../x"}, {"since": "x"}, {"datasets": ["../papers"]}, {"datasets": []}]
+)
+def test_an_invalid_name_is_refused(s2: S2, tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        s2.download(tmp_path, **options)
+    assert s2.api.requests == []
+
+
+def test_a_refused_key_is_named(s2: S2, tmp_path: Path) -> None:
+    s2.refuses_key = True
+    with pytest.raises(DownloadError, match="refuses the key in SCHOLARBASE_S2_API_KEY"):
+        s2.download(tmp_path)
+    with pytest.raises(DownloadError, match="set SCHOLARBASE_S2_API_KEY"):
+        s2.download(tmp_path, api_key=None)
+
+
+def test_the_key_is_not_sent_in_the_clear(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidRequest, match="is not an https address, so SCHOLARBASE_S2_API_KEY is not sent"
+    ):
+        download_s2(tmp_path, api_key=KEY, base_url="http://mirror.example.org/v1")
+
+
+def test_the_key_follows_a_redirect_within_the_api(s2: S2, tmp_path: Path) -> None:
+    usual = s2.api.answer
+
+    def answer(request: Request) -> Reply:
+        if request.path.startswith("/v1/"):
+            return Reply(status=301, headers={"Location": request.path.replace("/v1/", "/v2/")})
+        request.path = request.path.replace("/v2/", "/v1/")
+        return usual(request)
+
+    s2.api.answer = answer
+    s2.download(tmp_path)
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+
+
+def test_the_key_does_not_follow_a_redirect_to_another_host(s2: S2, tmp_path: Path) -> None:
+    s2.redirect = f"{s2.storage.url}/2026-07-14/papers/2026_papers_0.gz?Signature=1"
+    with pytest.raises(DownloadError, match="Unexpected response"):  # not JSON
+        s2.download(tmp_path)
+    assert s2.storage.paths() == ["/2026-07-14/papers/2026_papers_0.gz"]  # which asserts that there is no key
+
+
+def test_expired_links_are_listed_again(s2: S2, tmp_path: Path) -> None:
+    s2.valid_for = 1  # the request for the size; each download needs a new link
+    s2.download(tmp_path)
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+    assert s2.api.paths().count("/v1/release/2026-07-14/dataset/papers") == 2
+
+
+def test_links_that_never_hold_are_an_error(s2: S2, tmp_path: Path) -> None:
+    s2.valid_for = 0
+    with pytest.raises(DownloadError, match="403"):
+        s2.download(tmp_path)
+
+
+def test_a_list_that_changes_under_the_reader_is_an_error(s2: S2, tmp_path: Path) -> None:
+    s2.download(tmp_path)
+    s2.files["/2026-07-14/papers/another.gz"] = jsonl(99)
+    with pytest.raises(SourceChanged, match="other files of papers"):
+        s2.download(tmp_path)
+
+
+def test_an_unfinished_release_is_completed_although_there_is_a_newer_one(
+    s2: S2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s2.faults = [Reply(status=500)] * 100
+    with pytest.raises(DownloadError, match="500"):
+        s2.download(tmp_path)
+    s2.faults = []
+    s2.storage.stops = [3000]
+    s2.valid_for = 10**9
+    with pytest.raises(DownloadError, match="cut off"):
+        s2.download(tmp_path, patience=type(QUICK)(retries=0, backoff=0))
+    monkeypatch.setattr(f"{__name__}.RELEASES", [*RELEASES, "2026-08-01"])
+    assert s2.download(tmp_path) == [tmp_path / "2026-07-14"]
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+
+
+def test_busy_and_failing_servers_are_retried(s2: S2, tmp_path: Path) -> None:
+    s2.faults = [Reply(status=429, headers={"Retry-After": "1"}), Reply(status=500), Reply(status=503)]
+    s2.download(tmp_path)
+    first, second = s2.storage.requests[:2]
+    assert second.time - first.time >= 1
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+
+
+def test_a_damaged_gzip_file_is_downloaded_again_and_then_refused(s2: S2, tmp_path: Path) -> None:
+    path = "/2026-07-14/papers/2026_papers_1.gz"
+    good = s2.files[path]
+    s2.files[path] = good[:-9] + bytes([good[-9] ^ 1]) + good[-8:]
+    with pytest.raises(DownloadError, match=r"2026_papers_1\.gz is damaged at the server"):
+        s2.download(tmp_path)
+    assert "2026-07-14/papers/2026_papers_1.gz" not in contents(tmp_path)
+    s2.files[path] = good
+    s2.download(tmp_path)
+    assert contents(tmp_path) == s2.expected("papers", "abstracts")
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_bodies_that_are_cut_off_at_ten_random_points(s2: S2, tmp_path: Path, ranges: bool) -> None:
+    s2.ranges = ranges
+    expected = s2.expected("papers", "abstracts")
+    total = sum(map(len, expected.values()))
+    s2.storage.stops = sorted(random.Random(7).sample(range(1, total), 10))
+    s2.download(tmp_path)
+    assert s2.storage.stops == []
+    assert contents(tmp_path) == expected
+    if ranges:
+        assert s2.storage.sent < total + 20  # nothing was sent twice but the first bytes, for the sizes
+
+
+@pytest.mark.slow
+def test_a_download_killed_at_ten_random_points(s2: S2, tmp_path: Path) -> None:
+    expected = s2.expected("papers", "abstracts")
+    total = sum(map(len, expected.values()))
+    script = f"""
+from pathlib import Path
+from scholarbase.updates.download.s2 import download_s2
+download_s2(Path({str(tmp_path)!r}), datasets=["papers", "abstracts"], api_key={KEY!r}, base_url={s2.api.url + "/v1"!r})
+"""
+    points = random.Random(8).choices(range(1, total // 6), k=10)
+    assert run_killed(s2.storage, script, points) == 10
+    assert contents(tmp_path) == expected
+
+
+def test_a_disk_too_small_is_said_before_it_starts(s2: S2, tmp_path: Path) -> None:
+    s2.claimed = 10**15  # 4 files of a petabyte
+    with pytest.raises(StorageError, match=r"needs 4,000,000\.0 GB in .*, and .* GB are free: free .* GB"):
+        s2.download(tmp_path)
+    assert contents(tmp_path) == {}
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_the_disk_and_the_time_are_said_before_it_starts(
+    s2: S2, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "scholarbase.download")
+    s2.download(tmp_path, patience=type(QUICK)(sample_from=1))
+    total = sum(map(len, s2.expected("papers", "abstracts").values()))
+    assert f"4 files, {total / 1e6:.1f} MB; {total / 1e6:.1f} MB to download" in caplog.text
+    assert "less than a minute at" in caplog.text
+
+
+def diffs(s2: S2) -> dict[str, bytes]:
+    """Two steps for two datasets; citations have no deletes in the first."""
+    expected = {}
+    for dataset in ("papers", "citations"):
+        s2.diffs[dataset] = []
+        for number, (begin, end) in enumerate((("2026-06-02", "2026-06-30"), ("2026-06-30", "2026-07-14"))):
+            step: dict[str, Any] = {"from": begin, "to": end, "updates": [], "deletes": []}
+            for kind in ("updates", "deletes"):
+                if (dataset, number, kind) == ("citations", 0, "deletes"):
+                    continue
+                path, body = f"/diffs/{end}/{dataset}/{kind}/0.gz", jsonl(200 + len(expected))
+                s2.files[path] = body
+                step[kind].append(path)
+                expected[f"{begin}..{end}/{dataset}/{kind}/0.gz"] = body
+            s2.diffs[dataset].append(step)
+    return expected
+
+
+def test_differences_are_one_folder_a_step(s2: S2, tmp_path: Path) -> None:
+    expected = diffs(s2)
+    steps = s2.download(tmp_path, since="2026-06-02", datasets=["papers", "citations"])
+    assert steps == [tmp_path / "2026-06-02..2026-06-30", tmp_path / "2026-06-30..2026-07-14"]
+    found = contents(tmp_path)
+    described = json.loads(found.pop("2026-06-30..2026-07-14/diff.json"))
+    assert described == {
+        "datasets": ["citations", "papers"],
+        "from_release": "2026-06-30",
+        "to_release": "2026-07-14",
+    }
+    assert json.loads(found.pop("2026-06-02..2026-06-30/diff.json"))["to_release"] == "2026-06-30"
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_differences_killed_at_ten_random_points(s2: S2, tmp_path: Path) -> None:
+    expected = diffs(s2)
+    script = f"""
+from pathlib import Path
+from scholarbase.updates.download.s2 import download_s2
+download_s2(Path({str(tmp_path)!r}), datasets=["papers", "citations"], since="2026-06-02", api_key={KEY!r},
+            base_url={s2.api.url + "/v1"!r})
+"""
+    total = sum(map(len, expected.values()))
+    assert run_killed(s2.storage, script, random.Random(9).choices(range(1, total // 6), k=10)) == 10
+    assert {name: body for name, body in contents(tmp_path).items() if name.endswith(".gz")} == expected
+
+
+def test_a_dataset_that_is_not_complete_is_not_in_the_description(s2: S2, tmp_path: Path) -> None:
+    diffs(s2)
+    path = "/diffs/2026-07-14/papers/deletes/0.gz"
+    good, s2.files[path] = s2.files[path], b"damaged"
+    with pytest.raises(DownloadError, match="is damaged at the server"):
+        s2.download(tmp_path, since="2026-06-02", datasets=["papers", "citations"])
+    assert not list(tmp_path.rglob("diff.json"))
+    s2.download(tmp_path, since="2026-06-02", datasets=["citations"])
+    described = [json.loads(path.read_bytes())["datasets"] for path in tmp_path.rglob("diff.json")]
+    assert described == [["citations"], ["citations"]]
+    s2.files[path] = good
+    with pytest.raises(SourceChanged, match="were listed"):  # its size was that of the damaged file
+        s2.download(tmp_path, since="2026-06-02", datasets=["papers"])
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[1]", b"{}", b"null", b"<html>", b'{"files": [1]}', b'{"files": ["http://a/.."]}']
+)
+def test_an_unexpected_response_is_an_error(s2: S2, tmp_path: Path, answer: bytes) -> None:
+    usual = s2.api.answer
+    s2.api.answer = lambda request: Reply(answer) if "/dataset/" in request.path else usual(request)
+    with pytest.raises(DownloadError, match="Unexpected"):
+        s2.download(tmp_path)
+
+
+def test_a_gap_in_the_differences_is_an_error(s2: S2, tmp_path: Path) -> None:
+    diffs(s2)
+    del s2.diffs["papers"][0]
+    with pytest.raises(DownloadError, match="have a gap at 2026-06-02"):
+        s2.download(tmp_path, since="2026-06-02", datasets=["papers"])
+    s2.diffs["citations"].pop()
+    with pytest.raises(DownloadError, match="end at 2026-06-30, not at 2026-07-14"):
+        s2.download(tmp_path, since="2026-06-02", datasets=["citations"])
+    assert contents(tmp_path) == {}
+
+
+def test_a_since_that_is_not_older_is_refused(s2: S2, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="is not before the release"):
+        s2.download(tmp_path, since="2026-07-14")
