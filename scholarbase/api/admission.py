@@ -1,8 +1,8 @@
 """Admission: how much work runs at once in one process, for how long, and how much waits.
 
 Short requests run on the event loop. All others run in threads, as many at once as there are connections to the
-catalogue, and with a bounded number of papers in memory. More requests wait in the order of their arrival, those that
-should be quick in a queue of their own; beyond a bounded number they are rejected with 503.
+catalogue, and with a bounded number of papers in memory. More requests wait (:mod:`.capacity`); beyond a bounded number
+they are rejected with 503.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import ctypes
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.types import Scope
 
+from scholarbase.api.capacity import Capacity, busy, refuse, stopping
 from scholarbase.deadlines import DEADLINE, Deadline, time_limit
-from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
+from scholarbase.errors import Cancelled, InvalidRequest, TimeLimit
 from scholarbase.settings import Settings
 from scholarbase.timing import stages
 
 T = TypeVar("T")
-_Queue: TypeAlias = "deque[tuple[int, asyncio.Future[None]]]"
 
 LOOP_SECONDS: Final = 0.1
 """How long a request may block the event loop. One that takes longer starts again in a thread."""
@@ -39,118 +39,16 @@ PAPERS_AT_ONCE: Final = 20_000
 """Papers of all responses that are being made or sent: some 150 MB."""
 FEW_PAPERS: Final = 100
 """Papers of a response that needs no admission for them."""
-WAIT_SECONDS: Final = 30.0
-"""The longest wait for room. A request that waits longer returns 503, which clients retry."""
 THREADS: Final = "scholarbase-request"
 """How the names of the threads begin."""
+KEY: Final = "scholarbase.key"
+"""The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 SLOT: Final = "scholarbase.slot"
 """The key of a request's scope that holds its :class:`Slot`."""
 TRIM_SECONDS: Final = 10.0
 """How long after large responses free memory is returned to the system."""
 _malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
 _DISCONNECTED: Final = "The request was cancelled, because the client disconnected."
-
-
-class Capacity:
-    """A number of units, lent in the order of arrival in each of two queues, which take turns. For one event loop.
-
-    Args:
-        units: the number of units.
-        queue: the number of requests that may wait in both queues.
-        what: what the units are, for the error message.
-    """
-
-    def __init__(self, units: int, queue: int, what: str) -> None:
-        self._units = self._free = units
-        self._most = queue
-        self._what = what
-        self._queues: tuple[_Queue, _Queue] = (deque(), deque())
-        """Of long work, and of quick work."""
-        self._next = 0
-        """The queue whose turn it is."""
-        self._is_stopping = False
-
-    @property
-    def waiting(self) -> int:
-        """Requests that wait."""
-        return sum(map(len, self._queues))
-
-    def take(self, units: int) -> bool:
-        """Take ``units``, at most all of them, if they are free and nobody waits."""
-        units = min(units, self._units)
-        if any(self._queues) or units > self._free:
-            return False
-        self._free -= units
-        return True
-
-    async def wait(self, units: int, *, quick: bool = False) -> None:
-        """Wait for ``units``, at most all of them, in the queue of quick work or in that of long work.
-
-        Raises:
-            Busy: too many requests wait, this one has waited for ``WAIT_SECONDS``, or the server stops.
-        """
-        if self._is_stopping:
-            raise stopping()
-        units = min(units, self._units)
-        if self.waiting >= self._most:
-            raise _busy(self.waiting, self._what)
-        queue = self._queues[quick]
-        turn = asyncio.get_running_loop().create_future()
-        queue.append((units, turn))
-        self._lend()  # units may have become free since the caller's `take`
-        late = Busy(
-            f"The request waited for {self._what} of this server for {WAIT_SECONDS:g} seconds: retry later."
-        )
-        timer = asyncio.get_running_loop().call_later(WAIT_SECONDS, _refuse, turn, late)
-        try:
-            await turn
-        except BaseException:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:  # lent just now
-                self._free += units
-            else:
-                with suppress(ValueError):  # _lend may have removed it
-                    queue.remove((units, turn))
-            self._lend()
-            raise
-        finally:
-            timer.cancel()
-
-    def release(self, units: int) -> None:
-        self._free += min(units, self._units)
-        self._lend()
-
-    def stop(self) -> None:
-        """Refuse the requests that wait, and all that would have to."""
-        self._is_stopping = True
-        for _, turn in (*self._queues[0], *self._queues[1]):
-            _refuse(turn, stopping())
-
-    def _lend(self) -> None:
-        while queue := self._queues[self._next] or self._queues[1 - self._next]:
-            units, turn = queue[0]
-            if units > self._free and not turn.done():
-                break
-            queue.popleft()
-            if not turn.done():  # neither cancelled nor refused
-                self._free -= units
-                self._next = 1 - self._next
-                turn.set_result(None)
-
-
-def stopping() -> Busy:
-    """The error of requests that the end of the server keeps from running."""
-    return Busy("The server is stopping: send the request again in a moment.")
-
-
-def _refuse(turn: asyncio.Future[None], error: Busy) -> None:
-    if not turn.done():
-        turn.set_exception(error)
-
-
-def _busy(waiting: int, what: str) -> Busy:
-    return Busy(
-        f"{waiting:,} requests wait for {what} of this server: retry in a second, or send fewer at once."
-    )
 
 
 class Load(NamedTuple):
@@ -223,7 +121,7 @@ class Admission:
         for capacity in (self._papers, self._turns):
             capacity.stop()
         for turn in self._short:
-            _refuse(turn, stopping())
+            refuse(turn, stopping())
 
     def close(self) -> None:
         """Cancel what runs. Threads that cannot be interrupted run on."""
@@ -309,7 +207,8 @@ class Admission:
         """Wait for room for the papers of a request."""
         release(scope)  # of an earlier attempt
         if not self._papers.take(papers):
-            await client.unless_gone(self._papers.wait(papers), partial(self._papers.release, papers))
+            waiting = self._papers.wait(papers, client=client.name)
+            await client.unless_gone(waiting, partial(self._papers.release, papers))
         slot = scope[SLOT] = Slot(papers, self._release_papers)
         return slot
 
@@ -319,7 +218,8 @@ class Admission:
         """Wait for a thread, and run work in it."""
         queued = perf_counter()
         if not self._turns.take(1):
-            await client.unless_gone(self._turns.wait(1, quick=quick), partial(self._turns.release, 1))
+            waiting = self._turns.wait(1, quick=quick, client=client.name)
+            await client.unless_gone(waiting, partial(self._turns.release, 1))
         stages().append(("queue", queued, perf_counter()))
         return await self._in_thread(work, slot, client, seconds)
 
@@ -354,7 +254,7 @@ class Admission:
         loop = asyncio.get_running_loop()
         if self._short or self._spent > TURN_SECONDS:
             if len(self._short) >= self._queue:
-                raise _busy(len(self._short), "the event loop")
+                raise busy(len(self._short), "the event loop")
             self._short.append(turn := loop.create_future())
             await turn
         start = perf_counter()
@@ -408,7 +308,7 @@ class Admission:
 
 
 class _Client:
-    """Detects that the client of a request disconnected."""
+    """The client of a request: who it is, and whether it disconnected."""
 
     def __init__(self, http: Request) -> None:
         self._http = http
@@ -419,6 +319,14 @@ class _Client:
         if self._gone is None:
             self._gone = asyncio.create_task(_until_disconnected(self._http))
         return self._gone
+
+    @property
+    def name(self) -> str | None:
+        """The name of its key, else its address."""
+        key = self._http.scope.get(KEY)
+        if key is not None:
+            return str(key.name)
+        return self._http.client.host if self._http.client else None
 
     @property
     def is_gone(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.admission import Capacity
+from scholarbase.api.capacity import Capacity
 from scholarbase.api.problems import TOOLS_PATH, rejection
 from scholarbase.errors import BodyTooLarge, Busy
 

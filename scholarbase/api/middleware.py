@@ -20,7 +20,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scholarbase.api.admission import SLOT, release, stopping
+from scholarbase.api.admission import KEY, SLOT, release
+from scholarbase.api.capacity import stopping
 from scholarbase.api.problems import rejection, unexpected
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError
@@ -32,8 +33,6 @@ log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
-KEY: Final = "scholarbase.key"
-"""The key of a request's scope that holds its :class:`scholarbase.api.access.keys.Key`, if keys are required."""
 CLIENT_DISCONNECTED: Final = 499
 """The status in log lines and metrics of a request whose client disconnected before the response, as in nginx."""
 MAX_LOGGED: Final = 2000

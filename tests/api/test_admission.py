@@ -17,7 +17,9 @@ import pytest
 from starlette.requests import Request
 
 from scholarbase.api import admission as admission_module
-from scholarbase.api.admission import PAPERS_AT_ONCE, TURN_SECONDS, Admission, Capacity, release
+from scholarbase.api import capacity
+from scholarbase.api.admission import PAPERS_AT_ONCE, TURN_SECONDS, Admission, release
+from scholarbase.api.capacity import Capacity
 from scholarbase.api.readiness import VALID_SECONDS, Readiness
 from scholarbase.deadlines import DEADLINE, check, time_limit
 from scholarbase.errors import Busy, Cancelled, InvalidRequest, TimeLimit
@@ -106,7 +108,7 @@ def test_a_turn_cancelled_before_it_was_lent_raised_a_value_error() -> None:
 
 
 def test_a_request_waited_for_room_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission_module, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(capacity, "WAIT_SECONDS", 0.01)
 
     async def main() -> None:
         units = Capacity(2, 10, "room")
@@ -164,6 +166,55 @@ def test_quick_work_waits_for_one_long_request_not_for_all() -> None:
         await asyncio.gather(*tasks)
         # The two queues take turns, so that none keeps the other from being served.
         assert order == ["long 1", "quick 1", "long 2", "quick 2", "long 3"]
+
+    run(main())
+
+
+def test_a_client_waits_for_one_request_of_another_not_for_all() -> None:
+    """One client that sent 1,200 searches at once let another wait for all of them."""
+
+    async def main() -> None:
+        units = Capacity(1, 10, "units")
+        order: list[str] = []
+
+        async def borrow(name: str) -> None:
+            await units.wait(1, client=name[0])
+            order.append(name)
+            units.release(1)
+
+        assert units.take(1)
+        tasks = [asyncio.create_task(borrow(name)) for name in ("a1", "a2", "a3", "b1", "c1", "b2")]
+        await asyncio.sleep(0)
+        units.release(1)
+        await asyncio.gather(*tasks)
+        assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+    run(main())
+
+
+def test_a_full_queue_has_room_for_a_client_with_few_requests() -> None:
+    """One client that sent 5,000 searches at once had those of all others refused."""
+
+    async def main() -> None:
+        units = Capacity(1, 4, "units")
+        assert units.take(1)
+
+        def send(client: str, *, quick: bool = False) -> asyncio.Task[None]:
+            return asyncio.create_task(units.wait(1, quick=quick, client=client))
+
+        many = [send("many", quick=place > 0) for place in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="4 requests wait for units of this server"):
+            await units.wait(1, client="many")
+        few = send("few")
+        with pytest.raises(Busy, match="4 requests wait"):  # the last of the client with the most
+            await many.pop()
+        second = send("few")
+        with pytest.raises(Busy, match="4 requests wait"):  # which has two, as many as the other
+            await second
+        for _ in range(4):
+            units.release(1)
+        await asyncio.gather(few, *many)
 
     run(main())
 

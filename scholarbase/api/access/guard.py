@@ -19,8 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
+from scholarbase.api.admission import KEY
 from scholarbase.api.bodies import BodyLimit
-from scholarbase.api.middleware import KEY, REQUEST_ID, SNAPSHOT, HostCheck
+from scholarbase.api.middleware import REQUEST_ID, SNAPSHOT, HostCheck
 from scholarbase.api.problems import add_errors, rejection
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
