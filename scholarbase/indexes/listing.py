@@ -161,7 +161,7 @@ class Value:
 
     Args:
         field: of :data:`FIELDS`.
-        operator: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``starts``, ``ends`` or ``has``.
+        operator: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``starts``, ``ends``, ``has``, or ``glob`` (of SQLite).
     """
 
     field: str
@@ -240,6 +240,7 @@ _COMPARED: Final = {
     "starts": "substr({}, 1, length(?)) = ?",
     "ends": "substr({}, -length(?)) = ?",
     "has": "instr({}, ?)",
+    "glob": "{} GLOB ?",
 }
 _SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
     "-relevance": ("s.score DESC NULLS LAST", "p.first_day DESC NULLS LAST, p.id DESC"),
