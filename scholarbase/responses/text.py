@@ -256,7 +256,7 @@ def _about(paper: Mapping[str, Any]) -> Iterator[str]:
         yield plain(" ".join(paper["categories"]))
     elif paper.get("fields_of_study"):
         yield plain(", ".join(paper["fields_of_study"]))
-    if len(versions := paper.get("versions") or ()) > 1:
+    if len(versions := paper.get("versions") or []) > 1:
         yield f"version {len(versions)}" + (f" of {plain(versions[-1][:10])}" if versions[-1] else "")
     if paper.get("is_open_access") and not paper["id"].startswith("arXiv:"):
         yield "open access"
