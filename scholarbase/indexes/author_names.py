@@ -25,6 +25,8 @@ _INITIAL: Final = "·"
 _SAME: Final = "§"
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
+_UNDECOMPOSED: Final = str.maketrans("loid", "łøıđ")
+"""Letters with marks that Unicode does not divide into a letter and a mark."""
 _FIRST_IDEOGRAPH: Final = "\u2e80"
 """From here on, a character of a script is a word (https://www.unicode.org/charts/PDF/U2E80.pdf)."""
 
@@ -87,6 +89,34 @@ def expression(name: str) -> str | None:
             others = (_initial_or_word(part) for part in parts if part != family)
             ways.append(" AND ".join((f'"{_FAMILY}{family}"', *others)))
     return " OR ".join(f"({way})" for way in ways)
+
+
+def pattern_expression(patterns: Iterable[str]) -> str | None:
+    """Return the FTS5 expression for authors whose name has all these words, in any order; None if one has no letter.
+
+    A single letter is an initial, and ``*`` ends the beginning of a word.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        parts = words(pattern.rstrip("*"))
+        if not parts:
+            return None
+        stars = [""] * (len(parts) - 1) + ["*" if pattern.endswith("*") else ""]
+        found += map(_any_spelling, parts, stars)
+    return " AND ".join(dict.fromkeys(found)) or None
+
+
+def _any_spelling(word: str, star: str) -> str:
+    """The expression for a word with or without the marks of :data:`_UNDECOMPOSED`: on one letter, or on all that are
+    the same."""
+    if _is_initial(word):
+        return f'("{_INITIAL}{word}" OR "{_INITIAL}{word.translate(_UNDECOMPOSED)}")'
+    spelled = [word]
+    for at, letter in enumerate(word):
+        if (marked := letter.translate(_UNDECOMPOSED)) != letter:
+            spelled += (word[:at] + marked + word[at + 1 :], word.replace(letter, marked))
+    quoted = (f'"{one}"{star}' for one in dict.fromkeys(spelled))
+    return f"({' OR '.join(quoted)})"
 
 
 def _initial_or_word(part: str) -> str:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.indexes import query_syntax
+from scholarbase.indexes import author_names, query_syntax
 from scholarbase.indexes.filter_sql import VENUE_KEYS, json_list
 from scholarbase.indexes.filters import category_forms, venue_key
 from scholarbase.indexes.fulltext import TITLE_WEIGHT
+from scholarbase.indexes.glob_patterns import comment_pattern, folded, word_pattern
 
 ListOrder: TypeAlias = Literal[
     "-relevance", "relevance", "-date", "date", "-id", "id", "-citation_count", "citation_count",
@@ -36,17 +37,30 @@ Presence: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Papers that match an FTS5 expression (:mod:`scholarbase.indexes.query_syntax`)."""
+    """Papers that match an FTS5 expression (:mod:`scholarbase.indexes.query_syntax`).
+
+    Args:
+        ranked: the parts of the expression that raise a paper's rank, of which too frequent ones are left out; without
+            any, the expression itself.
+    """
 
     expression: str
+    ranked: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Papers with an author whose name has all these words in any order. Case and accents are ignored, a single letter
-    is an initial, and ``*`` ends the beginning of a word."""
+    """Papers with an author known by a name with all these words in any order. Case and accents are ignored, a single
+    letter is an initial, and ``*`` ends the beginning of a word."""
 
     words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Authors:
+    """Papers with any of several :class:`Author`, which are looked up together."""
+
+    names: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,13 @@ class Category:
     """Papers of a category (``cs.CL``) or an archive (``cs``)."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """Papers of any of several categories or archives."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +161,7 @@ class Value:
 
     Args:
         field: of :data:`FIELDS`.
-        operator: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``starts``, ``ends`` or ``has``.
+        operator: ``=``, ``<``, ``<=``, ``>``, ``>=``, ``starts``, ``ends``, ``has``, or ``glob`` (of SQLite).
     """
 
     field: str
@@ -180,11 +201,13 @@ class Without:
 Condition: TypeAlias = (
     Text
     | Author
+    | Authors
     | Venue
     | Comment
     | AtVenue
     | Labels
     | Category
+    | Categories
     | Days
     | Updated
     | ArxivIds
@@ -217,6 +240,7 @@ _COMPARED: Final = {
     "starts": "substr({}, 1, length(?)) = ?",
     "ends": "substr({}, -length(?)) = ?",
     "has": "instr({}, ?)",
+    "glob": "{} GLOB ?",
 }
 _SORTED: Final[dict[ListOrder, tuple[str, str]]] = {
     "-relevance": ("s.score DESC NULLS LAST", "p.first_day DESC NULLS LAST, p.id DESC"),
@@ -256,10 +280,17 @@ _MAX_WORD: Final = 200
 """Letters of the longest word of a name: a pattern has up to 200 bytes for each, and SQLite's limit is 50,000."""
 _BATCH: Final = 50_000
 """Rows per fetch: a list of a million tuples takes ten times the memory of its array."""
-_COMMENT_ENDS: Final = "[^0-9A-Za-z\u00c0-\u024f]"
-"""What separates the words of a comment, as a class of GLOB."""
-_ENDS: Final = "[ .,'-]"
-"""What separates the words of a name, as a class of GLOB."""
+MAX_RANKED: Final = 1_000_000
+"""Places of words by which a list is ranked: reading them takes about a second."""
+_BY_AUTHORS: Final = """p.id IN (
+    SELECT wrote.paper FROM json_each(?) AS one CROSS JOIN author_words AS w
+    CROSS JOIN author_papers AS wrote ON wrote.author = w.rowid WHERE w.author_words MATCH one.value
+)"""
+_OF_CATEGORIES: Final = """EXISTS (
+    SELECT 1 FROM json_each('[' || replace(json_quote(p.categories), ' ', '","') || ']') AS one
+    WHERE one.value IN (SELECT value FROM json_each(?))
+    OR substr(one.value, 1, instr(one.value, '.') - 1) IN (SELECT value FROM json_each(?))
+)"""
 
 
 class Listed(NamedTuple):
@@ -298,7 +329,9 @@ def listed(
     SQLite must sort all of them for any page: a caller that keeps the list has every page, and the exact total.
     """
     by_words = any(order.endswith("relevance") for order in orders)
-    ranked = list(dict.fromkeys(_words_of(condition))) if by_words else []
+    texts = _texts_of(condition) if by_words else []
+    ranked = _ranked(connection, texts)
+    is_whole = ranked == [text.expression for text in texts]
     scores, score, source, words = "", "NULL", "papers AS p", []
     if ranked:
         scores = f"""
@@ -308,7 +341,7 @@ def listed(
             )
         """
         score, words = "s.score", [" OR ".join(f"({expression})" for expression in ranked)]
-        rest = _without_words(condition) if len(ranked) == 1 else None
+        rest = _without_words(condition) if len(texts) == 1 and is_whole else None
         if rest is None:
             source += " LEFT JOIN s ON s.id = p.id"
         else:  # every paper has the words, so they need not be looked up again
@@ -365,14 +398,47 @@ def _without_words(condition: Condition) -> Condition | None:
     return None
 
 
-def _words_of(condition: Condition) -> list[str]:
-    """The FTS5 expressions that raise a paper's rank: those outside of Without."""
+def _texts_of(condition: Condition) -> list[Text]:
+    """The texts that raise a paper's rank: those outside of Without."""
     match condition:
-        case Text(expression):
-            return [expression]
+        case Text():
+            return [condition]
         case Every(parts) | Either(parts):
-            return [expression for part in parts for expression in _words_of(part)]
+            return list(dict.fromkeys(text for part in parts for text in _texts_of(part)))
     return []
+
+
+def _parts(texts: Sequence[Text]) -> list[str]:
+    return list(dict.fromkeys(part for text in texts for part in text.ranked or (text.expression,)))
+
+
+def _ranked(connection: sqlite3.Connection, texts: Sequence[Text]) -> list[str]:
+    """The FTS5 expressions by which papers are ranked: of the parts of texts those that the fewest papers have, with
+    ``MAX_RANKED`` places in all, and one at least. Words of most papers hardly change a rank."""
+    parts = {part for text in texts for part in text.ranked}
+    whole = [text.expression for text in texts if not text.ranked]
+    costs = sorted((_places(connection, part), part) for part in parts)
+    total = 0
+    for at, (places, part) in enumerate(costs):
+        total += places
+        if total > MAX_RANKED and (at or _is_short(part)):
+            parts.discard(part)
+    if total <= MAX_RANKED:
+        return [text.expression for text in texts]
+    return [part for part in _parts(texts) if part in parts or part in whole]
+
+
+def _is_short(part: str) -> bool:
+    """Whether an expression is the beginning of a word with two letters, as most papers have."""
+    return "*" in part and len(part.split('"')[1]) <= 2
+
+
+def _places(connection: sqlite3.Connection, part: str) -> int:
+    """About how many places of the index rank papers by a word or phrase, or by the beginning of a word, which a paper
+    has several of."""
+    in_each = 32 if _is_short(part) else 8 if "*" in part else 1
+    count = connection.execute("SELECT count(*) FROM fulltext WHERE fulltext MATCH ?", (part,)).fetchone()[0]
+    return int(count) * in_each
 
 
 def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
@@ -388,9 +454,11 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
             sql = f"{inner} IS NOT TRUE"
         case Has(what):
             sql = _PRESENT[what]
-        case Author(words) | Venue(words) | Comment(words) if max(map(len, words), default=0) > _MAX_WORD:
+        case Author(words):
+            sql, params = condition_sql(Authors((words,)))
+        case Venue(words) | Comment(words) if max(map(len, words), default=0) > _MAX_WORD:
             sql = "0"
-        case Author() | Venue() | Comment() | AtVenue() | Labels() | Category():
+        case Authors() | Venue() | Comment() | AtVenue() | Labels() | Category() | Categories():
             sql, params = _name_sql(condition)
         case _:
             sql, params = _leaf_sql(condition)
@@ -398,22 +466,17 @@ def condition_sql(condition: Condition) -> tuple[str, list[str | int]]:
 
 
 def _name_sql(
-    condition: Author | Venue | Comment | AtVenue | Labels | Category,
+    condition: Authors | Venue | Comment | AtVenue | Labels | Category | Categories,
 ) -> tuple[str, list[str | int]]:
     params: list[str | int]
     match condition:
-        case Author(words):
-            # The longest word without accents is first looked for in the whole column, which takes a tenth of the time.
-            each = " AND ".join(["' ' || (one.value ->> 0) || ' ' GLOB ?"] * len(words))
-            may_have = "p.authors LIKE ? OR length(p.authors) <> length(CAST(p.authors AS BLOB))"
-            sql = f"({may_have}) AND EXISTS (SELECT 1 FROM json_each(p.authors) AS one WHERE {each})"
-            params = [f"%{max(map(_folded, words), key=len)}%", *map(_word_pattern, words)]
+        case Authors(names):
+            short = (words for words in names if max(map(len, words), default=0) <= _MAX_WORD)
+            sql, params = _BY_AUTHORS, [json_list(filter(None, map(author_names.pattern_expression, short)))]
         case Venue(words):
-            sql = " AND ".join(["' ' || p.venue || ' ' GLOB ?"] * len(words))
-            params = list(map(_word_pattern, words))
+            sql, params = _glob_sql("p.venue", words, word_pattern)
         case Comment(words):
-            sql = " AND ".join(["' ' || (p.details ->> 'comment') || ' ' GLOB ?"] * len(words))
-            params = [_comment_pattern(word) for word in words]
+            sql, params = _glob_sql("p.details ->> 'comment'", words, comment_pattern, "p.details")
         case AtVenue(names):
             sql = f"p.venue_key IN ({VENUE_KEYS})"
             params = [json_list(map(venue_key, names))] * 2
@@ -429,7 +492,21 @@ def _name_sql(
             forms = sorted(category_forms(name))
             sql = " OR ".join([own, of_archive] * len(forms))
             params = [form for form in forms for _ in (own, of_archive)]
+        case Categories(names):
+            listed = json_list(sorted({form for name in names for form in category_forms(name)}))
+            sql, params = _OF_CATEGORIES, [listed] * 2
     return sql, params
+
+
+def _glob_sql(
+    text: str, words: Sequence[str], pattern: Callable[[str], str], column: str | None = None
+) -> tuple[str, list[str | int]]:
+    """Papers whose text has all words. The longest word without accents is first looked for in the whole column, which
+    takes a tenth of the time."""
+    column = column or text
+    may_have = f"({column} LIKE ? OR length({column}) <> length(CAST({column} AS BLOB)))"
+    each = [may_have, *[f"' ' || ({text}) || ' ' GLOB ?"] * len(words)]
+    return " AND ".join(each), [f"%{max(map(folded, words), key=len)}%", *map(pattern, words)]
 
 
 def _leaf_sql(condition: Condition) -> tuple[str, list[str | int]]:
@@ -475,25 +552,46 @@ def _joined(parts: Sequence[Condition], operator: str, empty: str) -> tuple[str,
 
 
 def every(parts: Sequence[Condition]) -> Condition:
-    """Every part; those of words as one expression, which FTS5 joins faster than SQLite."""
+    """Every part; those of words as one expression, which FTS5 joins faster than SQLite, and what is excluded as one
+    condition."""
+    excluded = [part.part for part in parts if isinstance(part, Without)]
+    if len(excluded) > 1:
+        parts = [*(part for part in parts if not isinstance(part, Without)), Without(either(excluded))]
     return _with_words_joined(parts, "AND", Every)
 
 
 def either(parts: Sequence[Condition]) -> Condition:
-    """Any part; those of words as one expression."""
+    """Any part; those of words as one expression, and lists of names, categories and ids as one list."""
+    names = [part for part in parts if isinstance(part, Author | Authors)]
+    if len(names) > 1:
+        each = chain.from_iterable(
+            part.names if isinstance(part, Authors) else (part.words,) for part in names
+        )
+        parts = [*(part for part in parts if part not in names), Authors(tuple(each))]
+    categories = [part for part in parts if isinstance(part, Category | Categories)]
+    if len(categories) > 1:
+        found = chain.from_iterable(
+            part.names if isinstance(part, Categories) else (part.name,) for part in categories
+        )
+        parts = [*(part for part in parts if part not in categories), Categories(tuple(found))]
+    listed = {part: part.ids for part in parts if isinstance(part, ArxivIds) and part.ids is not None}
+    if len(listed) > 1:
+        ids = ArxivIds(tuple(chain.from_iterable(listed.values())))
+        parts = [*(part for part in parts if part not in listed), ids]
     return _with_words_joined(parts, "OR", Either)
 
 
 def _with_words_joined(
     parts: Sequence[Condition], operator: str, join: Callable[[tuple[Condition, ...]], Condition]
 ) -> Condition:
-    texts = [part.expression for part in parts if isinstance(part, Text)]
+    texts = [part for part in parts if isinstance(part, Text)]
     rest = [part for part in parts if not isinstance(part, Text)]
     if len(texts) > 1:
-        texts = [f" {operator} ".join(f"({text})" for text in texts)]
+        joined = f" {operator} ".join(f"({text.expression})" for text in texts)
+        texts = [Text(joined, tuple(_parts(texts)) if all(text.ranked for text in texts) else ())]
     # SQLite evaluates the parts in their order: names take longest.
-    joined = (*map(Text, texts), *sorted(rest, key=lambda part: isinstance(part, Author | Venue | Comment)))
-    return joined[0] if len(joined) == 1 else join(joined)
+    found = (*texts, *sorted(rest, key=lambda part: isinstance(part, Venue | Comment)))
+    return found[0] if len(found) == 1 else join(found)
 
 
 def words_condition(text: str, column: Literal["title", "abstract"] | None = None) -> Text | None:
@@ -504,7 +602,8 @@ def words_condition(text: str, column: Literal["title", "abstract"] | None = Non
         return None
     star = "*" if text.rstrip().endswith("*") and len(found[-1]) > 1 else ""
     field = f"{column}:" if column else ""
-    return Text(query_syntax.compile(f'{field}"{" ".join(found)}"{star}'))
+    expression = query_syntax.compile(f'{field}"{" ".join(found)}"{star}')
+    return Text(expression, (expression,))
 
 
 def name_words(text: str) -> tuple[str, ...]:
@@ -512,42 +611,3 @@ def name_words(text: str) -> tuple[str, ...]:
     spaced = "".join(c if c == "*" or c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in text)
     found = (word.split("*")[0] + ("*" if "*" in word else "") for word in spaced.split())
     return tuple(word for word in found if word != "*")
-
-
-def _word_pattern(word: str) -> str:
-    """A GLOB pattern for names between spaces that have a word, its beginning, or for one letter an initial."""
-    stem = word.rstrip("*")
-    is_open = word.endswith("*") or len(stem) == 1
-    return f"*{_ENDS}{_classes(stem)}{'' if is_open else _ENDS}*"
-
-
-def _comment_pattern(word: str) -> str:
-    """A GLOB pattern for comments between spaces that have a word or its beginning."""
-    return f"*{_COMMENT_ENDS}{_classes(word.rstrip('*'))}{'' if word.endswith('*') else _COMMENT_ENDS}*"
-
-
-def _folded(word: str) -> str:
-    """A word in lower case without accents and a star."""
-    return "".join(
-        c for c in unicodedata.normalize("NFD", word.lower().rstrip("*")) if not unicodedata.combining(c)
-    )
-
-
-def _classes(word: str) -> str:
-    """A GLOB pattern for a word in any case, with and without accents."""
-    return "".join(
-        f"[{_variants().get(c, c + c.upper() if len(c.upper()) == 1 else c)}]" for c in _folded(word)
-    )
-
-
-@cache
-def _variants() -> dict[str, str]:
-    """The Latin letters of each letter from a to z: itself, in upper case, and both with accents."""
-    found = {letter: letter + letter.upper() for letter in map(chr, range(ord("a"), ord("z") + 1))}
-    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00)):
-        base = unicodedata.normalize("NFD", chr(code))[0].lower()
-        if base in found:
-            found[base] += chr(code)
-    for letter, special in (("l", "łŁ"), ("o", "øØ"), ("d", "đĐ"), ("i", "ı")):
-        found[letter] += special
-    return found

@@ -22,6 +22,8 @@ LABELS: Final[Mapping[str, str]] = {
     "unreadable": "unreadable",
 }
 """The statuses in words."""
+MAX_COMMENT: Final = 200
+"""Characters of a comment."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -155,6 +157,9 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
         lines.append(f"{INDENT}{plain(paper['url'])}")
     if "paper" in item and (relevance := "; ".join(_relevance(item))):
         lines.append(f"{INDENT}{relevance}")
+    if paper.get("comment"):
+        comment = plain(paper["comment"])
+        lines.append(f"{INDENT}Comment: {comment[:MAX_COMMENT]}{'...' if len(comment) > MAX_COMMENT else ''}")
     if paper.get("tldr"):
         lines.append(f"{INDENT}In short: {plain(paper['tldr'])}")
     text = "\n".join(lines)
@@ -243,12 +248,28 @@ def _about(paper: Mapping[str, Any]) -> Iterator[str]:
         yield plain(date)
     if paper.get("venue"):
         yield plain(paper["venue"])
+    if (journal := _journal(paper.get("journal") or {})) and journal != plain(paper.get("venue")):
+        yield journal
+    if paper.get("publication_types"):
+        yield plain(", ".join(paper["publication_types"]))
     if paper.get("categories"):
         yield plain(" ".join(paper["categories"]))
+    elif paper.get("fields_of_study"):
+        yield plain(", ".join(paper["fields_of_study"]))
+    if len(versions := paper.get("versions") or []) > 1:
+        yield f"version {len(versions)}" + (f" of {plain(versions[-1][:10])}" if versions[-1] else "")
+    if paper.get("is_open_access") and not paper["id"].startswith("arXiv:"):
+        yield "open access"
     if paper.get("citation_count") is not None:
         yield f"cited by {_number(paper['citation_count'])}"
     if paper.get("reference_count") is not None:
         yield f"cites {_number(paper['reference_count'])}"
+
+
+def _journal(journal: Mapping[str, Any]) -> str:
+    """``name volume: pages``, of what is known. A name alone may hold all of them."""
+    name, volume, pages = (plain(journal.get(key)) for key in ("name", "volume", "pages"))
+    return " ".join(filter(None, (name, volume))) + (f": {pages}" if pages and (name or volume) else pages)
 
 
 def _other_ids(paper: Mapping[str, Any]) -> Iterator[str]:

@@ -171,9 +171,26 @@ class References:
         ]
 
     def _similar_lines(self, reference: Reference, text: str, known: set[int]) -> list[Comparison]:
-        """The papers with the words of a line, whose titles are similar to a part of it, without the known ones."""
+        """The papers with the words of a line, whose titles are similar to a part of it, without the known ones.
+
+        Initials and numbers are not searched for, and the words of the title alone too: other papers may have more of
+        the line's words.
+        """
+        found: list[Comparison] = []
+        plain = " ".join(word for word in words(text) if len(word) > 1 and not word.isdigit())
+        for searched in filter(None, (plain or text, reference.title)):
+            candidates = self._with_words(searched, known)
+            known = known | {number for number, _ in candidates}
+            found += self._similar_to_parts(reference, text, candidates)
+            if any(one.is_same for one in found):
+                break
+        return found
+
+    def _similar_to_parts(
+        self, reference: Reference, text: str, candidates: Sequence[tuple[int, Paper]]
+    ) -> list[Comparison]:
         found = []
-        for number, paper in self._with_words(text, known):
+        for number, paper in candidates:
             span = title_span(text, number, paper.title or "")
             if span is None or span.score < NEAR_LINE_SCORE:
                 continue

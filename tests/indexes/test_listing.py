@@ -13,6 +13,7 @@ from scholarbase.indexes import listing
 from scholarbase.indexes.listing import (
     ArxivIds,
     Author,
+    Authors,
     Category,
     Condition,
     Days,
@@ -94,6 +95,10 @@ def numbers(library: Library, condition: Condition, **options: Any) -> list[int]
         (Author(("[a-z]*",)), set()),
         (Author(("a" * 200,)), set()),  # the longest pattern of SQLite
         (Author(("a" * 10_000,)), set()),
+        (Authors((("muller", "j"), ("miller",))), {1, 3, 5}),
+        (Authors((("a" * 10_000,), ("*",), ("mueller",))), {2}),
+        (listing.either([Author(("miller",)), Days(20230105, 20230105), Author(("ann",))]), {1, 5}),
+        (listing.every([Without(Author(("miller",))), Without(Author(("ann",)))]), {2, 3, 4}),
         (Venue(("o" * 10_000,)), set()),
         (Venue(("nature",)), {1, 2}),
         (Venue(("nature", "phys*")), {2}),

@@ -116,6 +116,31 @@ def test_citations() -> None:
     )
 
 
+def test_journals_types_versions_and_comments_are_not_left_out() -> None:
+    more = {
+        "journal": {"name": "Nucl. Phys. B", "volume": "400", "pages": "181-210"},
+        "publication_types": ["JournalArticle", "Review"],
+        "fields_of_study": ["Physics"],
+        "is_open_access": True,
+        "comment": "18 pages;\n withdrawn " + "x" * 300,
+        "versions": ["1993-01-17", None, "1993-03-03T10:00:00Z"],
+        "update_date": "2009-10-30",
+    }
+    paper = {"id": "arXiv:hep-th/9301068", "title": "QCD", "year": 1993, "categories": ["hep-th"], **more}
+    comment = f"18 pages; withdrawn {'x' * 180}..."
+    assert as_text({"results": [paper]}).split("\n\n", 1)[1] == (
+        "1. QCD\n   1993; Nucl. Phys. B 400: 181-210; JournalArticle, Review; hep-th; version 3 of 1993-03-03\n"
+        f"   arXiv:hep-th/9301068\n   Comment: {comment}"
+    )
+    open_access = {**BARE, "fields_of_study": ["Physics", "Mathematics"], "is_open_access": True}
+    assert as_text({"results": [open_access]}).endswith("1. CorpusId:7\n   Physics, Mathematics; open access")
+    for journal in ({"name": "Nature", "volume": None, "pages": None}, None):
+        text = as_text(
+            {"results": [{**BARE, "venue": "Nature", "journal": journal, "versions": ["1993-01-17"]}]}
+        )
+        assert text.endswith("1. CorpusId:7\n   Nature")
+
+
 def test_an_expansion() -> None:
     response = {"total": 46, "next_offset": 1, "results": [{"paper": BARE, "seeds": 2, "hops": 1}]}
     assert (

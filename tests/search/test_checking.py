@@ -13,6 +13,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import CheckedReference
 from scholarbase.search.checking import is_withdrawn
 from scholarbase.search.library import Library
+from tests.conftest import snapshot_of
 
 GROSS = "arXiv:hep-th/9301068"
 
@@ -174,3 +175,27 @@ def test_a_comment_tells_of_a_withdrawal(tmp_path: Path) -> None:
 )
 def test_abstracts_of_withdrawn_papers(abstract: str | None, is_so: bool) -> None:
     assert is_withdrawn(abstract) is is_so
+
+
+def test_papers_with_more_words_of_a_line_do_not_hide_the_one_meant(tmp_path: Path) -> None:
+    """Only the 20 papers with most of a line's words were compared, initials and the journal's name among them."""
+    title = "Parameterized Regular Expressions and their Languages"
+    crowd = (
+        "Parameterized regular expressions, regular languages. Journal of Automata P L J, vol. 7, pp. 461."
+    )
+    people = [{"authorId": None, "name": name} for name in ("Pablo Barceló", "Leonid Libkin", "Juan Reutter")]
+    rows: list[dict[str, Any]] = [
+        {"title": f"Automata {number}", "abstract": crowd, "authors": []} for number in range(30)
+    ]
+    rows.append({"title": title, "abstract": "We study words.", "authors": people})
+    ids = [{"corpusid": number, "externalids": {"ArXiv": f"2301.{number:05}"}} for number in range(1, 32)]
+    papers = [{**one, **row, "year": 2011} for one, row in zip(ids, rows, strict=True)]
+    ingest([snapshot_of(tmp_path / "snapshot", papers)], tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        swapped = (
+            'P. Barceló, L. Libkin and J. Reutter, "Expressions Regular Parameterized and their Languages," '
+            "Journal of Automata, vol. 7, 2011, pp. 461."
+        )
+        one = check(library, swapped)
+        assert (one.status, one.paper and one.paper.title) == ("held", title)
+        assert [difference.field for difference in one.differences] == ["title"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -92,24 +92,6 @@ class Calls:
         request = SearchBody.of(q=text, **{k: v for k, v in arguments.items() if v is not None})
         found: SearchResponse = self._run(tool_named("search_papers"), request)
         return found
-
-    def search_where(
-        self, q: str, keep: Callable[[Paper], bool] | None, *, limit: int, offset: int = 0, **arguments: Any
-    ) -> list[Paper]:
-        """The papers of a search that have a property which native searches cannot filter by, of the first
-        ``MAX_LIMIT`` results. Raises as :meth:`search`.
-
-        Args:
-            keep: whether a paper has it; None for all papers.
-        """
-        if keep is None:
-            return [hit.paper for hit in self.search(q, limit=limit, offset=offset, **arguments).results]
-        hits = self.search(q, limit=MAX_LIMIT, **arguments).results
-        kept = [hit for hit in hits if keep(hit.paper)][offset : offset + limit]
-        recorded, _, _ = self.begun.pop()
-        ids, scores = [hit.paper.id for hit in kept], [hit.score for hit in kept]
-        self.begun.append(({**recorded, "limit": limit, "offset": offset}, ids, scores))
-        return [hit.paper for hit in kept]
 
     def search_meeting(
         self,

@@ -9,9 +9,10 @@ import orjson
 
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation, value_of, whole
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import arxiv_id_of, day_of, link_of
-from scholarbase.api.dialects.serper_query import limit_by, read
+from scholarbase.api.dialects.describing import day_of, link_of
+from scholarbase.api.dialects.serper_query import Query, limit_by, read
 from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.listing import ArxivIds, every
 from scholarbase.models.checks import as_of_day, shown
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
@@ -46,27 +47,35 @@ def _search(request: DialectRequest, calls: Calls) -> Answer:
     organic: list[dict[str, Any]] = []
     first = (page - 1) * num
     if first + num <= MAX_LIMIT and (not query.sites or query.sites & ARXIV):
-        papers = calls.search_where(
-            query.words,
-            _is_at_arxiv if query.sites else None,
-            limit=num,
-            offset=first,
-            fields=FIELDS,
-            **query.dates,
-        )
+        papers = _papers(query, calls, first, num)
         organic = [_result(paper, first + place) for place, paper in enumerate(papers, 1)]
     parameters = {"q": q, "type": "search", "engine": "google", "num": num, "page": page}
     return {"searchParameters": parameters, "organic": organic, "credits": 1}
+
+
+def _papers(query: Query, calls: Calls, first: int, num: int) -> list[Paper]:
+    """A page of the papers that a query finds, with ``site:`` those at arXiv of the whole ranking."""
+    if not query.sites:
+        found = calls.search(query.words, limit=num, offset=first, fields=FIELDS, **query.dates)
+        return [hit.paper for hit in found.results]
+    recorded = {"site": sorted(query.sites), **{name.rstrip("_"): day for name, day in query.dates.items()}}
+    _, hits = calls.search_meeting(
+        query.words,
+        every([ArxivIds(), query.days]),
+        recorded,
+        limit=first + num,
+        fields=FIELDS,
+        **query.dates,
+    )
+    papers = [hit.paper for hit in hits[first:]]
+    calls.show([paper.id for paper in papers], limit=num, offset=first)
+    return papers
 
 
 def _today(calls: Calls) -> int | None:
     """The date of the request, else of the newest paper, so that answers do not depend on today."""
     day = calls.library.newest_day if calls.as_of is None else as_of_day(calls.as_of)
     return None if day is None else date(day // 10_000, day // 100 % 100, day % 100).toordinal()
-
-
-def _is_at_arxiv(paper: Paper) -> bool:
-    return arxiv_id_of(paper) is not None
 
 
 def _result(paper: Paper, position: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import date
 from typing import Final
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.indexes.listing import Days
 from scholarbase.models.checks import date_bounds, shown
 
 MAX_TBS: Final = 1000
@@ -62,6 +63,12 @@ class Query:
             **({"from_": date.fromordinal(self.first).isoformat()} if self.first > _FIRST else {}),
             **({"to": date.fromordinal(self.last).isoformat()} if self.last < _LAST else {}),
         }
+
+    @property
+    def days(self) -> Days:
+        """The same as a condition on papers."""
+        numbers = {name: int(day.replace("-", "")) for name, day in self.dates.items()}
+        return Days(numbers.get("from_"), numbers.get("to"))
 
 
 def read(q: str) -> Query:

@@ -45,6 +45,11 @@ FROM = Value("id", ">=", "2301")
         ('categories like "%cs.CL%"', Value("categories", "has", "cs.CL")),
         ('id like "%"', Value("id", "has", "")),
         ('id like "a"', Value("id", "=", "a")),
+        ('id like "2404_0%"', Value("id", "glob", "2404?0*")),
+        ('id like "%24%04"', Value("id", "glob", "*24*04")),
+        ('id like "_[*?"', Value("id", "glob", "?[[][*][?]")),
+        ('id like "24\\%04%"', Value("id", "starts", "24%04")),
+        ('title like "a\\_b"', Value("title", "=", "a_b")),
         ('title == "say \\"no\\" \\\\ yes"', Value("title", "=", 'say "no" \\ yes')),
     ],
 )
@@ -72,8 +77,8 @@ def test_expressions(expression: str, condition: Condition) -> None:
             'id in ["a"',
             'id in ["a" "b"]',
             'id not like "a"',
-            'id like "a%b"',
-            'id like "a_"',
+            'title like "a%b"',
+            'abstract like "a_"',
             "and",
         ),
         *(
@@ -105,3 +110,13 @@ def test_the_message_names_the_position() -> None:
 def test_repeated_comparisons_are_one(operator: str) -> None:
     comparison = 'abstract like "%gauge%"'
     assert read_filter(f" {operator} ".join([comparison] * 99)) == read_filter(comparison)
+
+
+@pytest.mark.parametrize(
+    ("field", "most"), [("id", 100), ("update_date", 25), ("abstract", 4), ("authors", 4)]
+)
+def test_many_conditions_are_an_error_before_the_time_limit(field: str, most: int) -> None:
+    each = [f'{field} like "%{number}%"' for number in range(most + 1)]
+    read_filter(" or ".join(each[:most]))
+    with pytest.raises(InvalidRequest, match="more than 100 comparisons"):
+        read_filter(" or ".join(each))

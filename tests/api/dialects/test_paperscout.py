@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -75,6 +76,8 @@ def test_search_has_the_native_ranking(server: str, sample: Library) -> None:
             lambda one: "hep-th/93" <= one <= "hep-th/95" and one != "hep-th/9301068",
         ),
         ('id == "hep-th/9301068"', lambda one: one == "hep-th/9301068"),
+        ('id like "hep-th/9301___"', lambda one: re.fullmatch(r"hep-th/9301...", one) is not None),
+        ('id like "hep%93_10%8"', lambda one: re.fullmatch(r"hep.*93.10.*8", one) is not None),
         ('id == "none"', lambda one: False),
     ],
 )

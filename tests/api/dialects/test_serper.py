@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.search.library import Library
+from tests.conftest import serving_in_thread, snapshot_of
 
 
 def search(server: str, **body: Any) -> dict[str, Any]:
@@ -155,3 +158,29 @@ def test_malformed_requests(server: str, body: Any) -> None:
     assert response.status_code == 400
     assert response.json()["statusCode"] == 400
     assert response.json()["message"].endswith(".")
+
+
+def test_papers_elsewhere_do_not_hide_those_at_arxiv(tmp_path: Path) -> None:
+    """Only the first 1,000 results were compared with ``site:``."""
+    rows = [
+        {
+            "corpusid": number,
+            "externalids": {"ArXiv": f"2301.{number:05}"} if number > 1100 else {},
+            "title": f"Monopole {number}" if number > 1100 else "Monopole monopole",
+            "abstract": "A lattice of gauge fields." if number > 1100 else "Monopole.",
+            "publicationdate": f"2023-01-{number - 1100:02}" if number > 1100 else "2023-01-01",
+            "year": 2023,
+        }
+        for number in range(1, 1113)
+    ]
+    ingest([snapshot_of(tmp_path / "snapshot", rows)], tmp_path / "library", rules=IngestRules(keep="title"))
+    with Library.open(tmp_path / "library") as library, serving_in_thread(library) as url:
+        assert "arxiv.org" not in str([one["link"] for one in search(url, q="monopole", num=100)["organic"]])
+        found = search(url, q="monopole site:arxiv.org", num=10)["organic"]
+        rest = search(url, q="monopole site:arxiv.org", num=10, page=2)["organic"]
+        assert [len(found), len(rest)] == [10, 2]
+        assert {one["link"] for one in found + rest} == {
+            f"https://arxiv.org/abs/2301.{number:05}" for number in range(1101, 1113)
+        }
+        early = search(url, q="monopole site:arxiv.org before:2023-01-04", num=10)["organic"]
+        assert {one["date"] for one in early} == {"Jan 1, 2023", "Jan 2, 2023", "Jan 3, 2023"}

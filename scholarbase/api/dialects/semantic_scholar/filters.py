@@ -21,6 +21,7 @@ from scholarbase.indexes.listing import (
     Labels,
     Number,
     Without,
+    either,
     every,
 )
 from scholarbase.models.checks import date_bounds
@@ -100,7 +101,7 @@ def with_labels(request: DialectRequest, native: dict[str, Any]) -> Filters:
     values: dict[str, Any] = {}
     if fields := listed(request, "fieldsOfStudy", MAX_NAMES):
         archives = tuple(map(Category, archives_of({one.casefold() for one in fields})))
-        of_categories = every([Without(Has("fields_of_study")), Either(archives)])
+        of_categories = every([Without(Has("fields_of_study")), either(archives)])
         values["fieldsOfStudy"] = fields
         others["fieldsOfStudy"] = Either((Labels("fields_of_study", tuple(fields)), of_categories))
     if types := listed(request, "publicationTypes", MAX_NAMES):
