@@ -78,6 +78,17 @@ class Settings(ClientSettings):
     full_check: bool = Field(
         False, description="Compare every file with its hashes before serving, instead of a sample."
     )
+    watch: bool = Field(
+        False,
+        description="Serve a new library when the link or folder of the library names another one.",
+    )
+    keep_libraries: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="The number of libraries that a server keeps open: the newest, and the last ones before it for "
+        "requests that name their snapshot.",
+    )
     workers: int = Field(1, ge=1, le=64, description="Worker processes. They share one query encoder.")
     runtime_dir: Path | None = Field(
         None, description="The folder for the temporary files of workers; by default the system's."
