@@ -143,6 +143,8 @@ class Supervision:
                     held = [{"folder": os.fspath(one.folder), "snapshot": one.snapshot} for one in swaps.held]
                     send(connection, {"held": held})
                     self._workers.append(WorkerMember(message["worker"], connection))
+                    swaps.lock.notify_all()
+                    log.info("Worker %s opens snapshot %s.", message["worker"], swaps.held[-1].snapshot)
                 return
             try:
                 send(connection, swaps.reload().to_dict())

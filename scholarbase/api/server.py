@@ -155,11 +155,13 @@ def _serve_alone(
     with closing(Models.open(encoder, settings)) as models:
         library = models.open_library(folder, settings, full=settings.full_check)
         with closing(Libraries(library)) as libraries:
-            _announce(path, library, listener, 1)
             sys.setswitchinterval(SWITCH_SECONDS)
             member = LocalMember(libraries, models, settings)
             first = Target(folder, library.snapshot_id)
             swaps = Swaps(path, first, settings, lambda: [member], has_encoder=encoder is not None)
+
+            signal.signal(signal.SIGHUP, lambda signum, frame: swaps.request())
+            _announce(path, library, listener, 1)
 
             def reload() -> dict[str, Any]:
                 return swaps.reload().to_dict()
@@ -168,7 +170,6 @@ def _serve_alone(
             server = _Server(_config(app, settings), at_end)
             stop = partial(setattr, server, "should_exit", True)
             with _swapping(swaps), watched(libraries.check_files, stop):
-                signal.signal(signal.SIGHUP, lambda signum, frame: swaps.request())
                 server.run(sockets=[listener])
 
 
@@ -192,8 +193,8 @@ def _serve_together(
         with _shared_encoder(folder, manifest, settings, runtime / "encoder.sock") as encoder:
             # Open the library here first, so that an error is logged once and not by every worker.
             full = settings.full_check
-            with Library.open(folder, encoder=encoder, settings=settings, full=full) as library:
-                _announce(path, library, listener, settings.workers)
+            library = Library.open(folder, encoder=encoder, settings=settings, full=full)
+            library.close()
             # A function with the settings, not the environment: workers have exactly the caller's settings.
             of_workers = settings.model_copy(update={"encoder": encoder})
             config = _config(
@@ -205,6 +206,7 @@ def _serve_together(
                 swaps = Swaps(path, first, settings, supervision.members, has_encoder=has_encoder)
                 supervision.start(swaps)
                 supervisor = _Supervisor(config, sockets=[listener], on_hangup=swaps.request)
+                _announce(path, library, listener, settings.workers)
                 with _swapping(swaps):
                     supervisor.run()
             if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):

@@ -33,6 +33,8 @@ WATCH_SECONDS: Final = 2.0
 """How often ``--watch`` reads the link or the folder."""
 RETRY_SECONDS: Final = 60.0
 """When ``--watch`` tries again to take a library that could not be served."""
+START_SECONDS: Final = 600.0
+"""How long a swap waits for the first worker to start."""
 WARM_TEXT: Final = "A survey of methods"
 """The query that a new library answers first."""
 
@@ -215,8 +217,9 @@ class Swaps:
         self._held = [first]
         self._signals: SimpleQueue[bool] = SimpleQueue()
         self._refused: tuple[object, float] = (None, 0.0)
-        self.lock = threading.RLock()
-        """Held during a swap. While a process holds it, the libraries of the server do not change."""
+        self.lock = threading.Condition()
+        """Held during a swap, so that a process that starts learns which libraries are served before it or after it.
+        Notified when a process is added to the members."""
 
     @property
     def held(self) -> list[Target]:
@@ -260,6 +263,8 @@ class Swaps:
             )
         if self._settings.full_check:
             check_files(target.folder, target.snapshot, self._settings, full=True)
+        if not self.lock.wait_for(self._members, START_SECONDS):
+            raise LibraryError("No worker has started yet.")
         members = self._members()
         is_held = any(one.snapshot == target.snapshot for one in self._held)
         try:
