@@ -64,7 +64,9 @@ class Settings(ClientSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    library: Path | None = Field(None, description="The library's folder.")
+    library: Path | None = Field(
+        None, description="The library's folder; for a server also a link to it, or a folder of libraries."
+    )
 
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
     port: int = Field(

@@ -153,15 +153,17 @@ def _serve_alone(
 ) -> None:
     encoder = encoder_location(folder, manifest, settings)
     with closing(Models.open(encoder, settings)) as models:
-        library = models.open_library(folder, settings, full=settings.full_check)
-        with closing(Libraries(library)) as libraries:
+        opened = Libraries(models.open_library(folder, settings, full=settings.full_check))
+        with closing(opened) as libraries:
             sys.setswitchinterval(SWITCH_SECONDS)
             member = LocalMember(libraries, models, settings)
-            first = Target(folder, library.snapshot_id)
+            first = Target(folder, libraries.snapshot.decode())
             swaps = Swaps(path, first, settings, lambda: [member], has_encoder=encoder is not None)
 
             signal.signal(signal.SIGHUP, lambda signum, frame: swaps.request())
-            _announce(path, library, listener, 1)
+            with libraries.current() as library:
+                _announce(path, library, listener, 1)
+            del library  # which would keep its caches after a swap
 
             def reload() -> dict[str, Any]:
                 return swaps.reload().to_dict()

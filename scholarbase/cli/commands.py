@@ -34,6 +34,7 @@ from scholarbase.cli.options import (
 )
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
+from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -550,4 +551,6 @@ main.add_command(evaluation)
 main.add_command(mcp)
 main.add_command(proxy)
 main.add_command(session)
+main.add_command(snapshots)
+main.add_command(diff)
 main.add_command(key)

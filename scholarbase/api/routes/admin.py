@@ -9,7 +9,7 @@ from starlette.responses import Response
 from scholarbase.api.openapi import ReloadResponse, problems
 from scholarbase.api.responding import json_response
 from scholarbase.api.routes import resource
-from scholarbase.errors import Forbidden, SwapFailed
+from scholarbase.errors import Forbidden, InvalidRequest, SwapFailed
 
 router = resource("/v1/admin", "admin")
 
@@ -24,6 +24,8 @@ async def reload(request: Request) -> Response:
     """Serve the library that the server's `--library` names now: the target of a link, or the newest in a folder. The
     response is sent when every worker serves it. If it cannot be served, the old one is, and the error names the
     reason. A server without keys refuses this: send it SIGHUP, or start it with `--watch`."""
+    if await request.body():
+        raise InvalidRequest("A reload has no body: the server takes the library that its --library names.")
     state = request.app.state
     if not state.has_keys:
         raise Forbidden(
