@@ -18,7 +18,7 @@ CACHEABLE = (
     "papers/hep-th/9302103",
     "papers/hep-th/9302103/citations",
     "title-match?title=Two+Dimensional+QCD",
-    "authors?name=Taylor",
+    "authors?q=Taylor",
     "tools",
     "snapshot",
 )

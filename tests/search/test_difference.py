@@ -63,7 +63,7 @@ def test_papers_and_edges_that_were_added_removed_and_changed(pair: tuple[Path, 
     assert changed == {
         ("arXiv:2401.00001",): {"abstract", "citation_count"},
         ("CorpusId:2",): {"title"},
-        ("arXiv:2401.00004",): {"arxiv_id", "external_ids"},
+        ("arXiv:2401.00004",): {"arxiv_id", "is_open_access"},
         ("arXiv:2401.00005",): {"corpus_id"},
     }
 
