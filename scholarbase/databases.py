@@ -39,6 +39,15 @@ def open_immutable(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def attach_immutable(connection: sqlite3.Connection, path: Path, name: str) -> None:
+    """Let a connection of :func:`open_immutable` read a second database, as the schema ``name``.
+
+    The connection may then create temporary tables, which ``query_only`` forbids. Both files are opened for reading.
+    """
+    connection.execute("PRAGMA query_only = 0")
+    connection.execute(f"ATTACH ? AS {name}", (_uri(path, "mode=ro&immutable=1"),))
+
+
 def open_for_reading(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open an existing database for reading while other connections may write it.
 
@@ -65,12 +74,16 @@ def open_in_memory() -> Iterator[sqlite3.Connection]:
 
 def _connect(path: Path, options: str, busy_seconds: float) -> sqlite3.Connection:
     return sqlite3.connect(
-        f"file://{quote(os.fsencode(path.absolute()))}?{options}",
+        _uri(path, options),
         uri=True,
         isolation_level=None,
         check_same_thread=False,
         timeout=busy_seconds,
     )
+
+
+def _uri(path: Path, options: str) -> str:
+    return f"file://{quote(os.fsencode(path.absolute()))}?{options}"
 
 
 # -- pools ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
     │   ├── NothingLeft       as_of is before every paper
     │   ├── ToolNotFound      unknown tool
     │   ├── TooManyEdges      an expansion has too many edges to follow
+    │   ├── SnapshotNotHeld   the request names a snapshot that the server does not have open
     │   ├── MethodNotAllowed  the route does not support the HTTP method
     │   ├── BodyTooLarge      the request body exceeds the server's limit
     │   ├── UrlTooLong        the request line exceeds the server's limit
@@ -30,7 +31,8 @@
     │   ├── LibraryExists     the path already has a library or other files
     │   ├── LibraryBusy       another job is writing to the path
     │   ├── LibraryCorrupt    the library differs from its manifest
-    │   └── EncoderMismatch   the library was built with another encoder
+    │   ├── EncoderMismatch   the library was built with another encoder
+    │   └── SwapFailed        a server cannot take a new library, and serves the old one
     ├── SourceError           a snapshot file cannot be read
     │   ├── DownloadError     a snapshot cannot be downloaded
     │   ├── SourceChanged     a snapshot file changed after the job began
@@ -106,9 +108,11 @@ __all__ = [
     "SessionError",
     "SessionExists",
     "SessionNotFound",
+    "SnapshotNotHeld",
     "SourceChanged",
     "SourceError",
     "StorageError",
+    "SwapFailed",
     "TimeLimit",
     "TooManyConnections",
     "TooManyEdges",
@@ -208,6 +212,14 @@ class TooManyEdges(InvalidRequest):
 
     slug = "too-many-edges"
     title = "Too many edges"
+
+
+class SnapshotNotHeld(InvalidRequest):
+    """The request names a snapshot that the server does not have open."""
+
+    status = 404
+    slug = "snapshot-not-held"
+    title = "Snapshot not held"
 
 
 class MethodNotAllowed(InvalidRequest):
@@ -374,6 +386,14 @@ class EncoderMismatch(LibraryError):
 
     slug = "encoder-mismatch"
     title = "Encoder mismatch"
+
+
+class SwapFailed(LibraryError):
+    """A server cannot take a new library, and serves the old one."""
+
+    status = 409
+    slug = "swap-failed"
+    title = "Swap failed"
 
 
 class SourceError(ScholarBaseError):

@@ -64,7 +64,9 @@ class Settings(ClientSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    library: Path | None = Field(None, description="The library's folder.")
+    library: Path | None = Field(
+        None, description="The library's folder; for a server also a link to it, or a folder of libraries."
+    )
 
     host: str = Field("127.0.0.1", description="The address that the server listens on.")
     port: int = Field(
@@ -77,6 +79,17 @@ class Settings(ClientSettings):
     )
     full_check: bool = Field(
         False, description="Compare every file with its hashes before serving, instead of a sample."
+    )
+    watch: bool = Field(
+        False,
+        description="Serve a new library when the link or folder of the library names another one.",
+    )
+    keep_libraries: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="The number of libraries that a server keeps open: the newest, and the last ones before it for "
+        "requests that name their snapshot.",
     )
     workers: int = Field(1, ge=1, le=64, description="Worker processes. They share one query encoder.")
     runtime_dir: Path | None = Field(

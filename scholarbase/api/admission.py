@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from scholarbase.api.capacity import Capacity, busy, refuse, stopping
+from scholarbase.api.holding import HELD, Held
 from scholarbase.deadlines import DEADLINE, Deadline, time_limit
 from scholarbase.errors import Cancelled, InvalidRequest, TimeLimit
 from scholarbase.settings import Settings
@@ -285,6 +286,9 @@ class Admission:
         self._running.add(deadline)
         self._admitted += 1
         slot.share()
+        held: Held | None = client.scope.get(HELD)
+        if held is not None:
+            held.share()  # a thread may run on after the response
         result = asyncio.get_running_loop().run_in_executor(self._threads, context.run, work)
 
         def ended(result: asyncio.Future[T]) -> None:
@@ -293,6 +297,8 @@ class Admission:
             self._running.discard(deadline)
             self._turns.release(1)
             slot.release()
+            if held is not None:
+                held.release()
 
         result.add_done_callback(ended)
         try:
@@ -312,6 +318,7 @@ class _Client:
 
     def __init__(self, http: Request) -> None:
         self._http = http
+        self.scope = http.scope
         self._gone: asyncio.Task[None] | None = None
 
     def watch(self) -> asyncio.Task[None]:

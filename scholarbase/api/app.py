@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from typing import Any
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
@@ -16,16 +17,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from scholarbase import __version__
-from scholarbase.api import openapi, problems
+from scholarbase.api import conditional, openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.admission import Admission
 from scholarbase.api.dialects.all import DIALECTS
 from scholarbase.api.dialects.serving import DialectRoute
-from scholarbase.api.middleware import Requests
+from scholarbase.api.holding import Libraries
+from scholarbase.api.middleware import Holding, Requests
 from scholarbase.api.protocol import ON_STOP
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import about, authors, expand, papers, references, search, titles
+from scholarbase.api.routes import about, admin, authors, expand, papers, references, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -43,16 +45,22 @@ Errors are problem documents (RFC 9457); an empty list means that nothing matche
 
 
 def create_app(
-    library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
+    served: Library | Libraries,
+    *,
+    on_close: Callable[[], None] | None = None,
+    settings: Settings | None = None,
+    reload: Callable[[], Mapping[str, Any]] | None = None,
 ) -> FastAPI:
-    """The application that serves ``library``.
+    """The application that serves a library, or those that a process has open.
 
     Args:
         on_close: called on shutdown.
         settings: access, limits and the sessions folder; by default from the environment.
+        reload: serves the newest library, and returns what it did.
     """
     settings = settings or load_settings()
-    tracer = Tracer(snapshot=library.snapshot_id) if settings.tracing else None
+    tracer = Tracer() if settings.tracing else None
+    libraries = served if isinstance(served, Libraries) else Libraries(served)
     folder = settings.sessions_folder
     keep_days, quotas = settings.session_days or None, Quotas.of(settings)
     sessions = None if folder is None else SessionStore(folder, keep_days=keep_days, quotas=quotas)
@@ -81,11 +89,13 @@ def create_app(
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         redirect_slashes=False,
         openapi_tags=[
-            {"name": name} for name in ("search", "titles", "papers", "tools", "sessions", "about")
+            {"name": name} for name in ("search", "titles", "papers", "tools", "sessions", "about", "admin")
         ],
     )
     registry = CollectorRegistry()
-    app.state.library = library
+    app.state.reload = reload
+    app.state.has_keys = settings.keys is not None
+    app.state.cache_control = conditional.PRIVATE if settings.keys is not None else conditional.SHARED
     # Alone, a dialect has the routes of its original, and the server only those about itself.
     alone = settings.dialect
     app.state.dialects = (
@@ -93,11 +103,12 @@ def create_app(
     )
     app.state.sessions = sessions
     app.state.admission = Admission(settings)
-    app.state.readiness = Readiness(library.ready)
+    app.state.readiness = Readiness(libraries.ready)
     # Threads that are not shared with requests.
     app.state.parsing = CapacityLimiter(1)
     app.state.reporting = CapacityLimiter(1)
     app.state.compressing = CapacityLimiter(2)
+    app.state.reloading = CapacityLimiter(4)
     running: list[AbstractAsyncContextManager[None]] = []
     if not alone:
         for path in (problems.TOOLS_PATH, problems.RETRIEVAL_PATH):
@@ -108,17 +119,20 @@ def create_app(
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
     native = (
-        () if alone else (papers, titles, references, search, expand, authors, tool_routes, session_routes)
+        ()
+        if alone
+        else (papers, titles, references, search, expand, authors, tool_routes, session_routes, admin)
     )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
     app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
+    app.add_middleware(Holding, libraries=libraries)
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=COMPRESSION)
     guard.install(app, settings)
     app.add_middleware(
         Requests,
-        snapshot=library.snapshot_id,
+        libraries=libraries,
         registry=registry,
         slow_ms=settings.slow_ms,
         tracer=tracer,

@@ -34,6 +34,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from scholarbase import __version__
+from scholarbase.api.holding import held_by
 from scholarbase.api.problems import rejection
 from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, run_call
@@ -49,10 +50,11 @@ from scholarbase.errors import (
 )
 from scholarbase.http import is_loopback
 from scholarbase.responses.text import as_text
+from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
 from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import schemas, tool_named
+from scholarbase.tools.definitions import Tool, schemas, tool_named
 
 log = logging.getLogger("scholarbase.mcp")
 
@@ -167,9 +169,20 @@ def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> Streama
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         request: Request = context.request
-        tool, library = tool_named(name), state.library
+        tool = tool_named(name)
+        # The call may run on after its request.
+        held = held_by(request.scope)
+        held.share()
+        try:
+            return await answer(request, context, tool, held.library, arguments)
+        finally:
+            held.release()
+
+    async def answer(
+        request: Request, context: Any, tool: Tool, library: Library, arguments: dict[str, Any]
+    ) -> tuple[dict[str, Any], int]:
         headers = {**session_headers(request.headers), **_session_meta(context)}
-        recording = await start_recording(state, request.scope, name, headers)
+        recording = await start_recording(state, request.scope, tool.name, headers)
         try:
             arguments = tool.canonical(arguments)
             _check_format(arguments)
@@ -188,7 +201,9 @@ def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> Streama
         return response.content, getattr(parsed, "offset", 0)
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
-        return schemas("mcp", modes=state.library.modes, in_session=SESSION in context.request.headers)
+        request: Request = context.request
+        modes = held_by(request.scope).library.modes
+        return schemas("mcp", modes=modes, in_session=SESSION in request.headers)
 
     return StreamableHTTPSessionManager(
         server_of(call, list_schemas, max_bytes=max_bytes, retrieval=retrieval),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -22,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.admission import KEY, SLOT, release
 from scholarbase.api.capacity import stopping
+from scholarbase.api.conditional import NO_STORE
+from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Libraries
 from scholarbase.api.problems import rejection, unexpected
 from scholarbase.api.tracing import Tracer
 from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError
@@ -32,7 +34,6 @@ from scholarbase.timing import STAGES, Stage
 log = logging.getLogger("scholarbase.access")
 
 REQUEST_ID: Final = "X-Request-ID"
-SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 CLIENT_DISCONNECTED: Final = 499
 """The status in log lines and metrics of a request whose client disconnected before the response, as in nginx."""
 MAX_LOGGED: Final = 2000
@@ -41,8 +42,10 @@ MAX_HOST_LENGTH: Final = 300
 """Bytes of a host and port. Names have at most 253 (RFC 1035)."""
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~%!$&'()*+,;=]+)(?::[0-9]*)?")
 """RFC 9110, section 7.2, and RFC 3986, section 3.2.2."""
+NATIVE: Final = ("/v1/", "/healthz", "/readyz", "/metrics")
+"""Prefixes of paths whose responses are not stored unless their route says so."""
 _REQUEST_ID_KEY: Final = REQUEST_ID.lower().encode()
-_SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
+_Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 _VALID_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Methods with their own metrics series. Clients may send any word, and each would create a series."""
@@ -64,7 +67,7 @@ class Requests:
         self,
         app: ASGIApp,
         *,
-        snapshot: str,
+        libraries: Libraries,
         registry: CollectorRegistry,
         slow_ms: float | None = None,
         tracer: Tracer | None = None,
@@ -72,7 +75,7 @@ class Requests:
         self._app = app
         self._slow_ms = slow_ms
         self._tracer = tracer
-        self._snapshot = snapshot.encode("latin-1")
+        self._libraries = libraries
         labels = ("method", "route", "status")
         self._count = Counter("scholarbase_requests", "Handled requests.", labels, registry=registry)
         self._seconds = Histogram(
@@ -106,12 +109,9 @@ class Requests:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                ours = (
-                    (_REQUEST_ID_KEY, request_id.encode("latin-1")),
-                    (_SNAPSHOT_KEY, self._snapshot),
-                    (b"server-timing", _server_timing(stages, time.perf_counter() - start)),
+                message["headers"] = self._headers(
+                    inner, message.get("headers", ()), request_id, stages, start
                 )
-                message["headers"] = [*message.get("headers", ()), *ours]
             await send(message)
 
         try:
@@ -162,9 +162,29 @@ class Requests:
                     status,
                     stages,
                     start=start,
+                    snapshot=self._snapshot(inner).decode(),
                     request_id=request_id,
                     headers=scope["headers"],
                 )
+
+    def _headers(
+        self, scope: Scope, sent: _Headers, request_id: str, stages: Sequence[Stage], start: float
+    ) -> list[tuple[bytes, bytes]]:
+        """The headers of a response."""
+        headers = [
+            *sent,
+            (_REQUEST_ID_KEY, request_id.encode("latin-1")),
+            (SNAPSHOT_KEY, self._snapshot(scope)),
+            (b"server-timing", _server_timing(stages, time.perf_counter() - start)),
+        ]
+        if scope["path"].startswith(NATIVE) and not any(name == b"cache-control" for name, _ in sent):
+            headers.append((b"cache-control", NO_STORE))
+        return headers
+
+    def _snapshot(self, scope: Scope) -> bytes:
+        """The snapshot that answered a request; the current one if it was rejected before."""
+        snapshot: bytes = scope[HELD].snapshot if HELD in scope else self._libraries.snapshot
+        return snapshot
 
     def _counted(self, method: str, route: str, status: int) -> Counter:
         key = method, route, status
@@ -176,6 +196,36 @@ class Requests:
         if route not in self._times:
             self._times[route] = self._seconds.labels(route)
         return self._times[route]
+
+
+class Holding:
+    """ASGI middleware: each request holds the current library, or the one that it names, until its response is sent."""
+
+    def __init__(self, app: ASGIApp, *, libraries: Libraries) -> None:
+        self._app = app
+        self._libraries = libraries
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            held = scope[HELD] = self._libraries.take(_named(scope))
+        except ScholarBaseError as error:
+            await rejection(error, scope)(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            held.release()
+
+
+def _named(scope: Scope) -> str | None:
+    """The snapshot that a request names. Raises InvalidRequest: it names several."""
+    sent = [value for name, value in scope["headers"] if name == SNAPSHOT_KEY]
+    if len(sent) > 1:
+        raise InvalidRequest(f"The header {SNAPSHOT} occurs {len(sent)} times: send it once.")
+    return sent[0].decode("latin-1") if sent else None
 
 
 async def _refused(scope: Scope, receive: Receive, send: Send) -> bool:
@@ -220,10 +270,17 @@ def describe(document: dict[str, Any]) -> None:
         REQUEST_ID: {"description": "The id of the request in the log.", "schema": {"type": "string"}},
         SNAPSHOT: {"description": "The snapshot id of the library.", "schema": {"type": "string"}},
     }
+    named = {
+        "name": SNAPSHOT,
+        "in": "header",
+        "required": False,
+        "description": "The snapshot that must answer, which the server must hold; by default the newest.",
+        "schema": {"type": "string"},
+    }
     returned = {name: {"$ref": f"#/components/headers/{name}"} for name in document["components"]["headers"]}
     for operations in document["paths"].values():
         for operation in operations.values():
-            operation.setdefault("parameters", []).append(sent)
+            operation.setdefault("parameters", []).extend((sent, named))
             for response in operation["responses"].values():
                 response["headers"] = {**returned, **response.get("headers", {})}
 

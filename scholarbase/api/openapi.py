@@ -276,6 +276,13 @@ class Readiness(BaseModel):
     encoder: str = Field(description="`ok`, or `absent` where the library needs none.")
 
 
+class ReloadResponse(BaseModel):
+    snapshot: str = Field(description="The snapshot that is served now.")
+    previous: str = Field(description="The snapshot that was served before.")
+    changed: bool = Field(description="Whether they differ.")
+    held: list[str] = Field(description="The snapshots that requests may name, the newest first.")
+
+
 class ToolsResponse(BaseModel):
     snapshot: str = SNAPSHOT
     tools: list[dict[str, Any]] = Field(description="One function schema per tool, in the requested form.")

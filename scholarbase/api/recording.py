@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Scope
 
+from scholarbase.api.holding import held_by
 from scholarbase.api.problems import invalid_request
 from scholarbase.api.session_headers import (
     BUDGET,
@@ -88,7 +89,7 @@ async def start_recording(
         store_of(state),
         session,
         tool,
-        state.library.snapshot_id,
+        held_by(scope).library.snapshot_id,
         check_number(headers.get("parent"), "parent"),
         check_number(headers.get("round"), "round"),
         key=check_key(headers.get("key")),

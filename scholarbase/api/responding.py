@@ -22,6 +22,8 @@ from fastapi import Request as HttpRequest
 from fastapi.routing import APIRoute
 from starlette.responses import Response as HttpResponse
 
+from scholarbase.api import conditional
+from scholarbase.api.holding import held_by
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import names_session
 from scholarbase.errors import InvalidRequest, StorageError
@@ -47,6 +49,10 @@ EDGE_PAPERS: Final = 10_000
 MANY_SEEDS: Final = 100
 LARGE_BODY: Final = 2**16
 """Bytes of a body that is parsed in a thread, so that the event loop is not blocked."""
+DESCRIBING: Final = frozenset({"snapshot", "list_tools"})
+"""Routes besides calls whose responses depend on the URL, the snapshot and the settings alone."""
+PARTIAL: Final = "scholarbase.partial"
+"""The key of the scope of a request whose response depends on which legs fail."""
 _JSON: Final = "application/json"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -160,6 +166,7 @@ class NativeRoute(APIRoute):
         names, repeated = _parameter_names(self)
         run_endpoint = super().get_route_handler()
         call: Call | None = getattr(self.endpoint, "call", None)
+        is_cacheable = call is not None or self.name in DESCRIBING
 
         async def handle(request: HttpRequest) -> HttpResponse:
             scope = request.scope
@@ -179,8 +186,10 @@ class NativeRoute(APIRoute):
                 if isinstance(values, dict):
                     values |= scope["path_params"]
                 parsed = call.request.parse(values, kind="parameter", strict=False)
-            library: Library = request.app.state.library
+            library = held_by(scope).library
             options = vars(parsed)
+            if options.get("partial"):
+                scope[PARTIAL] = True
             if (
                 RECORDING in scope
                 or options.get("max_tokens") is not None
@@ -199,9 +208,19 @@ class NativeRoute(APIRoute):
             return await large_response(request, content, _JSON)
 
         async def handle_session(request: HttpRequest) -> HttpResponse:
-            if names_session(request.scope):
+            scope = request.scope
+            if names_session(scope):
                 return await respond_in_session(request, self.name, handle)
-            return await handle(request)
+            if not is_cacheable or scope["method"] != "GET":
+                return await handle(request)
+            tag = conditional.tag_of(held_by(scope).seed, scope)
+            cache: str = request.app.state.cache_control
+            if conditional.is_current(tag, scope):
+                return conditional.not_modified(tag, cache)
+            response = await handle(request)
+            if response.status_code == 200 and PARTIAL not in scope:
+                response.raw_headers += [(b"etag", tag), (b"cache-control", cache.encode())]
+            return response
 
         return handle_session
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -31,8 +31,11 @@ from scholarbase.api.access.rates import FILE_NAME, make_file
 from scholarbase.api.admission import THREADS
 from scholarbase.api.app import create_app
 from scholarbase.api.connections import Connections
+from scholarbase.api.control import SOCKET, Supervision, ask_reload, connect, follow
+from scholarbase.api.holding import Libraries
 from scholarbase.api.protocol import HttpProtocol
 from scholarbase.api.stopping import kill_if_late
+from scholarbase.api.swapping import LocalMember, Models, Swaps, Target
 from scholarbase.api.watching import exit_on_bus_errors, watch, watched
 from scholarbase.encoders.service import serve_encoder
 from scholarbase.errors import EncoderError, LibraryError, ScholarBaseError
@@ -40,6 +43,7 @@ from scholarbase.http import listen
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
+from scholarbase.search.snapshots import locate
 from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.api")
@@ -57,8 +61,9 @@ STOP_SECONDS = 9
 
 
 def serve(path: Path, settings: Settings) -> None:
-    """Serve the library at ``path`` until SIGTERM or SIGINT.
+    """Serve the library at ``path`` until SIGTERM or SIGINT. On SIGHUP, serve the library that ``path`` names then.
 
+    ``path`` is a library, a link to one, or a folder of libraries (:func:`scholarbase.search.snapshots.locate`).
     Several workers share one query encoder, which runs in its own process.
 
     Raises:
@@ -68,7 +73,8 @@ def serve(path: Path, settings: Settings) -> None:
     """
     exit_on_bus_errors()
     check_access(settings)
-    manifest, _ = read_manifest(path)
+    folder = locate(path)
+    manifest, _ = read_manifest(folder)
     listener = listen(settings.host, settings.port)
     # uvicorn raises the signal again after its shutdown; the default handler would skip the cleanup below.
     before = signal.signal(signal.SIGTERM, _stop)
@@ -78,9 +84,9 @@ def serve(path: Path, settings: Settings) -> None:
     on_hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         if settings.workers == 1:
-            _serve_alone(path, settings, listener, at_end)
+            _serve_alone(path, folder, manifest, settings, listener, at_end)
         else:
-            _serve_together(path, manifest, settings, listener)
+            _serve_together(path, folder, manifest, settings, listener)
     except KeyboardInterrupt:
         log.info("Stopped.")
     except _Stopped:
@@ -137,32 +143,74 @@ def _config(app: FastAPI | Callable[[], FastAPI], settings: Settings, *, workers
     )
 
 
-def _serve_alone(path: Path, settings: Settings, listener: socket.socket, at_end: ExitStack) -> None:
-    with Library.open(path, settings=settings, full=settings.full_check) as library:
-        _announce(path, library, listener, 1)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        app = create_app(library, on_close=library.close, settings=settings)
-        server = _Server(_config(app, settings), at_end)
-        with watched(library, partial(setattr, server, "should_exit", True)):
-            server.run(sockets=[listener])
+def _serve_alone(
+    path: Path,
+    folder: Path,
+    manifest: Manifest,
+    settings: Settings,
+    listener: socket.socket,
+    at_end: ExitStack,
+) -> None:
+    encoder = encoder_location(folder, manifest, settings)
+    with closing(Models.open(encoder, settings)) as models:
+        opened = Libraries(models.open_library(folder, settings, full=settings.full_check))
+        with closing(opened) as libraries:
+            sys.setswitchinterval(SWITCH_SECONDS)
+            member = LocalMember(libraries, models, settings)
+            first = Target(folder, libraries.snapshot.decode())
+            swaps = Swaps(path, first, settings, lambda: [member], has_encoder=encoder is not None)
+
+            signal.signal(signal.SIGHUP, lambda signum, frame: swaps.request())
+            with libraries.current() as library:
+                _announce(path, library, listener, 1)
+            del library  # which would keep its caches after a swap
+
+            def reload() -> dict[str, Any]:
+                return swaps.reload().to_dict()
+
+            app = create_app(libraries, on_close=libraries.close, settings=settings, reload=reload)
+            server = _Server(_config(app, settings), at_end)
+            stop = partial(setattr, server, "should_exit", True)
+            with _swapping(swaps), watched(libraries.check_files, stop):
+                server.run(sockets=[listener])
 
 
-def _serve_together(path: Path, manifest: Manifest, settings: Settings, listener: socket.socket) -> None:
+@contextmanager
+def _swapping(swaps: Swaps) -> Iterator[None]:
+    """Reload on requests and on changes of the path during the block."""
+    threading.Thread(target=swaps.run, name="swap-library", daemon=True).start()
+    try:
+        yield
+    finally:
+        swaps.stop()
+
+
+def _serve_together(
+    path: Path, folder: Path, manifest: Manifest, settings: Settings, listener: socket.socket
+) -> None:
     runtime = Path(tempfile.mkdtemp(prefix="scholarbase-", dir=settings.runtime_dir))
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(runtime)
     make_file(runtime / FILE_NAME)
     try:
-        with _shared_encoder(path, manifest, settings, runtime / "encoder.sock") as encoder:
+        with _shared_encoder(folder, manifest, settings, runtime / "encoder.sock") as encoder:
             # Open the library here first, so that an error is logged once and not by every worker.
             full = settings.full_check
-            with Library.open(path, encoder=encoder, settings=settings, full=full) as library:
-                _announce(path, library, listener, settings.workers)
+            library = Library.open(folder, encoder=encoder, settings=settings, full=full)
+            library.close()
             # A function with the settings, not the environment: workers have exactly the caller's settings.
-            of_workers = settings.model_copy(update={"library": path, "encoder": encoder})
-            make_app = partial(worker_app, of_workers, library.snapshot_id)
-            config = _config(make_app, settings, workers=settings.workers)
-            supervisor = _Supervisor(config, sockets=[listener])
-            supervisor.run()
+            of_workers = settings.model_copy(update={"encoder": encoder})
+            config = _config(
+                partial(worker_app, of_workers, runtime / SOCKET), settings, workers=settings.workers
+            )
+            with closing(Supervision(runtime / SOCKET)) as supervision:
+                first = Target(folder, library.snapshot_id)
+                has_encoder = encoder != "none"
+                swaps = Swaps(path, first, settings, supervision.members, has_encoder=has_encoder)
+                supervision.start(swaps)
+                supervisor = _Supervisor(config, sockets=[listener], on_hangup=swaps.request)
+                _announce(path, library, listener, settings.workers)
+                with _swapping(swaps):
+                    supervisor.run()
             if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
                 raise LibraryError("A worker could not start, so the server stopped: see the message above.")
     finally:
@@ -197,8 +245,15 @@ class _Supervisor(Multiprocess):
     Python's lock in a long call of an index; and waiting for them would delay SIGTERM.
     """
 
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], on_hangup: Callable[[], None]
+    ) -> None:
+        super().__init__(config, sockets)
+        self._on_hangup = on_hangup
+
     def handle_hup(self) -> None:
-        """Keep the workers: uvicorn would replace them, and handle no SIGTERM meanwhile."""
+        """Swap the library. The workers stay: uvicorn would replace them, and handle no SIGTERM meanwhile."""
+        self._on_hangup()
 
     def join_all(self) -> None:
         end = time.monotonic() + STOP_SECONDS
@@ -227,28 +282,50 @@ class _Supervisor(Multiprocess):
             )
 
 
-def worker_app(settings: Settings, snapshot: str) -> FastAPI:
-    """The application of one worker process, which serves the library of this snapshot."""
+def worker_app(settings: Settings, control: Path) -> FastAPI:
+    """The application of one worker process. The socket ``control`` names the libraries that it serves."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it to all processes
     logs.configure(settings.log_level)
     exit_on_bus_errors()
     _end_with_parent()
     sys.setswitchinterval(SWITCH_SECONDS)
-    assert settings.library is not None
     try:
-        library = Library.open(settings.library, settings=settings)
-        if library.snapshot_id != snapshot:
-            raise LibraryError(
-                f"The library at {settings.library} was replaced while it was served (snapshot {snapshot}, now "
-                f"{library.snapshot_id}): start the server again."
-            )
-        app = create_app(library, on_close=library.close, settings=settings)
+        connection, held = connect(control)
+        models = Models.open(settings.encoder, settings)
+        libraries = Libraries(_open_served(held[-1], models, settings))
+        member = LocalMember(libraries, models, settings)
+        for target in held[:-1]:
+            _open_kept(target, member)
+        reload = partial(ask_reload, control)
+        app = create_app(libraries, on_close=libraries.close, settings=settings, reload=reload)
     except Exception as error:
         log.error("A worker cannot start: %s", error, exc_info=not isinstance(error, ScholarBaseError))
         sys.exit(STARTUP_FAILURE)  # with which the supervisor stops too
     # The worker that replaces this one cannot open the library, and the server stops.
     stop = partial(os.kill, os.getpid(), signal.SIGTERM)
-    threading.Thread(target=watch, args=(library, stop, threading.Event()), daemon=True).start()
+    threading.Thread(target=watch, args=(libraries.check_files, stop, threading.Event()), daemon=True).start()
+    threading.Thread(target=follow, args=(connection, member), name="control", daemon=True).start()
     return app
+
+
+def _open_served(target: Target, models: Models, settings: Settings) -> Library:
+    """The library that the other workers serve."""
+    library = models.open_library(target.folder, settings)
+    if library.snapshot_id != target.snapshot:
+        library.close()
+        raise LibraryError(
+            f"The library at {target.folder} was replaced while it was served (snapshot {target.snapshot}, now "
+            f"{library.snapshot_id}): start the server again."
+        )
+    return library
+
+
+def _open_kept(target: Target, member: LocalMember) -> None:
+    """Open an earlier library, for requests that name its snapshot."""
+    try:
+        member.prepare(target)
+    except ScholarBaseError as error:
+        log.warning("Snapshot %s cannot be opened again by this worker: %s", target.snapshot, error)
 
 
 @contextmanager
@@ -298,6 +375,7 @@ def _end_with_parent() -> None:
 
 
 def _encoder_process(level: str, name: str, **options: Any) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.configure(level)
     _end_with_parent()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

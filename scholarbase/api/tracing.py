@@ -22,7 +22,7 @@ class Tracer:
         MissingExtra: OpenTelemetry is not installed.
     """
 
-    def __init__(self, *, snapshot: str) -> None:
+    def __init__(self) -> None:
         check_installed("tracing", "SCHOLARBASE_TRACING")
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -31,7 +31,7 @@ class Tracer:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         # Variables such as OTEL_SERVICE_NAME take precedence.
-        resource = Resource({"service.name": "scholarbase", "scholarbase.snapshot": snapshot}).merge(
+        resource = Resource({"service.name": "scholarbase"}).merge(
             Resource.create({"service.version": __version__})
         )
         self._provider = TracerProvider(resource=resource)
@@ -51,6 +51,7 @@ class Tracer:
         stages: Iterable[Stage],
         *,
         start: float,
+        snapshot: str,
         request_id: str,
         headers: Iterable[tuple[bytes, bytes]],
     ) -> None:
@@ -68,6 +69,7 @@ class Tracer:
             "http.route": route,
             "http.response.status_code": status,
             "scholarbase.request_id": request_id,
+            "scholarbase.snapshot": snapshot,
         }
         span = self._tracer.start_span(
             f"{method} {route}",

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from scholarbase.errors import LibraryCorrupt
-from scholarbase.search.library import Library
 
 log = logging.getLogger("scholarbase.api")
 
@@ -34,11 +33,11 @@ def exit_on_bus_errors() -> None:
         faulthandler.enable()
 
 
-def watch(library: Library, stop: Callable[[], None], ended: threading.Event) -> None:
-    """Call ``stop`` once when a file of the library was written. Returns after that, or when ``ended`` is set."""
+def watch(check: Callable[[], None], stop: Callable[[], None], ended: threading.Event) -> None:
+    """Call ``stop`` once when ``check`` finds that a file was written. Returns after that, or when ``ended`` is set."""
     while not ended.wait(SECONDS):
         try:
-            library.check_files()
+            check()
         except LibraryCorrupt as error:
             log.error("The server stops, because its library was changed: %s", error)
             stop()
@@ -46,18 +45,18 @@ def watch(library: Library, stop: Callable[[], None], ended: threading.Event) ->
 
 
 @contextmanager
-def watched(library: Library, stop: Callable[[], None]) -> Iterator[None]:
-    """Watch the library in a thread during the block.
+def watched(check: Callable[[], None], stop: Callable[[], None]) -> Iterator[None]:
+    """Run ``check`` every second in a thread during the block.
 
     Raises:
         LibraryCorrupt: at the end of the block, if a file was written.
     """
     ended = threading.Event()
-    thread = threading.Thread(target=watch, args=(library, stop, ended), name="watch-library", daemon=True)
+    thread = threading.Thread(target=watch, args=(check, stop, ended), name="watch-library", daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
-    library.check_files()
+    check()

@@ -36,6 +36,7 @@ from scholarbase.cli.options import (
 )
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
+from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -209,6 +210,17 @@ def _location(encoder: str) -> str:
 )
 @click.option("--sessions", help="The folder of recorded sessions, or none. [env: SCHOLARBASE_SESSIONS]")
 @click.option(
+    "--watch",
+    is_flag=True,
+    help="Serve a new library when the link or folder names another one. [env: SCHOLARBASE_WATCH]",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(1, 16),
+    help="Libraries to keep open for requests that name their snapshot. [env: SCHOLARBASE_KEEP_LIBRARIES; "
+    "default: 1]",
+)
+@click.option(
     "--public",
     is_flag=True,
     help="Accept requests without keys on an address that other machines can reach. [env: SCHOLARBASE_PUBLIC]",
@@ -224,9 +236,14 @@ def serve(
     encoder: str | None,
     full_check: bool,
     sessions: str | None,
+    watch: bool,
+    keep: int | None,
     public: bool,
 ) -> None:
-    """Serve a library over HTTP."""
+    """Serve a library over HTTP.
+
+    --library may be a link to a library, or a folder of libraries. On SIGHUP the server takes the one named then.
+    """
     check_address_space(with_cores(SERVER_BYTES), "A server")
     from scholarbase.extras import check_installed
 
@@ -241,8 +258,9 @@ def serve(
         "workers": workers,
         "encoder": encoder,
         "sessions": sessions,
+        "keep_libraries": keep,
     }
-    flags = {"public": public or None, "full_check": full_check or None}
+    flags = {"public": public or None, "full_check": full_check or None, "watch": watch or None}
     run(path, load_settings(**options, **flags, library=path))
 
 
@@ -539,4 +557,6 @@ main.add_command(evaluation)
 main.add_command(mcp)
 main.add_command(proxy)
 main.add_command(session)
+main.add_command(snapshots)
+main.add_command(diff)
 main.add_command(key)

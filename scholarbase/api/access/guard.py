@@ -21,7 +21,8 @@ from scholarbase.api.access.keys import Key, Keys, read_keys
 from scholarbase.api.access.rates import FILE_NAME, WINDOW, Rates, Verdict
 from scholarbase.api.admission import KEY
 from scholarbase.api.bodies import BodyLimit
-from scholarbase.api.middleware import REQUEST_ID, SNAPSHOT, HostCheck
+from scholarbase.api.holding import SNAPSHOT
+from scholarbase.api.middleware import REQUEST_ID, HostCheck
 from scholarbase.api.problems import add_errors, rejection
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
@@ -45,7 +46,7 @@ STATIC: Final = "/static-offline-docs/"
 """The prefix of their scripts."""
 OPEN_PATHS: Final = HEALTH_PATHS | DOCUMENTATION
 """Paths that need no key and have no limit."""
-ADMIN_PATHS: Final = ("/metrics",)
+ADMIN_PATHS: Final = ("/metrics", "/v1/admin/")
 """Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""
 LOOPBACK_ORIGINS: Final = r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?"
 """Pages of this machine may send requests, such as those of MCP clients under development."""
@@ -54,6 +55,7 @@ EXPOSED: Final = (
     SNAPSHOT,
     CALL,
     BUDGET,
+    "ETag",
     "RateLimit-Policy",
     "RateLimit",
     "Retry-After",
@@ -190,7 +192,7 @@ def _find_key(keys: Keys, sent: str | None) -> Key:
 def _check_role(key: Key, path: str) -> None:
     if key.role != "admin" and path.startswith(ADMIN_PATHS):
         raise Forbidden(
-            f"/metrics requires an admin key, and {key.name!r} is a read key: use a key created with --admin."
+            f"{path[:64]!r} requires an admin key, and {key.name!r} is a read key: use a key created with --admin."
         )
 
 

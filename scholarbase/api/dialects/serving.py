@@ -27,6 +27,7 @@ from scholarbase.api.dialects.base import (
     is_below,
 )
 from scholarbase.api.dialects.calls import Calls
+from scholarbase.api.holding import held_by
 from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
 from scholarbase.api.responding import LARGE_BODY, large_response, loads, reserve
@@ -132,7 +133,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
         recording.set_request([{}] * operation.calls(asked), (asked.path, asked.query, asked.body))
         await reserve(recording)
     body: Body
-    calls = Calls(request.app.state.library, as_of, request.app.state.admission.load)
+    calls = Calls(held_by(request.scope).library, as_of, request.app.state.admission.load)
 
     def run(asked: DialectRequest) -> Body:
         answer = operation.answer(asked, calls)

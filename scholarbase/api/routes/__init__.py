@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.routing import APIRoute
 
+from scholarbase.api.holding import held_by
 from scholarbase.api.openapi import documented, problems
 from scholarbase.api.responding import Call, NativeRoute
 from scholarbase.errors import ScholarBaseError
@@ -19,9 +20,8 @@ from scholarbase.search.library import Library
 
 
 async def library_of(request: Request) -> Library:
-    """The library that the application serves."""
-    library: Library = request.app.state.library
-    return library
+    """The library that answers the request."""
+    return held_by(request.scope).library
 
 
 OpenLibrary = Annotated[Library, Depends(library_of)]

@@ -1,0 +1,167 @@
+"""The libraries that one process has open, and the one that answers requests which name none.
+
+Each request holds one library from its start to the end of its response and of its threads. A library that is no longer
+served is closed when nothing holds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from starlette.types import Scope
+
+from scholarbase.api.conditional import seed_of
+from scholarbase.errors import ScholarBaseError, SnapshotNotHeld
+from scholarbase.search.library import Library
+
+log = logging.getLogger("scholarbase.api")
+
+HELD: Final = "scholarbase.held"
+"""The key of a request's scope that has its :class:`Held`."""
+SNAPSHOT: Final = "X-ScholarBase-Snapshot"
+"""The response header with the snapshot; in a request, the one that must answer it."""
+SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
+_malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+class Held:
+    """An open library and the number of its users. The last one's release closes it. Thread-safe."""
+
+    __slots__ = ("_lock", "_users", "library", "seed", "snapshot")
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.snapshot: Final = library.snapshot_id.encode("latin-1")
+        self.seed: Final = seed_of(library)
+        """What the ETags of its responses are derived from."""
+        self._users = 1
+        self._lock = threading.Lock()
+
+    def share(self) -> None:
+        """Add a user, which must release it."""
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            is_last = not self._users
+        if is_last:  # in a thread, since closing takes tenths of a second
+            threading.Thread(target=self._close, name="close-library", daemon=True).start()
+
+    def _close(self) -> None:
+        try:
+            self.library.close()
+        except ScholarBaseError as error:
+            log.error("The library of snapshot %s cannot be closed: %s", self.library.snapshot_id, error)
+        else:
+            log.info("Closed the library of snapshot %s.", self.library.snapshot_id)
+        if _malloc_trim is not None:
+            _malloc_trim(0)
+
+
+class Libraries:
+    """The open libraries of a process, in the order in which they were served, the current one last. Thread-safe."""
+
+    def __init__(self, library: Library) -> None:
+        self._current = Held(library)
+        self._held = {library.snapshot_id: self._current}
+        self._lock = threading.Lock()
+
+    def take(self, snapshot: str | None = None) -> Held:
+        """The current library, or that of a snapshot. The caller must release it.
+
+        Raises:
+            SnapshotNotHeld: no library of this snapshot is open.
+        """
+        with self._lock:
+            held = self._current if snapshot is None else self._held.get(snapshot)
+            if held is not None:
+                held.share()
+                return held
+            names = ", ".join(reversed(self._held))
+        raise SnapshotNotHeld(
+            f"This server does not hold the snapshot {str(snapshot)[:64]!r}: name one of {names}, or none."
+        )
+
+    @contextmanager
+    def current(self) -> Iterator[Library]:
+        """The current library, which stays open during the block."""
+        held = self.take()
+        try:
+            yield held.library
+        finally:
+            held.release()
+
+    @property
+    def snapshot(self) -> bytes:
+        """The snapshot id of the current library."""
+        return self._current.snapshot
+
+    def names(self) -> tuple[str, ...]:
+        """The snapshot ids of the open libraries, the current one last."""
+        with self._lock:
+            return tuple(self._held)
+
+    def add(self, library: Library) -> None:
+        """Hold a library for requests that name its snapshot. It is closed if one of this snapshot is held."""
+        held = Held(library)
+        with self._lock:
+            is_new = self._held.setdefault(library.snapshot_id, held) is held
+            if is_new:  # before the current one
+                self._held[library.snapshot_id] = self._held.pop(library.snapshot_id)
+                self._move_last(self._current)
+        if not is_new:
+            held.release()
+
+    def switch(self, snapshot: str, keep: int) -> None:
+        """Let the library of a snapshot answer new requests, and keep the last ``keep`` libraries open."""
+        with self._lock:
+            self._current = self._held[snapshot]
+            self._move_last(self._current)
+            retired = [self._held.pop(name) for name in list(self._held)[:-keep]]
+        for held in retired:
+            held.release()
+
+    def drop(self, snapshot: str) -> None:
+        """Stop to hold a library that is not the current one. Requests that it answers go on."""
+        with self._lock:
+            held = self._held.get(snapshot)
+            if held is None or held is self._current:
+                return
+            del self._held[snapshot]
+        held.release()
+
+    def check_files(self) -> None:
+        """Raises LibraryCorrupt: a file of an open library was written."""
+        with self._lock:
+            libraries = [held.library for held in self._held.values()]
+        for library in libraries:
+            library.check_files()
+
+    def ready(self) -> dict[str, str]:
+        """The state of each part of the current library, as :meth:`Library.ready`."""
+        with self.current() as library:
+            return library.ready()
+
+    def close(self) -> None:
+        """Close all libraries, whatever runs."""
+        with self._lock:
+            libraries = [held.library for held in self._held.values()]
+        for library in libraries:
+            library.close()
+
+    def _move_last(self, held: Held) -> None:
+        name = held.library.snapshot_id
+        self._held[name] = self._held.pop(name)
+
+
+def held_by(scope: Scope) -> Held:
+    """What a request holds."""
+    held: Held = scope[HELD]
+    return held
