@@ -24,7 +24,6 @@ SHARED: Final = "no-cache"
 PRIVATE: Final = "private, no-cache"
 """The same on a server with keys."""
 _SEED_BYTES: Final = 16
-_TAG_BYTES: Final = 12
 
 
 def seed_of(library: Library) -> bytes:
@@ -32,13 +31,6 @@ def seed_of(library: Library) -> bytes:
     about = library.snapshot()
     facts = [about["snapshot"], about["ranking"], about["rerankers"], library.modes, __version__]
     return blake2b(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS), digest_size=_SEED_BYTES).digest()
-
-
-def tag_of(seed: bytes, scope: Scope) -> bytes:
-    """The entity tag of a URL."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    url = path + b"?" + scope["query_string"]
-    return b'W/"%s"' % blake2b(url, digest_size=_TAG_BYTES, key=seed).hexdigest().encode()
 
 
 def is_current(tag: bytes, scope: Scope) -> bool:

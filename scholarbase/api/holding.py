@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Final
 
 from starlette.types import Scope
@@ -26,21 +27,27 @@ HELD: Final = "scholarbase.held"
 SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 """The response header with the snapshot; in a request, the one that must answer it."""
 SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
+_TAG_BYTES: Final = 12
 _malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class Held:
     """An open library and the number of its users. The last one's release closes it. Thread-safe."""
 
-    __slots__ = ("_lock", "_users", "library", "seed", "snapshot")
+    __slots__ = ("_lock", "_seed", "_users", "library", "snapshot")
 
     def __init__(self, library: Library) -> None:
         self.library = library
         self.snapshot: Final = library.snapshot_id.encode("latin-1")
-        self.seed: Final = seed_of(library)
-        """What the ETags of its responses are derived from."""
+        self._seed = seed_of(library)
         self._users = 1
         self._lock = threading.Lock()
+
+    def tag(self, scope: Scope) -> bytes:
+        """The entity tag of a URL (:mod:`.conditional`)."""
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        url = path + b"?" + scope["query_string"]
+        return b'W/"%s"' % blake2b(url, digest_size=_TAG_BYTES, key=self._seed).hexdigest().encode()
 
     def share(self) -> None:
         """Add a user, which must release it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from starlette.responses import Response as HttpResponse
 from scholarbase.api import conditional
 from scholarbase.api.holding import held_by
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
-from scholarbase.api.session_headers import names_session
+from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
 from scholarbase.models.papers import PAPER_FIELDS
@@ -98,6 +98,11 @@ def call_of(tool: Tool, arguments: Mapping[str, Any] | None = None) -> Call:
     return Call(
         tool.name, tool.request, tool.run, lambda _: recorded, tool.is_short, tool.is_quick, compact=True
     )
+
+
+def names_session(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request has a header of a session, without parsing them."""
+    return any(name in SESSION_HEADERS for name, _ in headers)
 
 
 def _excludes_seen(request: Any) -> bool:
@@ -209,11 +214,11 @@ class NativeRoute(APIRoute):
 
         async def handle_session(request: HttpRequest) -> HttpResponse:
             scope = request.scope
-            if names_session(scope):
+            if names_session(scope["headers"]):
                 return await respond_in_session(request, self.name, handle)
             if not is_cacheable or scope["method"] != "GET":
                 return await handle(request)
-            tag = conditional.tag_of(held_by(scope).seed, scope)
+            tag = held_by(scope).tag(scope)
             cache: str = request.app.state.cache_control
             if conditional.is_current(tag, scope):
                 return conditional.not_modified(tag, cache)

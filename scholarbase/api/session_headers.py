@@ -64,11 +64,6 @@ def check_key(key: Any) -> str | None:
     return key
 
 
-def names_session(scope: Scope) -> bool:
-    """Whether a request has a header of a session, without parsing them."""
-    return any(name in SESSION_HEADERS for name, _ in scope["headers"])
-
-
 def session_headers(headers: Headers) -> dict[str, str | None]:
     """A request's session, parent, round and idempotency key.
 

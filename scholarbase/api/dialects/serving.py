@@ -30,8 +30,8 @@ from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.holding import held_by
 from scholarbase.api.problems import log_failure
 from scholarbase.api.recording import RECORDING, record, record_around, start_recording
-from scholarbase.api.responding import LARGE_BODY, large_response, loads, reserve
-from scholarbase.api.session_headers import names_session, session_headers
+from scholarbase.api.responding import LARGE_BODY, large_response, loads, names_session, reserve
+from scholarbase.api.session_headers import session_headers
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.requests import MAX_KEYS
@@ -109,7 +109,7 @@ class _Endpoint:
         request = Request(scope, receive, send)
         respond = partial(_respond, self._operation, self._prefix)
         tool = self._operation.tool
-        if tool is not None and names_session(scope) and self._is_recorded(request):
+        if tool is not None and names_session(scope["headers"]) and self._is_recorded(request):
             response = await record_around(request, tool, respond)
         else:
             response = await respond(request)
@@ -124,7 +124,7 @@ async def _respond(operation: Operation, prefix: str, request: Request) -> HttpR
     recording: Recording | None = request.scope.get(RECORDING)
     asked = await _parsed(operation, prefix, request)
     session = recording
-    if session is None and operation.tool is not None and names_session(request.scope):
+    if session is None and operation.tool is not None and names_session(request.scope["headers"]):
         # Its date applies also to requests that it does not record.
         headers_of = session_headers(request.headers)
         session = await start_recording(request.app.state, request.scope, operation.tool, headers_of)
