@@ -11,26 +11,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.responses import Response
 
 from scholarbase.api import server
 from scholarbase.cli import main
-from scholarbase.search.library import Library
-from scholarbase.settings import Settings
 
 FOLDER: Final = "BENCHMARK_CONSTANTS"
 PREFIX: Final = "/constant/"
 _create_app = server.create_app
 
 
-def create_app(
-    library: Library, *, on_close: Callable[[], None] | None = None, settings: Settings | None = None
-) -> FastAPI:
+def create_app(*arguments: Any, **options: Any) -> FastAPI:
     """The application, with a route for each constant before all others."""
-    app = _create_app(library, on_close=on_close, settings=settings)
+    app = _create_app(*arguments, **options)
     others = list(app.router.routes)
     for file in sorted(Path(os.environ[FOLDER]).iterdir()):
         app.add_api_route(f"{PREFIX}{file.name}", _constant(file.read_bytes()), response_model=None)

@@ -75,6 +75,7 @@ __all__ = [
     "Busy",
     "Cancelled",
     "ClientError",
+    "DownloadError",
     "EncoderError",
     "EncoderMismatch",
     "EvaluationError",

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import uvloop
 
-from scholarbase.api.access.guard import HEALTH_PATHS
 from scholarbase.api.connections import Connections
+from scholarbase.api.paths import HEALTH_PATHS
 
 MAX_ACCEPTED: Final = 256
 """Connections accepted in one turn of the loop, so that workers share a burst of them."""

@@ -24,9 +24,10 @@ from scholarbase.api.admission import KEY, SLOT, release
 from scholarbase.api.capacity import stopping
 from scholarbase.api.conditional import NO_STORE
 from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Libraries
-from scholarbase.api.problems import rejection, unexpected
+from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
+from scholarbase.api.problems import add_errors, rejection, unexpected
 from scholarbase.api.tracing import Tracer
-from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError
+from scholarbase.errors import InvalidRequest, MisdirectedRequest, ScholarBaseError, SnapshotNotHeld
 from scholarbase.http import is_loopback
 from scholarbase.settings import Settings
 from scholarbase.timing import STAGES, Stage
@@ -210,7 +211,8 @@ class Holding:
             await self._app(scope, receive, send)
             return
         try:
-            held = scope[HELD] = self._libraries.take(_named(scope))
+            named = _named(scope) if _is_answered_from_library(scope["path"]) else None
+            held = scope[HELD] = self._libraries.take(named)
         except ScholarBaseError as error:
             await rejection(error, scope)(scope, receive, send)
             return
@@ -218,6 +220,11 @@ class Holding:
             await self._app(scope, receive, send)
         finally:
             held.release()
+
+
+def _is_answered_from_library(path: str) -> bool:
+    """Whether a path is about a library, not about the server."""
+    return path not in OPEN_PATHS and not path.startswith((*ADMIN_PATHS, STATIC))
 
 
 def _named(scope: Scope) -> str | None:
@@ -278,9 +285,12 @@ def describe(document: dict[str, Any]) -> None:
         "schema": {"type": "string"},
     }
     returned = {name: {"$ref": f"#/components/headers/{name}"} for name in document["components"]["headers"]}
-    for operations in document["paths"].values():
+    for path, operations in document["paths"].items():
         for operation in operations.values():
-            operation.setdefault("parameters", []).extend((sent, named))
+            operation.setdefault("parameters", []).append(sent)
+            if _is_answered_from_library(path):
+                operation["parameters"].append(named)
+                add_errors(operation, SnapshotNotHeld)
             for response in operation["responses"].values():
                 response["headers"] = {**returned, **response.get("headers", {})}
 

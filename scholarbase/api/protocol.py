@@ -16,8 +16,8 @@ from typing import Any, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from scholarbase.api.access.guard import HEALTH_PATHS
 from scholarbase.api.connections import Connections
+from scholarbase.api.paths import HEALTH_PATHS
 from scholarbase.api.problems import problem_of
 from scholarbase.errors import (
     HeadTooLarge,

@@ -1,16 +1,16 @@
-"""Packing and unpacking are killed at random times, and finish when they are run again."""
+"""Packing and unpacking are killed at random blocks, and finish when they are run again."""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from scholarbase.errors import LibraryCorrupt, LibraryNotFound
+from scholarbase.indexes.contents import read_contents
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.updates.packing import pack
@@ -20,50 +20,41 @@ from tests.updates.archives import files
 pytestmark = pytest.mark.slow
 
 KILLS = 10
-SLOWLY = """
-import sys, time
+DYING = """
+import itertools, os, signal, sys
 from scholarbase.cli import main
 from scholarbase.indexes import contents
 from scholarbase.updates import blocks, unpacking
-def slowly(data):
-    time.sleep(0.005)
+last, *arguments = sys.argv[1:]
+count = itertools.count(1)
+def counted(data):
+    if next(count) == int(last):
+        os.kill(os.getpid(), signal.SIGKILL)
     return contents.block_hash(data)
-blocks.block_hash = unpacking.block_hash = slowly
-main(sys.argv[1:])
+blocks.block_hash = unpacking.block_hash = counted
+main(arguments)
 """
-"""The command line, with a pause before each block, so that kills fall between many."""
+"""The command line, which is killed at its Nth block."""
 
 
-def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", SLOWLY, *map(str, arguments)], stderr=subprocess.DEVNULL)
+def start(at: int, *arguments: str | Path) -> int:
+    """Run a command that is killed at a block, never at 0. Returns its status."""
+    command = [sys.executable, "-c", DYING, str(at), *map(str, arguments)]
+    return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=300, check=False).returncode
 
 
-def kill_at(process: subprocess.Popen[bytes], begun: Path, seconds: float) -> bool:
-    """Kill a process some time after a file or folder appeared. Returns whether it was still running."""
-    while process.poll() is None and not begun.exists():
-        time.sleep(0.002)
-    time.sleep(seconds)
-    running = process.poll() is None
-    process.kill()
-    process.wait()
-    return running
+def some_blocks(library: Path) -> list[int]:
+    listed = read_contents(library, read_manifest(library)[1])
+    return random.Random(1).sample(range(1, len(listed.blocks()) + 1), KILLS)
 
 
 def test_pack_is_killed_ten_times(sample_library: Path, tmp_path: Path) -> None:
     whole, file = tmp_path / "whole", tmp_path / "file"
-    began = time.monotonic()
-    assert start("pack", sample_library, whole).wait(timeout=300) == 0
-    seconds = time.monotonic() - began
-    chance = random.Random(1)
-    killed = 0
-    for _ in range(KILLS):
-        process = start("pack", sample_library, file)
-        killed += kill_at(process, tmp_path / "file.part", chance.uniform(0, seconds))
-        if file.exists():  # it was complete
-            assert file.read_bytes() == whole.read_bytes()
-            file.unlink()
-    assert killed, "no kill fell inside the job"
-    assert start("pack", sample_library, file).wait(timeout=300) == 0
+    assert start(0, "pack", sample_library, whole) == 0
+    for block in some_blocks(sample_library):
+        assert start(block, "pack", sample_library, file) == -9
+        assert not file.exists()
+    assert start(0, "pack", sample_library, file) == 0
     assert file.read_bytes() == whole.read_bytes()
     assert not (tmp_path / "file.part").exists()
 
@@ -71,19 +62,12 @@ def test_pack_is_killed_ten_times(sample_library: Path, tmp_path: Path) -> None:
 def test_unpack_is_killed_ten_times(sample_library: Path, tmp_path: Path) -> None:
     file, library = tmp_path / "file", tmp_path / "library"
     pack(sample_library, file)
-    began = time.monotonic()
-    assert start("unpack", file, "--library", tmp_path / "whole").wait(timeout=300) == 0
-    seconds = time.monotonic() - began
-    chance = random.Random(2)
-    killed = 0
-    for _ in range(KILLS):
-        process = start("unpack", file, "--library", library)
-        killed += kill_at(process, library / "building", chance.uniform(0, seconds))
-        if not (library / "files.json").exists():
-            with pytest.raises(LibraryNotFound):
-                read_manifest(library)
-    assert killed, "no kill fell inside the job"
-    assert start("unpack", file, "--library", library).wait(timeout=300) == 0
+    for block in some_blocks(sample_library):
+        assert start(block, "unpack", file, "--library", library) == -9
+        assert not (library / "files.json").exists()
+        with pytest.raises(LibraryNotFound):
+            read_manifest(library)
+    assert start(0, "unpack", file, "--library", library) == 0
     assert files(library) == files(sample_library)
 
 

@@ -23,6 +23,7 @@ from scholarbase.api.admission import KEY
 from scholarbase.api.bodies import BodyLimit
 from scholarbase.api.holding import SNAPSHOT
 from scholarbase.api.middleware import REQUEST_ID, HostCheck
+from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
 from scholarbase.api.problems import add_errors, rejection
 from scholarbase.api.session_headers import BUDGET, CALL
 from scholarbase.errors import (
@@ -38,16 +39,6 @@ from scholarbase.http import is_loopback
 from scholarbase.settings import Settings
 
 log = logging.getLogger("scholarbase.api")
-
-HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
-DOCUMENTATION: Final = frozenset({"/docs", "/redoc", "/openapi.json"})
-"""The interactive pages. Their forms send the key that the user enters there."""
-STATIC: Final = "/static-offline-docs/"
-"""The prefix of their scripts."""
-OPEN_PATHS: Final = HEALTH_PATHS | DOCUMENTATION
-"""Paths that need no key and have no limit."""
-ADMIN_PATHS: Final = ("/metrics", "/v1/admin/")
-"""Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""
 LOOPBACK_ORIGINS: Final = r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?"
 """Pages of this machine may send requests, such as those of MCP clients under development."""
 EXPOSED: Final = (
