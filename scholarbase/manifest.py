@@ -19,7 +19,7 @@ from scholarbase.models.encoders import EncoderSpec
 from scholarbase.settings import Profile
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 7
+FORMAT: Final = 8
 """The version of the library's layout on disk."""
 
 

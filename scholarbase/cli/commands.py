@@ -121,6 +121,7 @@ def main(context: click.Context) -> None:
     type=click.Choice(["arxiv", "abstract", "title"]),
     help="Which papers to keep. [env: SCHOLARBASE_KEEP; default: arxiv]",
 )
+@click.option("--no-records", is_flag=True, help="Do not keep the source records, which an update needs.")
 @click.option(
     "--profile",
     type=click.Choice(["default", "scholarquest"]),
@@ -137,6 +138,7 @@ def ingest(
     query_encoder: str | None,
     vectors: Path | None,
     keep: str | None,
+    no_records: bool,
     profile: str | None,
     device: str | None,
     restart: bool,
@@ -154,6 +156,7 @@ def ingest(
     target = require_library(library, settings)
     rules = IngestRules(
         keep=keep or settings.keep,  # type: ignore[arg-type]
+        records=not no_records,
         profile=profile or settings.profile or "default",  # type: ignore[arg-type]
         max_reject_share=settings.max_reject_share,
     )

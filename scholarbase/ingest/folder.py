@@ -21,7 +21,8 @@ BUILDING: Final = "building"
 VECTORS: Final = "vectors"
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
-MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER)
+RECORDS: Final = "records.sqlite"
+MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER, RECORDS)
 """The entries of a library besides its manifest and the list of its files."""
 
 
@@ -65,6 +66,10 @@ class BuildFolder:
     @property
     def catalog(self) -> Path:
         return self.path / catalog.FILE_NAME
+
+    @property
+    def records(self) -> Path:
+        return self.path / RECORDS
 
     @property
     def vectors(self) -> Path:
