@@ -151,6 +151,13 @@ class AuthorIndex:
             """
         )
 
+    def clear(self) -> None:
+        """Empty the catalogue's tables. The caller commits."""
+        for table in ("author_names", "author_papers"):
+            self._db.execute(f"DELETE FROM {table}")
+        self._db.execute("DROP INDEX author_names_by_id")
+        self._db.execute("INSERT INTO author_words (author_words) VALUES ('delete-all')")
+
     def write(self) -> int:
         """Write the rows to the catalogue's empty tables, and return the number of authors. The caller commits."""
         rows = self.names()

@@ -530,7 +530,7 @@ class _Job:
 
     def _publish(self) -> Manifest:
         if not self._folder.pending_contents.exists():
-            _finish_catalog(self._folder.catalog)
+            finish_catalog(self._folder.catalog)
             shutil.rmtree(self._folder.dense, ignore_errors=True)
             if not Manifest.from_bytes(
                 self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
@@ -564,7 +564,7 @@ def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return batch
 
 
-def _finish_catalog(path: Path) -> None:
+def finish_catalog(path: Path) -> None:
     """Turn the WAL off and compact the file."""
     with closing(open_for_writing(path, create=False)) as db:
         db.execute("PRAGMA journal_mode = DELETE")

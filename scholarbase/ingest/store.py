@@ -187,24 +187,25 @@ class RecordStore:
                 INSERT INTO citations (key, citing, cited, is_influential, contexts, intents)
                 VALUES (?, ?, ?, ?, ?, ?)
                 """,
-                (
-                    (
-                        links_of(r).key,
-                        r.citing,
-                        r.cited,
-                        r.is_influential,
-                        orjson.dumps(r.contexts).decode() if r.contexts else None,
-                        orjson.dumps(r.intents).decode() if r.intents else None,
-                    )
-                    for r in records
-                    if isinstance(r, CitationRecord)
-                ),
+                (self.citation_row(r) for r in records if isinstance(r, CitationRecord)),
             )
             return
         name = str(dataset)
         self.db.executemany(
             "INSERT INTO records (dataset, key, corpus_id, arxiv_id, line) VALUES (?, ?, ?, ?, ?)",
             ((name, *links_of(r), line) for r, line in zip(records, lines, strict=True)),
+        )
+
+    @staticmethod
+    def citation_row(record: CitationRecord) -> tuple[Any, ...]:
+        """The columns of a citation, without its number."""
+        return (
+            links_of(record).key,
+            record.citing,
+            record.cited,
+            None if record.is_influential is None else int(record.is_influential),
+            orjson.dumps(record.contexts).decode() if record.contexts else None,
+            orjson.dumps(record.intents).decode() if record.intents else None,
         )
 
     def index(self) -> None:
@@ -270,6 +271,11 @@ class RecordStore:
             record = PARSERS[dataset](zlib.decompress(line))
             if not isinstance(record, Reject):
                 yield record
+
+    def has(self, dataset: Dataset) -> bool:
+        """Whether there is a record of a dataset."""
+        sql = "SELECT 1 FROM records WHERE dataset = ? LIMIT 1"
+        return self.db.execute(sql, (str(dataset),)).fetchone() is not None
 
     def closure(self, corpus_ids: set[int], arxiv_ids: set[str]) -> None:
         """Add the ids of all records that merge with those of these ids into one paper."""

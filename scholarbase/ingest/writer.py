@@ -83,7 +83,7 @@ class CatalogWriter:
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
-        seen = set(self._by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
+        seen = set(self.by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
         by_arxiv_id = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
         new: list[PaperRecord] = []
         duplicates: list[tuple[int, PaperRecord]] = []
@@ -206,7 +206,7 @@ class CatalogWriter:
         )
 
     def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
@@ -214,7 +214,7 @@ class CatalogWriter:
         return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
 
     def _paper_ids(self, records: Sequence[PaperIdRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "INSERT OR IGNORE INTO aliases VALUES ('sha', ?, ?)",
             [(r.sha, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
@@ -222,7 +222,7 @@ class CatalogWriter:
         return Counter(s2ag_paper_ids=len(records), s2ag_paper_ids_used=written)
 
     def _tldrs(self, records: Sequence[TldrRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "UPDATE papers SET tldr = ? WHERE id = ? AND tldr IS NULL",
             [(r.text, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
@@ -285,7 +285,7 @@ class CatalogWriter:
 
     def _citations(self, records: Sequence[CitationRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_citations=len(records))
-        ends = self._by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
+        ends = self.by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
         rows = []
         for r in records:
             if r.citing is None or r.cited is None:
@@ -352,7 +352,7 @@ class CatalogWriter:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
 
-    def _by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
+    def by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
         """Catalogue ids by corpus id, second corpus ids included."""
         found = self._ids_of("corpus_id", corpus_ids)
         if not self._has_corpus_aliases:
