@@ -34,6 +34,7 @@ from scholarbase.cli.options import (
 )
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
+from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -333,6 +334,7 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
 
 
 main.add_command(check)
+main.add_command(update)
 
 
 @main.command(short_help="Show a paper by an id of any form.")

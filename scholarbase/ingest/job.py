@@ -18,6 +18,7 @@ with the same library.
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -78,6 +79,7 @@ log = logging.getLogger("scholarbase.ingest")
 LINES_PER_COMMIT: Final = 10_000
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
+_RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
 
@@ -166,6 +168,7 @@ class _Job:
 
     def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
         files = self._without_unused(discover(sources))
+        self._release = _release_of(sources)
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
         self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash())
@@ -487,6 +490,7 @@ class _Job:
             content=content,
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
+            release=self._release,
         )
         if self._rules.records:
             self._store.index_citations()
@@ -550,6 +554,14 @@ class _Job:
 
     def _count(self, table: str) -> int:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def _release_of(sources: Sequence[str | Path]) -> str | None:
+    """The release of the sources: the date that is the name of their folder or of the folder above it, None if there
+    are several or none."""
+    paths = [Path(source).resolve() for source in sources]
+    found = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number
 from scholarbase.ingest.sources import Dataset
-from scholarbase.ingest.store import RecordStore
+from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 
 _T = TypeVar("_T")
@@ -39,20 +39,32 @@ class PaperIds:
         )
 
 
-def groups(
-    store: RecordStore, corpus_ids: Iterable[int], arxiv_ids: Iterable[str], documents: Iterable[str]
-) -> Iterator[PaperIds]:
-    """The papers with these ids, some at a time, with all ids of their records."""
-    for some_corpus in _batches(corpus_ids):
-        ids = PaperIds(set(some_corpus))
+def groups(store: RecordStore, about: About) -> Iterator[PaperIds]:
+    """The papers that some records are or were about, some at a time, with all ids of their records.
+
+    Papers between which a record moved are in one group.
+    """
+    done = PaperIds()
+    for corpus_ids in _batches(sorted(about.corpus_ids)):
+        yield from _group(store, about, PaperIds(set(corpus_ids) - done.corpus_ids), done)
+    for arxiv_ids in _batches(sorted(about.arxiv_ids)):
+        yield from _group(store, about, PaperIds(arxiv_ids=set(arxiv_ids) - done.arxiv_ids), done)
+    for documents in _batches(sorted(about.documents)):
+        yield PaperIds(documents=set(documents))
+
+
+def _group(store: RecordStore, about: About, ids: PaperIds, done: PaperIds) -> Iterator[PaperIds]:
+    size = -1
+    while size != (size := len(ids.corpus_ids) + len(ids.arxiv_ids)):
+        for corpus_id in ids.corpus_ids:
+            ids.arxiv_ids |= about.arxiv_ids_of.get(corpus_id, set())
+        for arxiv_id in ids.arxiv_ids:
+            ids.corpus_ids |= about.corpus_ids_of.get(arxiv_id, set())
         store.closure(ids.corpus_ids, ids.arxiv_ids)
+    done.corpus_ids |= ids.corpus_ids
+    done.arxiv_ids |= ids.arxiv_ids
+    if size:
         yield ids
-    for some_arxiv in _batches(arxiv_ids):
-        ids = PaperIds(arxiv_ids=set(some_arxiv))
-        store.closure(ids.corpus_ids, ids.arxiv_ids)
-        yield ids
-    for some in _batches(documents):
-        yield PaperIds(documents=set(some))
 
 
 def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> None:
@@ -79,13 +91,13 @@ def settle(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) ->
     They were written from the first record; the one that stays depends on the records alone.
     """
     found = store.settle()
-    arxiv_ids = sorted(found.arxiv_ids.union(store.shared_arxiv_ids()))
-    for ids in groups(store, sorted(found.corpus_ids), arxiv_ids, sorted(found.documents)):
+    found.arxiv_ids.update(store.shared_arxiv_ids())
+    for ids in groups(store, found):
         write_papers(writer, store, ids)
     if found.venues:
         write_venues(db, writer, store)
     writer.remove_authors(sorted(found.authors))
-    if found or arxiv_ids:
+    if found:
         write_missing_authors(db, writer, store)
     return len(found)
 

@@ -112,6 +112,9 @@ class About:
     documents: set[str] = field(default_factory=set)
     authors: set[str] = field(default_factory=set)
     venues: set[str] = field(default_factory=set)
+    arxiv_ids_of: dict[int, set[str]] = field(default_factory=dict)
+    corpus_ids_of: dict[str, set[int]] = field(default_factory=dict)
+    """Which corpus ids and arXiv ids the records of papers link, also those records that no longer exist."""
 
     def add(self, dataset: Dataset, links: Links) -> None:
         """Add a record."""
@@ -119,6 +122,9 @@ class About:
             self.corpus_ids.add(links.corpus_id)
         if links.arxiv_id is not None:
             self.arxiv_ids.add(links.arxiv_id)
+            if links.corpus_id is not None:
+                self.arxiv_ids_of.setdefault(links.corpus_id, set()).add(links.arxiv_id)
+                self.corpus_ids_of.setdefault(links.arxiv_id, set()).add(links.corpus_id)
         keyed = {
             Dataset.BEIR: self.documents,
             Dataset.AUTHORS: self.authors,

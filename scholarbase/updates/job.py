@@ -26,7 +26,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import orjson
+
 from scholarbase.encoders import Encoder
+from scholarbase.encoders.probe import check_probe
 from scholarbase.errors import (
     EncoderMismatch,
     InvalidRequest,
@@ -115,7 +118,8 @@ def _check(
     """Raises the errors of :func:`update` that its arguments show."""
     if not manifest.rules["records"] or not (source / RECORDS).is_file():
         raise InvalidRequest(
-            f"The library at {source} has no source records, which an update needs: ingest it again without --no-records."
+            f"The library at {source} has no source records, which an update needs: ingest it again without "
+            "--no-records."
         )
     if manifest.vectors["computed_elsewhere"] is not None:
         raise InvalidRequest(
@@ -126,9 +130,11 @@ def _check(
     if spec != manifest.encoder:
         names = [one.name if one else "no encoder" for one in (spec, manifest.encoder)]
         raise EncoderMismatch(
-            f"The encoder of the update is {names[0]}, and the library at {source} was built with {names[1]}: give that "
-            "one with --encoder."
+            f"The encoder of the update is {names[0]}, and the library at {source} was built with {names[1]}: give "
+            "that one with --encoder."
         )
+    if encoder is not None and "query_probe" in (stored := stored_encoder(source)):
+        check_probe(encoder, stored["query_probe"])
     done = sum(len(each["steps"]) for each in manifest.updates)
     if done + len(steps) > max_steps:
         raise InvalidRequest(
@@ -143,6 +149,13 @@ def _check(
                 f"release {release}. Give the changes from {release}, or ingest the full release."
             )
         release = step.ends or release
+
+
+def stored_encoder(library: Path) -> dict[str, Any]:
+    """The locations of the models that a library was built with, and its vectors of a known text."""
+    path = library / ENCODER
+    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.is_file() else {}
+    return stored
 
 
 class _UpdateJob:
@@ -286,7 +299,7 @@ class _UpdateJob:
     def _seal(
         self, db: sqlite3.Connection, store: RecordStore, changed: Changed, points: PointChanges
     ) -> None:
-        counts = {**changed.counts, **points.counts, **count_rows(db)}
+        counts = dict.fromkeys(_COUNTED, 0) | {**changed.counts, **points.counts, **count_rows(db)}
         with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
             config = VectorConfig.from_dict(
                 {k: v for k, v in self._old.vectors.items() if k not in _NOT_LAYOUT}
@@ -335,8 +348,8 @@ class _UpdateJob:
         manifest, snapshot = read_manifest(self._folder.library)
         if manifest.updates != self._updates:
             raise LibraryExists(
-                f"{self._folder.library} already has a library (snapshot {snapshot}) from another base or other changes: "
-                "give another --library."
+                f"{self._folder.library} already has a library (snapshot {snapshot}) from another base or other "
+                "changes: give another --library."
             )
         log.info("The library at %s is already complete.", self._folder.library)
         return manifest
@@ -352,4 +365,5 @@ class _UpdateJob:
         return manifest
 
 
+_COUNTED: Final = ("papers_added", "papers_changed", "papers_removed", "papers_encoded", "vectors_kept")
 _NOT_LAYOUT: Final = ("computed_elsewhere", "random_similarity")

@@ -75,9 +75,7 @@ class CatalogChanges:
         """Apply changed records. Returns what changed in the catalogue."""
         about = applied.about
         ends: set[int] = set()
-        for ids in groups(
-            self._store, sorted(about.corpus_ids), sorted(about.arxiv_ids), sorted(about.documents)
-        ):
+        for ids in groups(self._store, about):
             numbers, corpus_ids = ids.numbers, sorted(ids.corpus_ids)
             before, places = self._rows(numbers), self._writer.by_corpus_id(corpus_ids)
             write_papers(self._writer, self._store, ids)

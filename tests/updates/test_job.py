@@ -10,7 +10,7 @@ import pytest
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.ingest.job import IngestRules, ingest
-from scholarbase.manifest import Manifest, read_manifest
+from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.verification import verify
 from scholarbase.updates.job import update
@@ -32,7 +32,7 @@ def assert_same(updated: Path, built: Path) -> None:
         assert found[table] == held, table
     assert points(updated) == points(built)
     one, other = (read_manifest(library)[0] for library in (updated, built))
-    assert one.content == other.content
+    assert {part for part in one.content if one.content[part] != other.content[part]} == set()
     assert one.content_hash == other.content_hash
     assert one.vectors == other.vectors
     list(verify(updated))
