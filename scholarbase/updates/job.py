@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import orjson
@@ -38,9 +37,9 @@ from scholarbase.errors import (
     SourceError,
     TooManyRejects,
 )
-from scholarbase.indexes.author_index import AuthorIndex
+from scholarbase.indexes.author_changes import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
-from scholarbase.indexes.catalog import read_meta
+from scholarbase.indexes.catalog import open_finished, read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows, open_for_building
@@ -283,16 +282,12 @@ class _UpdateJob:
         return points
 
     def _write_authors(self, db: sqlite3.Connection, changed: Changed) -> None:
-        if not changed.authors and not changed.details:
-            return
         with (
-            TemporaryDirectory(prefix="authors-", dir=self._folder.path) as temporary,
-            self._reporter.stage("index authors", "authors", None) as tracker,
-            AuthorIndex(db, Path(temporary)) as authors,
+            closing(open_finished(self._source / CATALOG)) as old,
+            self._reporter.stage("index authors", "authors", len(changed.author_ids)) as tracker,
             self._checkpoint.transaction(),
         ):
-            authors.clear()
-            tracker.advance(authors.write())
+            tracker.advance(change_authors(old, db, changed.author_ids, changed.authors))
 
     # -- seal -------------------------------------------------------------------------------------------
 

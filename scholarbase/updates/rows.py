@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.encoders import document_text
+from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows, table_sum
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
 from scholarbase.ingest.records import CitationRecord
@@ -42,8 +43,8 @@ class Changed:
     """The papers that had a text which another paper may have now, by its hash."""
     authors: set[int] = field(default_factory=set)
     """The papers whose authors or citation counts changed."""
-    details: bool = False
-    """Whether the details of an author changed."""
+    author_ids: set[str] = field(default_factory=set)
+    """All authors of these papers, before and after, and those whose details changed."""
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -146,6 +147,9 @@ class CatalogChanges:
         ]
         if authorship[0] != authorship[1]:
             changed.authors.add(number)
+            for one in (old, new):
+                if one is not None and one.paper["authors"]:
+                    changed.author_ids.update(mentions(one.paper["authors"]))
 
     def _index_text(self, number: int, old: _PaperRows | None, new: _PaperRows | None) -> None:
         """Replace a paper's words. FTS5 must be given the old ones, since it does not store texts
@@ -240,9 +244,8 @@ class CatalogChanges:
             return
         self._writer.remove_authors(author_ids)
         write_missing_authors(self._db, self._writer, self._store)
-        total = table_sum(self._db, "authors")
-        self.changed.details = total != self._sums["authors"]
-        self._sums["authors"] = total
+        self._sums["authors"] = table_sum(self._db, "authors")
+        self.changed.author_ids.update(author_ids)
 
 
 @dataclass(slots=True)

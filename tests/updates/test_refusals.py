@@ -65,10 +65,9 @@ def test_what_changed_is_found(base: Path, changes: Path, tmp_path: Path) -> Non
     assert [manifest.counts[f"papers_{what}"] for what in ("added", "changed", "removed")] == [1, 1, 1]
     assert manifest.updates[0]["base"] == read_manifest(base)[1]
     with Library.open(tmp_path / "new") as library:
-        assert [hit.paper.id for hit in library.search("new title", mode="sparse").results] == [
-            "arXiv:0704.0001",
-            "arXiv:0704.0003",
-        ]
+        found = [hit.paper.id for hit in library.search("new title", mode="sparse").results]
+        assert found[0] == "arXiv:0704.0001"
+        assert set(found[1:]) == {"arXiv:0704.0003", "arXiv:0704.0004"}
         assert [edge.paper.id for edge in library.citations("CorpusId:1").results] == ["arXiv:0704.0004"]
     # Applied again, nothing changes but the manifest.
     again = update(
@@ -113,7 +112,7 @@ def test_changes_that_do_not_fit_are_refused(base: Path, changes: Path, tmp_path
         assert not (tmp_path / "new").exists()
 
     refused(SourceError, "No file or folder", tmp_path / "missing")
-    refused(InvalidRequest, r"the limit of 1: download and ingest the full", step, changes, max_steps=1)
+    refused(InvalidRequest, r"the limit of 0: download and ingest the full", max_steps=0)
     step.rename(changes / "2025-12-29..2026-01-05")
     refused(SourceError, "are for another base: the library at .* has the release 2026-01-05")
     shutil.copytree(changes / "2025-12-29..2026-01-05", changes / "2026-01-12..2026-01-19")
