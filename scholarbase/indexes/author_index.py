@@ -7,8 +7,8 @@ author_words    FTS5 over the terms of the names (:mod:`scholarbase.indexes.auth
 ==============  =======================================================================================
 
 An author is an id of the source, or else a normalized name. A full build numbers authors by their papers, most first,
-then by id; an update (:mod:`.author_changes`) keeps the numbers. All rows are derived from the papers and the details of
-authors, and ``scholarbase verify`` derives them again.
+then by id; an update (:mod:`.author_changes`) keeps the numbers. All rows are derived from the papers and the details
+of authors, and ``scholarbase verify`` derives them again.
 """
 
 from __future__ import annotations

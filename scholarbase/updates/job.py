@@ -186,6 +186,16 @@ class _UpdateJob:
         elif (self._folder.library / FILE_NAME).exists():
             return self._finished()
         self._folder.clear()
+        try:
+            self._build(steps, max_reject_share)
+        except BaseException:
+            if not self._folder.pending_manifest.exists():
+                self._folder.clear()  # the next run starts over
+            raise
+        return self._publish()
+
+    def _build(self, steps: Sequence[Step], max_reject_share: float) -> None:
+        """Write all of the library in the building folder, the manifest last."""
         self._copy()
         db = open_for_building(self._folder.catalog)
         store = RecordStore(self._folder.records)
@@ -203,7 +213,6 @@ class _UpdateJob:
         finally:
             store.close()
             db.close()
-        return self._publish()
 
     # -- changes ----------------------------------------------------------------------------------------
 
