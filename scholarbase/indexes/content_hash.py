@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -134,14 +135,14 @@ def vector_sums(index: VectorIndex, count: FrequencyCounter | None = None) -> di
                     sums[name], sum_of(map(dense_row, *zip(*held, strict=True)) if held else ())
                 )
                 continue
-            rows = [sparse_row(point, vector.indices, vector.values) for point, vector in held]
-            sums[name] = combined(sums[name], sum_of(rows))
+            # Each access copies the numbers.
+            copied = [(point, vector.indices, vector.values) for point, vector in held]
+            sums[name] = combined(sums[name], sum_of(sparse_row(*one) for one in copied))
             if name == BM25 and count is not None:
-                terms = [vector.indices for _, vector in held]
                 count.add(
-                    np.array([point for point, _ in held], np.int64),
-                    np.array([len(numbers) for numbers in terms], np.uint32),
-                    np.fromiter((number for numbers in terms for number in numbers), np.uint32),
+                    np.array([point for point, _, _ in copied], np.int64),
+                    np.array([len(terms) for _, terms, _ in copied], np.uint32),
+                    np.fromiter(chain.from_iterable(terms for _, terms, _ in copied), np.uint32),
                 )
     return sums
 
@@ -161,4 +162,4 @@ def sparse_row(point: int, terms: Sequence[int], weights: Sequence[float]) -> by
 
 def dense_row(point: int, vector: Any) -> bytes:
     """The bytes of a dense vector: the paper's id, and the numbers as float16, as they are stored."""
-    return np.array(point, "<i8").tobytes() + np.array(vector, "<f2").tobytes()
+    return point.to_bytes(8, "little") + np.array(vector, "<f2").tobytes()
