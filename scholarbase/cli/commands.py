@@ -37,6 +37,7 @@ from scholarbase.cli.options import (
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
+from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -124,6 +125,7 @@ def main(context: click.Context) -> None:
     type=click.Choice(["arxiv", "abstract", "title"]),
     help="Which papers to keep. [env: SCHOLARBASE_KEEP; default: arxiv]",
 )
+@click.option("--no-records", is_flag=True, help="Do not keep the source records, which an update needs.")
 @click.option(
     "--profile",
     type=click.Choice(["default", "scholarquest"]),
@@ -140,6 +142,7 @@ def ingest(
     query_encoder: str | None,
     vectors: Path | None,
     keep: str | None,
+    no_records: bool,
     profile: str | None,
     device: str | None,
     restart: bool,
@@ -157,6 +160,7 @@ def ingest(
     target = require_library(library, settings)
     rules = IngestRules(
         keep=keep or settings.keep,  # type: ignore[arg-type]
+        records=not no_records,
         profile=profile or settings.profile or "default",  # type: ignore[arg-type]
         max_reject_share=settings.max_reject_share,
     )
@@ -350,6 +354,7 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
 
 
 main.add_command(check)
+main.add_command(update)
 
 
 @main.command(short_help="Show a paper by an id of any form.")

@@ -161,10 +161,10 @@ class Catalog:
             found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
-    def last_id(self) -> int:
-        """Return the greatest id of a paper, 0 in an empty library."""
+    def count_arxiv_ids(self) -> int:
+        """Return the number of papers that have an arXiv id."""
         with self._reading() as connection:
-            return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
+            return int(connection.execute("SELECT count(arxiv_id) FROM papers").fetchone()[0])
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """The title and abstract of each paper that has an abstract, by ascending id."""
@@ -523,13 +523,17 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
             """
             SELECT corpus_id, id FROM papers WHERE corpus_id IN (SELECT value FROM json_each(?1))
             UNION ALL
-            SELECT value, paper_id FROM aliases
-            WHERE scheme = 'CorpusId' AND value IN (SELECT CAST(value AS TEXT) FROM json_each(?1))
+            SELECT value, min(paper_id) FROM aliases
+            WHERE scheme = 'CorpusId' AND value IN (SELECT CAST(value AS TEXT) FROM json_each(?1)) GROUP BY value
             """,
             (numbers,),
         )
+    # Two papers may claim one id: it names the one with the lowest number.
     return (
-        "SELECT value, paper_id FROM aliases WHERE scheme = ? AND value IN (SELECT value FROM json_each(?))",
+        """
+        SELECT value, min(paper_id) FROM aliases
+        WHERE scheme = ? AND value IN (SELECT value FROM json_each(?)) GROUP BY value
+        """,
         (scheme, listed),
     )
 

@@ -85,10 +85,11 @@ def m001_catalog(db: Database) -> None:
         """
         CREATE TABLE aliases (
             scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL,
-            PRIMARY KEY (scheme, value)
+            PRIMARY KEY (scheme, value, paper_id)
         ) WITHOUT ROWID
         """
     )
+    db.execute("CREATE INDEX aliases_by_paper ON aliases (paper_id)")
     db.table("authors").create(
         {
             "author_id": str,

@@ -18,6 +18,7 @@ with the same library.
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -39,7 +40,7 @@ from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, Sou
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.catalog import read_meta
-from scholarbase.indexes.content_hash import content_hash, vector_hashes
+from scholarbase.indexes.content_hash import content_hash, part_hashes, vector_sums
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.schema import count_rows, open_for_building
@@ -51,6 +52,7 @@ from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.hashing import hashed_tables
+from scholarbase.ingest.merging import settle
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import (
@@ -63,6 +65,7 @@ from scholarbase.ingest.sources import (
     open_lines,
     sha256_of,
 )
+from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
@@ -76,6 +79,7 @@ log = logging.getLogger("scholarbase.ingest")
 LINES_PER_COMMIT: Final = 10_000
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
+_RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
 
@@ -85,6 +89,8 @@ class IngestRules:
     """Settings that decide the content of a library, besides its sources."""
 
     keep: KeepRule = "arxiv"
+    records: bool = True
+    """Whether the library keeps the source records, which an update needs."""
     profile: Profile = "default"
     max_reject_share: float = 0.05
 
@@ -162,9 +168,10 @@ class _Job:
 
     def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
         files = self._without_unused(discover(sources))
+        self._release = _release_of(sources)
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
-        self._plan = plan = _plan(facts, self._rules.keep, self._rules.profile, spec, self._vectors_hash())
+        self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash())
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
             written = self._folder.pending_manifest
@@ -188,14 +195,17 @@ class _Job:
         elif unfinished is not None:
             log.info("Continuing the unfinished library at %s.", self._folder.library)
         self._db = open_for_building(self._folder.catalog)
+        self._store = RecordStore(self._folder.records)
         try:
             self._checkpoint = Checkpoint(self._db)
+            self._store.cut(self._checkpoint.get("records", [0, 0]))
             with self._checkpoint.transaction():
                 self._checkpoint.set("plan", plan)
             try:
                 self._read(files, {fact.name: fact for fact in facts})
             except SourceChanged:
                 self._db.close()
+                self._store.close()
                 self._folder.clear()  # it has rows of other bytes than those that were hashed
                 raise
             self._index_authors()
@@ -203,6 +213,7 @@ class _Job:
             config, tables = self._index(bm25)
             self._seal(facts, config, bm25, tables)
         finally:
+            self._store.close()
             self._db.close()
         return self._publish()
 
@@ -274,6 +285,7 @@ class _Job:
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.set("pruned", True)
                 tracker.advance(counts.total())
+        self._settle(writer)
         if not self._count("papers"):
             raise SourceError(
                 f"The sources have no papers that the keep rule {self._rules.keep!r} keeps: "
@@ -281,6 +293,20 @@ class _Job:
                 "title, which the documents of a BEIR collection need)."
             )
         self._read_files("read citations", edges, facts, writer)
+
+    def _settle(self, writer: CatalogWriter) -> None:
+        """Choose between different records with one key, whatever the order in which they came."""
+        if self._checkpoint.get("settled"):
+            return
+        self._store.index()
+        with (
+            self._reporter.stage("merge records", "records", None) as tracker,
+            self._store.transaction(),
+            self._checkpoint.transaction(),
+        ):
+            repeated = settle(self._db, writer, self._store)
+            self._checkpoint.set("settled", True)
+            tracker.advance(repeated)
 
     def _read_files(
         self,
@@ -313,17 +339,23 @@ class _Job:
         read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
         parse_line = PARSERS[file.dataset]
         lines = ((number, line) for number, line in open_lines(file.path, read) if number > skip)
+        stored = self._rules.records or file.dataset is not Dataset.CITATIONS
         while batch := _batch(lines):
             if not read.same_start:
                 break
+            packed = self._store.packed(
+                [] if file.dataset is Dataset.CITATIONS else [line for _, line in batch]
+            )
             records: list[Record] = []
             rejects: list[tuple[int, Reject]] = []
-            for number, line in batch:
+            places: list[int] = []
+            for place, (number, line) in enumerate(batch):
                 record = parse_line(line)
                 if isinstance(record, Reject):
                     rejects.append((number, record))
                 else:
                     records.append(record)
+                    places.append(place)
             with self._checkpoint.transaction():
                 counts = writer.write(file.dataset, records)
                 counts[f"lines_{file.dataset}"] = len(batch)
@@ -331,6 +363,13 @@ class _Job:
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.reject(file.name, file.dataset, rejects)
                 self._checkpoint.set(key, [batch[-1][0], *read.state])
+                if stored:
+                    result = packed.result()
+                    with self._store.transaction():
+                        self._store.append(
+                            file.dataset, records, [result[i] for i in places] if result else []
+                        )
+                    self._checkpoint.set("records", self._store.ends)
             tracker.at(before + read.count)
             tracker.advance(len(batch))
         if not read.same_start or read.state != (fact.bytes, fact.sha256):
@@ -369,7 +408,7 @@ class _Job:
             tracker.advance(authors.write())
             self._checkpoint.set("authors_indexed", True)
 
-    def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, str]]:
+    def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
         """Index the full text in a thread, and the vectors here, and hash the tables in a subprocess."""
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
@@ -407,13 +446,10 @@ class _Job:
                     f"The vectors at {self._vectors} changed while they were being read: run the same command again "
                     "when they are complete."
                 )
-        lookup = parts.open()
-        similarity = random_similarity(self._db, lookup, self._encoder)
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
-            self._checkpoint.set("similarity", similarity)
             self._checkpoint.set("encoded", True)
-        return lookup
+        return parts.open()
 
     # -- seal -------------------------------------------------------------------------------------------
 
@@ -422,12 +458,14 @@ class _Job:
         facts: Sequence[SourceFact],
         config: VectorConfig,
         bm25: Bm25Parameters,
-        tables: Mapping[str, str],
+        tables: Mapping[str, int],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
         with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
             counts = self._counts(index, config)
-            content = {**tables, **self._hash_vectors(index, counts["points"])}
+            similarity = random_similarity(self._db, index, self._encoder) if self._encoder else None
+            sums = {**tables, **self._sum_vectors(index, counts["points"])}
+            content = part_hashes(sums)
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
             about = {**self._encoder_locations, "query_probe": probe(self._encoder)}
@@ -438,6 +476,7 @@ class _Job:
                 "keep": self._rules.keep,
                 "profile": self._rules.profile,
                 "document_text": "title, newline, abstract",
+                "records": self._rules.records,
             },
             counts=counts,
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
@@ -446,29 +485,35 @@ class _Job:
             vectors=config.to_dict()
             | {
                 "computed_elsewhere": self._plan["vectors"],
-                "random_similarity": self._checkpoint.get("similarity"),
+                "random_similarity": similarity,
             },
             content=content,
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
+            release=self._release,
         )
+        if self._rules.records:
+            self._store.index_citations()
+            with self._store.transaction():
+                self._store.set_sums(sums)
+            self._store.finish()
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
 
-    def _hash_vectors(self, index: EdgeIndex, points: int) -> dict[str, str]:
-        """The hashes of the vectors. The same pass over them counts the document frequencies, which are stored."""
+    def _sum_vectors(self, index: EdgeIndex, points: int) -> dict[str, int]:
+        """The sums of the vectors. The same pass over them counts the document frequencies, which are stored."""
         with (
             TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary,
             self._reporter.stage("hash content", "vectors", None) as tracker,
         ):
             counter = FrequencyCounter(self._db, Path(temporary))
-            hashes = vector_hashes(index, counter)
+            sums = vector_sums(index, counter)
             with self._checkpoint.transaction():
                 counter.write(self._db)
             tracker.advance(points)
-        return hashes
+        return sums
 
     def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
         counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))
@@ -489,8 +534,12 @@ class _Job:
 
     def _publish(self) -> Manifest:
         if not self._folder.pending_contents.exists():
-            _finish_catalog(self._folder.catalog)
+            finish_catalog(self._folder.catalog)
             shutil.rmtree(self._folder.dense, ignore_errors=True)
+            if not Manifest.from_bytes(
+                self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
+            ).rules["records"]:
+                self._folder.records.unlink(missing_ok=True)
             self._folder.list_files()
         self._folder.publish()
         manifest, snapshot = read_manifest(self._folder.library)
@@ -507,6 +556,14 @@ class _Job:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
+def _release_of(sources: Sequence[str | Path]) -> str | None:
+    """The release of the sources: the date that is the name of their folder or of the folder above it, None if there
+    are several or none."""
+    paths = [Path(source).resolve() for source in sources]
+    found = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
+    return found.pop() if len(found) == 1 else None
+
+
 def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """The lines of the next transaction, with their numbers."""
     batch: list[tuple[int, bytes]] = []
@@ -519,7 +576,7 @@ def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return batch
 
 
-def _finish_catalog(path: Path) -> None:
+def finish_catalog(path: Path) -> None:
     """Turn the WAL off and compact the file."""
     with closing(open_for_writing(path, create=False)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
@@ -532,8 +589,7 @@ def _finish_catalog(path: Path) -> None:
 
 def _plan(
     sources: Sequence[SourceFact],
-    keep: str,
-    profile: str,
+    rules: IngestRules,
     encoder: EncoderSpec | None,
     vectors: str | None,
 ) -> dict[str, Any]:
@@ -541,8 +597,9 @@ def _plan(
     return {
         "format": FORMAT,
         "sources": [asdict(fact) for fact in sources],
-        "keep": keep,
-        "profile": profile,
+        "keep": rules.keep,
+        "profile": rules.profile,
+        "records": rules.records,
         "encoder": encoder.to_dict() if encoder else None,
         "vectors": vectors,
     }
@@ -551,7 +608,8 @@ def _plan(
 def _plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that built a library."""
     vectors = manifest.vectors["computed_elsewhere"]
-    return _plan(manifest.sources, manifest.rules["keep"], manifest.profile, manifest.encoder, vectors)
+    rules = IngestRules(manifest.rules["keep"], manifest.rules["records"], manifest.profile)
+    return _plan(manifest.sources, rules, manifest.encoder, vectors)
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -560,6 +618,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "sources": "sources",
         "keep": "keep rule",
         "profile": "profile",
+        "records": "choice about keeping records",
         "encoder": "encoder",
         "vectors": "vectors",
     }

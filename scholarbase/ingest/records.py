@@ -47,6 +47,7 @@ class CitationRecord:
     is_influential: bool | None = None
     contexts: list[str] = field(default_factory=list)
     intents: list[str] = field(default_factory=list)
+    citation_id: int | None = None
 
 
 @dataclass(slots=True)

@@ -1,14 +1,15 @@
 """Writes records as catalogue rows: merges the sources' records of one paper, and counts what was done.
 
-Each method takes one batch and is called inside a transaction. Papers are numbered in the order of their records and
-keep their first id, so the same sources give the same ids.
+Each method takes one batch and is called inside a transaction. A paper's number is that of its id
+(:mod:`scholarbase.ingest.numbering`), so the order of the records does not change it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from scholarbase.indexes import citations
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import main_title_hash, title_hash
+from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -53,11 +55,6 @@ WHERE id = :id
 """Semantic Scholar's values stay, and arXiv's fill those that are missing. A paper with only a year takes arXiv's
 date with its year, so that the two agree."""
 
-_RESTORE_ALIASES = """
-INSERT OR IGNORE INTO aliases
-SELECT name.key, name.value, papers.id FROM papers, json_each(papers.external_ids) AS name ORDER BY papers.id
-"""
-
 
 class CatalogWriter:
     """Writes batches of records to a catalogue under construction."""
@@ -65,7 +62,6 @@ class CatalogWriter:
     def __init__(self, connection: sqlite3.Connection, keep: KeepRule) -> None:
         self._db = connection
         self._keep = keep
-        self._next_id = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM papers").fetchone()[0])
         alias = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
         self._has_corpus_aliases = alias is not None
         """Whether any paper has a second corpus id. Few do, so most look-ups skip the aliases."""
@@ -87,7 +83,7 @@ class CatalogWriter:
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
-        seen = set(self._by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
+        seen = set(self.by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
         by_arxiv_id = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
         new: list[PaperRecord] = []
         duplicates: list[tuple[int, PaperRecord]] = []
@@ -104,7 +100,7 @@ class CatalogWriter:
                 counts["papers_without_arxiv_id"] += 1
             else:
                 if record.arxiv_id is not None:
-                    by_arxiv_id[record.arxiv_id] = self._next_id + len(new)
+                    by_arxiv_id[record.arxiv_id] = arxiv_number(record.arxiv_id)
                 new.append(record)
         self._insert(new)
         self._has_corpus_aliases |= bool(duplicates)
@@ -168,8 +164,7 @@ class CatalogWriter:
         return counts
 
     def _insert(self, records: Sequence[PaperRecord]) -> None:
-        numbered = list(enumerate(records, start=self._next_id))
-        self._next_id += len(numbered)
+        numbered = [(paper_number(r.arxiv_id, r.corpus_id, r.external_ids), r) for r in records]
         self._db.executemany(
             _INSERT_PAPER,
             [
@@ -200,7 +195,7 @@ class CatalogWriter:
         self._insert_names(numbered)
 
     def _insert_names(self, papers: Sequence[tuple[int, PaperRecord]]) -> None:
-        """Insert abstracts and aliases. An alias that another paper has stays with that paper."""
+        """Insert abstracts and aliases."""
         self._db.executemany(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(paper_id, r.abstract) for paper_id, r in papers if r.abstract],
@@ -211,7 +206,7 @@ class CatalogWriter:
         )
 
     def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
@@ -219,7 +214,7 @@ class CatalogWriter:
         return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
 
     def _paper_ids(self, records: Sequence[PaperIdRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "INSERT OR IGNORE INTO aliases VALUES ('sha', ?, ?)",
             [(r.sha, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
@@ -227,7 +222,7 @@ class CatalogWriter:
         return Counter(s2ag_paper_ids=len(records), s2ag_paper_ids_used=written)
 
     def _tldrs(self, records: Sequence[TldrRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "UPDATE papers SET tldr = ? WHERE id = ? AND tldr IS NULL",
             [(r.text, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
@@ -270,6 +265,14 @@ class CatalogWriter:
         )
         return Counter(s2ag_authors=len(records), s2ag_authors_used=written)
 
+    @contextmanager
+    def wanted_authors(self) -> Iterator[None]:
+        """List the authors of all papers in the table ``wanted_authors`` meanwhile."""
+        self._db.execute("DROP TABLE IF EXISTS wanted_authors")
+        self._list_wanted_authors()
+        yield
+        self._db.execute("DROP TABLE wanted_authors")
+
     def _list_wanted_authors(self) -> None:
         self._db.execute("CREATE TABLE wanted_authors (author_id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._db.execute(
@@ -282,7 +285,7 @@ class CatalogWriter:
 
     def _citations(self, records: Sequence[CitationRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_citations=len(records))
-        ends = self._by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
+        ends = self.by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
         rows = []
         for r in records:
             if r.citing is None or r.cited is None:
@@ -299,19 +302,43 @@ class CatalogWriter:
         counts["citations_used"] = len(rows)
         return counts
 
-    def prune(self) -> Counter[str]:
-        """Apply the keep rule, after all sources of papers have been read."""
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove papers with their abstracts and aliases. Their citations stay."""
+        listed = orjson.dumps(numbers).decode()
+        for table, column in (("papers", "id"), ("abstracts", "paper_id"), ("aliases", "paper_id")):
+            self._db.execute(
+                f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (listed,)
+            )
+
+    def remove_authors(self, author_ids: Sequence[str]) -> None:
+        """Remove the details of authors."""
+        self._db.executemany("DELETE FROM authors WHERE author_id = ?", [(each,) for each in author_ids])
+
+    def prune(self, among: Sequence[int] | None = None) -> Counter[str]:
+        """Apply the keep rule, after all sources of papers have been read; to the papers ``among`` these alone."""
         rule = {
             "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
             "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
             "title": "0",
         }[self._keep]
+        if among is not None:
+            listed = orjson.dumps(among).decode()
+            dropped = self._db.execute(
+                f"DELETE FROM papers WHERE ({rule}) AND id IN (SELECT value FROM json_each(?))", (listed,)
+            ).rowcount
+            for table in ("abstracts", "aliases"):
+                self._db.execute(
+                    f"""
+                    DELETE FROM {table} WHERE paper_id IN (SELECT value FROM json_each(?))
+                    AND paper_id NOT IN (SELECT id FROM papers)
+                    """,
+                    (listed,),
+                )
+            return Counter(papers_dropped_by_the_keep_rule=dropped)
         dropped = self._db.execute(f"DELETE FROM papers WHERE {rule}").rowcount
         if dropped:
             for table in ("abstracts", "aliases"):
                 self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
-            # An alias of a dropped paper goes to the kept paper that has it too.
-            self._db.execute(_RESTORE_ALIASES)
             if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
                 self._db.execute("DROP TABLE wanted_authors")
                 self._list_wanted_authors()
@@ -325,14 +352,14 @@ class CatalogWriter:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
 
-    def _by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
+    def by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
         """Catalogue ids by corpus id, second corpus ids included."""
         found = self._ids_of("corpus_id", corpus_ids)
         if not self._has_corpus_aliases:
             return found
         sql = """
             SELECT value, paper_id FROM aliases
-            WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?))
+            WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
         """
         texts = orjson.dumps([str(number) for number in corpus_ids]).decode()
         found.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))

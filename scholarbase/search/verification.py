@@ -14,7 +14,7 @@ from scholarbase.databases import open_for_writing
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.author_index import AuthorIndex
-from scholarbase.indexes.content_hash import check_types, content_hash, table_hashes, vector_hashes
+from scholarbase.indexes.content_hash import check_types, content_hash, part_hashes, table_sums, vector_sums
 from scholarbase.indexes.contents import read_contents
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -133,7 +133,7 @@ def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest)
     with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
         counter = FrequencyCounter(db, Path(folder))
         with _room_for(f"Verifying the document frequencies needs files in {folder}"):
-            found = {**table_hashes(db), **vector_hashes(index, counter)}
+            found = part_hashes({**table_sums(db), **vector_sums(index, counter)})
         _check_hashes(found, manifest)
         yield f"content: its hash is {manifest.content_hash}"
         yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"

@@ -327,7 +327,9 @@ def parse_citations(line: bytes) -> CitationRecord | Reject:
             return Reject("bad-type", f"isinfluential is {_shown(influential)}: true or false was expected.")
         contexts = _texts(record, "contexts") if record.get("contexts") is not None else []
         intents = _intents(_list(record, "intents")) if record.get("intents") is not None else []
-        return CitationRecord(citing, cited, influential, contexts, intents)
+        return CitationRecord(
+            citing, cited, influential, contexts, intents, _corpus_id(record.get("citationid"))
+        )
     except BadRecord as bad:
         return bad.reject
 
