@@ -131,7 +131,7 @@ def arxiv_id_from_number(text: str, *, zeros: bool = True) -> str | None:
 
 
 def stored_arxiv_id(value: object) -> tuple[str | None, bool]:
-    """The canonical arXiv id in a record, None if there is none, and whether it was repaired (``arxiv_id_from_number``).
+    """The canonical arXiv id in a record, None if there is none, and whether ``arxiv_id_from_number`` repaired it.
 
     ``value`` is a string, or the number that a program made of the id.
     """

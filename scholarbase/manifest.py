@@ -19,7 +19,7 @@ from scholarbase.models.encoders import EncoderSpec
 from scholarbase.settings import Profile
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 7
+FORMAT: Final = 8
 """The version of the library's layout on disk."""
 
 
@@ -46,6 +46,8 @@ class Manifest:
     """The SHA-256 of each part of the content."""
     content_hash: str
     encoder: EncoderSpec | None = None
+    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The named sets: the ``sources`` whose papers each has, by their names, and the number of its ``papers``."""
     format: int = field(default=FORMAT)
 
     def to_bytes(self) -> bytes:

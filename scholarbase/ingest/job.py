@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -54,13 +55,17 @@ from scholarbase.ingest.hashing import hashed_tables
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import (
-    PARSERS,
+    OWN,
     UNUSED,
+    WITH_PAPERS,
+    Columns,
     Dataset,
+    Entry,
     SourceFile,
     StoredBytes,
     discover,
-    open_lines,
+    files_of,
+    read_records,
     sha256_of,
 )
 from scholarbase.ingest.text import TextIndexing
@@ -68,6 +73,7 @@ from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, FORMAT, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.models.encoders import STATIC, EncoderSpec
+from scholarbase.models.sets import check_set_name
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.settings import KeepRule, Profile
 
@@ -78,6 +84,8 @@ BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
+OWN_REJECTS_ALWAYS_ALLOWED: Final = 100
+"""People's own files are small, and have entries without a title, or written by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +106,13 @@ def ingest(
     query_encoder: Encoder | None = None,
     query_encoder_location: str | None = None,
     vectors: str | Path | None = None,
+    sets: Mapping[str, Sequence[str | Path]] = MappingProxyType({}),
+    columns: Columns = MappingProxyType({}),
     rules: IngestRules = IngestRules(),
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
-    """Build a library from snapshot files or folders, or continue an unfinished one.
+    """Build a library from source files or folders, or continue an unfinished one.
 
     Args:
         encoder: computes the papers' dense vectors; None builds a library without them.
@@ -111,6 +121,8 @@ def ingest(
         query_encoder_location: opens the query encoder again. Serving opens no other.
         vectors: a NumPy or Parquet file of vectors that the encoder computed elsewhere; papers that are not
             in it have no dense vector.
+        sets: more sources by the name of the set that their papers belong to.
+        columns: the columns of CSV files and JSON lines by the field of a paper, such as ``{"title": "Paper"}``.
         restart: replace a finished library, or an unfinished one with other sources or rules.
 
     Raises:
@@ -138,7 +150,7 @@ def ingest(
         folder = BuildFolder(library)
         try:
             job = _Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
-            return job.run(sources, restart=restart)
+            return job.run(sources, sets, columns, restart=restart)
         finally:
             folder.close()
 
@@ -160,11 +172,29 @@ class _Job:
         self._rules = rules
         self._reporter = reporter
 
-    def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
-        files = self._without_unused(discover(sources))
+    def run(
+        self,
+        sources: Sequence[str | Path],
+        sets: Mapping[str, Sequence[str | Path]],
+        columns: Columns,
+        *,
+        restart: bool,
+    ) -> Manifest:
+        files = self._without_unused(
+            discover([*sources, *(path for paths in sets.values() for path in paths)], columns)
+        )
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
-        self._plan = plan = _plan(facts, self._rules.keep, self._rules.profile, spec, self._vectors_hash())
+        self._sets, self._columns = named_sets(sets, files), dict(columns)
+        self._plan = plan = _plan(
+            facts,
+            self._rules.keep,
+            self._rules.profile,
+            spec,
+            self._vectors_hash(),
+            self._sets,
+            self._columns,
+        )
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
             written = self._folder.pending_manifest
@@ -280,6 +310,7 @@ class _Job:
                 "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
                 "title, which the documents of a BEIR collection need)."
             )
+        self._check_sets()
         self._read_files("read citations", edges, facts, writer)
 
     def _read_files(
@@ -311,26 +342,25 @@ class _Job:
         key = f"line:{file.name}"
         skip, *earlier = self._checkpoint.get(key, [0])
         read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
-        parse_line = PARSERS[file.dataset]
-        lines = ((number, line) for number, line in open_lines(file.path, read) if number > skip)
-        while batch := _batch(lines):
+        sets = [name for name, files in self._sets.items() if file.name in files]
+        entries = read_records(file, read, self._columns, skip)
+        while batch := _batch(entries):
             if not read.same_start:
                 break
             records: list[Record] = []
             rejects: list[tuple[int, Reject]] = []
-            for number, line in batch:
-                record = parse_line(line)
-                if isinstance(record, Reject):
-                    rejects.append((number, record))
+            for entry in batch:
+                if isinstance(entry.record, Reject):
+                    rejects.append((entry.line, entry.record))
                 else:
-                    records.append(record)
+                    records.append(entry.record)
             with self._checkpoint.transaction():
-                counts = writer.write(file.dataset, records)
+                counts = writer.write(file.dataset, records, sets)
                 counts[f"lines_{file.dataset}"] = len(batch)
                 counts[f"rejects_{file.dataset}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.reject(file.name, file.dataset, rejects)
-                self._checkpoint.set(key, [batch[-1][0], *read.state])
+                self._checkpoint.set(key, [batch[-1].number, *read.state])
             tracker.at(before + read.count)
             tracker.advance(len(batch))
         if not read.same_start or read.state != (fact.bytes, fact.sha256):
@@ -345,15 +375,29 @@ class _Job:
         """Check the share of rejects after all files of a dataset: one bad file among many does not fail the job."""
         counts = self._checkpoint.get("counts", {})
         lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
-        if rejects > max(REJECTS_ALWAYS_ALLOWED, self._rules.max_reject_share * lines):
+        is_own = dataset in OWN
+        always = OWN_REJECTS_ALWAYS_ALLOWED if is_own else REJECTS_ALWAYS_ALLOWED
+        if is_own and not lines:
+            raise SourceError(f"The {dataset} files have no entry: leave them out, or export them again.")
+        nothing_left = is_own and rejects == lines
+        if nothing_left or rejects > max(always, self._rules.max_reject_share * lines):
             file, line, detail = self._db.execute(
                 "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (str(dataset),)
             ).fetchone()
+            limit = f"more than the share of {self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
+            what, why = ("entries", "so that no paper is left") if nothing_left else ("lines", limit)
             raise TooManyRejects(
-                f"{rejects:,} of {lines:,} lines of the dataset {dataset} were rejected, more than the share of "
-                f"{self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} "
-                f"of {file}: {detail}"
+                f"{rejects:,} of {lines:,} {what} of the dataset {dataset} were rejected, {why}. The first is line "
+                f"{line} of {file}: {detail}"
             )
+
+    def _check_sets(self) -> None:
+        for name, files in self._sets.items():
+            if not self._db.execute("SELECT 1 FROM sets WHERE name = ?", (name,)).fetchone():
+                raise SourceError(
+                    f"The set {name!r} has no paper: the keep rule {self._rules.keep!r} keeps none of "
+                    f"{', '.join(files)}. Leave --set {name} out, or use --restart with another --keep."
+                )
 
     # -- index ------------------------------------------------------------------------------------------
 
@@ -438,6 +482,7 @@ class _Job:
                 "keep": self._rules.keep,
                 "profile": self._rules.profile,
                 "document_text": "title, newline, abstract",
+                **({"columns": self._columns} if self._columns else {}),
             },
             counts=counts,
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
@@ -451,11 +496,20 @@ class _Job:
             content=content,
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
+            sets=self._named_sets(),
         )
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+
+    def _named_sets(self) -> dict[str, dict[str, Any]]:
+        """The sets as the manifest lists them."""
+        sizes = dict(self._db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
+        return {
+            name: {"sources": sorted(files), "papers": sizes[name]}
+            for name, files in sorted(self._sets.items())
+        }
 
     def _hash_vectors(self, index: EdgeIndex, points: int) -> dict[str, str]:
         """The hashes of the vectors. The same pass over them counts the document frequencies, which are stored."""
@@ -507,13 +561,34 @@ class _Job:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The lines of the next transaction, with their numbers."""
-    batch: list[tuple[int, bytes]] = []
+def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceFile]) -> dict[str, list[str]]:
+    """The names of each set's source files, sorted.
+
+    Raises:
+        InvalidRequest: a name of a set is invalid, or a file has no papers of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for name, sources in sets.items():
+        check_set_name(name)
+        paths = set[Path]().union(*map(files_of, sources))
+        own = [file for file in files if file.path.resolve() in paths]
+        others = [file for file in own if file.dataset not in WITH_PAPERS]
+        if others:
+            raise InvalidRequest(
+                f"--set {name}: {others[0].name} has records of the dataset {others[0].dataset}, and a set takes files "
+                "of papers."
+            )
+        found[name] = sorted(file.name for file in own)
+    return found
+
+
+def _batch(entries: Iterator[Entry]) -> list[Entry]:
+    """The entries of the next transaction."""
+    batch: list[Entry] = []
     size = 0
-    for number, line in lines:
-        batch.append((number, line))
-        size += len(line)
+    for entry in entries:
+        batch.append(entry)
+        size += entry.size
         if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
             break
     return batch
@@ -536,6 +611,8 @@ def _plan(
     profile: str,
     encoder: EncoderSpec | None,
     vectors: str | None,
+    sets: Mapping[str, Sequence[str]],
+    columns: Columns,
 ) -> dict[str, Any]:
     """What must not change between a job's start and its end."""
     return {
@@ -545,13 +622,23 @@ def _plan(
         "profile": profile,
         "encoder": encoder.to_dict() if encoder else None,
         "vectors": vectors,
+        "sets": dict(sets),
+        "columns": dict(columns),
     }
 
 
 def _plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that built a library."""
     vectors = manifest.vectors["computed_elsewhere"]
-    return _plan(manifest.sources, manifest.rules["keep"], manifest.profile, manifest.encoder, vectors)
+    return _plan(
+        manifest.sources,
+        manifest.rules["keep"],
+        manifest.profile,
+        manifest.encoder,
+        vectors,
+        {name: one["sources"] for name, one in manifest.sets.items()},
+        manifest.rules.get("columns", {}),
+    )
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -562,5 +649,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "profile": "profile",
         "encoder": "encoder",
         "vectors": "vectors",
+        "sets": "sets",
+        "columns": "columns",
     }
     return " and ".join(names[key] for key in names if before.get(key) != now.get(key))

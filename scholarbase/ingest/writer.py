@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict
+from typing import Any, Final
 
 import orjson
 
+from scholarbase.bibliographies.names import surname
+from scholarbase.identifiers import Identifier
 from scholarbase.indexes import citations
+from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
-from scholarbase.indexes.titles import main_title_hash, title_hash
+from scholarbase.indexes.titles import main_title_hash, normalize_title, title_hash
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -26,7 +30,7 @@ from scholarbase.ingest.records import (
     TldrRecord,
     VenueRecord,
 )
-from scholarbase.ingest.sources import Dataset
+from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
 from scholarbase.models.checks import date_bounds
 from scholarbase.settings import KeepRule
 
@@ -37,12 +41,15 @@ INSERT INTO papers (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
-_JOIN_ARXIV = """
+_FILL = """
 UPDATE papers SET
+    arxiv_id = coalesce(arxiv_id, :arxiv_id),
     year = iif(publication_date IS NULL AND :date IS NOT NULL, :year, coalesce(year, :year)),
     first_day = iif(publication_date IS NULL AND :date IS NOT NULL, :first_day, coalesce(first_day, :first_day)),
     last_day = iif(publication_date IS NULL AND :date IS NOT NULL, :last_day, coalesce(last_day, :last_day)),
     publication_date = coalesce(publication_date, :date),
+    venue_key = iif(venue IS NULL, :venue_key, venue_key),
+    venue = coalesce(venue, :venue),
     categories = coalesce(categories, :categories),
     authors = coalesce(authors, :authors),
     external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
@@ -50,13 +57,21 @@ UPDATE papers SET
     details = json_patch(:details, coalesce(details, '{}'))
 WHERE id = :id
 """
-"""Semantic Scholar's values stay, and arXiv's fill those that are missing. A paper with only a year takes arXiv's
-date with its year, so that the two agree."""
+"""The values of a paper's first record stay, and other records fill those that are missing. A paper with only a year
+takes the date of another record with its year, so that the two agree."""
 
 _RESTORE_ALIASES = """
 INSERT OR IGNORE INTO aliases
 SELECT name.key, name.value, papers.id FROM papers, json_each(papers.external_ids) AS name ORDER BY papers.id
 """
+
+
+_CREATE_OWN = "CREATE TABLE IF NOT EXISTS own_papers (paper INTEGER PRIMARY KEY, is_new INTEGER)"
+"""Papers of people's own files, until the keep rule is applied; ``is_new``: no other source has them."""
+_MOST_TITLED: Final = 20
+"""Papers with one title; more have a title that says nothing, such as *Introduction*."""
+_YEARS_BETWEEN: Final = 3
+"""Years between a preprint and its publication."""
 
 
 class CatalogWriter:
@@ -78,12 +93,23 @@ class CatalogWriter:
             Dataset.TLDRS: self._tldrs,
             Dataset.ARXIV: self._arxiv_papers,
             Dataset.BEIR: self._beir_documents,
+            **dict.fromkeys(OWN, self._own_papers),
             Dataset.CITATIONS: self._citations,
         }
 
-    def write(self, dataset: Dataset, records: Sequence[Any]) -> Counter[str]:
-        """Write one batch of one dataset's records. Returns counts by name."""
-        return self._by_dataset[dataset](records)
+    def write(self, dataset: Dataset, records: Sequence[Any], sets: Collection[str] = ()) -> Counter[str]:
+        """Write one batch of one dataset's records, whose papers belong to ``sets``. Returns counts by name."""
+        counts = self._by_dataset[dataset](records)
+        if sets:
+            known = find(self._db, (one for record in records for one in _ids(record)))
+            papers = {next((known[one] for one in _ids(record) if one in known), None) for record in records}
+            self._db.executemany(
+                "INSERT OR IGNORE INTO sets VALUES (?, ?)",
+                [(name, number) for name in sets for number in papers if number is not None],
+            )
+        if dataset in WITH_PAPERS and (repaired := sum(record.repaired for record in records)):
+            counts["arxiv_ids_repaired"] = repaired
+        return counts
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
@@ -132,24 +158,7 @@ class CatalogWriter:
                 new.setdefault(record.arxiv_id, record)
         counts["arxiv_joined"] = from_s2ag
         counts["papers_repeated"] = len(records) - from_s2ag - len(new)
-        self._db.executemany(
-            _JOIN_ARXIV,
-            [
-                {
-                    "id": paper_id,
-                    "date": r.publication_date,
-                    "year": r.year,
-                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
-                    "categories": " ".join(r.categories) or None,
-                    "authors": _authors(r),
-                    "external_ids": orjson.dumps(r.external_ids).decode(),
-                    "url": r.url,
-                    "details": orjson.dumps(r.details).decode(),
-                }
-                for paper_id, r in joined
-            ],
-        )
-        self._insert_names(joined)
+        self._fill(joined)
         self._insert(list(new.values()))
         return counts
 
@@ -166,6 +175,101 @@ class CatalogWriter:
         counts["papers_repeated"] = len(records) - len(new)
         self._insert(list(new.values()))
         return counts
+
+    def _own_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
+        """Entries of people's own files. In any order of the entries, papers, ids and numbers are the same."""
+        counts: Counter[str] = Counter(own_entries=len(records))
+        self._db.execute(_CREATE_OWN)
+        for record in sorted(records, key=_own_order):
+            known = find(self._db, _ids(record))
+            number = next((known[one] for one in _ids(record) if one in known), None)
+            if number is not None and record.arxiv_id is not None and self._arxiv_id(number) is not None:
+                number = known.get(Identifier("arXiv", record.arxiv_id))  # not a paper with another arXiv id
+            if number is None:
+                number = self._same_work(record)
+            # An id of two papers stays with the first.
+            record.external_ids = {
+                scheme: value
+                for scheme, value in record.external_ids.items()
+                if known.get(Identifier(scheme, value), number) == number
+            }
+            is_new = number is None or self._is_own(number)
+            if number is None:
+                number = self._next_id
+                self._insert([record])
+            else:
+                counts["own_joined"] += 1
+                if is_new and (record.arxiv_id or "DOI" in record.external_ids):
+                    # An id that others know takes the place of the one made here, which stays an alias.
+                    self._db.execute(
+                        "UPDATE papers SET external_ids = json_remove(external_ids, '$.Doc') WHERE id = ?",
+                        (number,),
+                    )
+                self._fill([(number, record)])
+            self._has_corpus_aliases |= "CorpusId" in record.external_ids
+            self._db.execute("INSERT OR IGNORE INTO own_papers VALUES (?, ?)", (number, is_new))
+        return counts
+
+    def _arxiv_id(self, number: int) -> str | None:
+        found: str | None = self._db.execute(
+            "SELECT arxiv_id FROM papers WHERE id = ?", (number,)
+        ).fetchone()[0]
+        return found
+
+    def _same_work(self, record: PaperRecord) -> int | None:
+        """The one paper with the record's title and first author, no other id, and a year near it: most often the
+        preprint of a published paper, or the other way round."""
+        if not record.authors:
+            return None
+        name = normalize_title(surname(record.authors[0][0]))
+        rows = self._db.execute(
+            """
+            SELECT id, arxiv_id, external_ids ->> 'DOI', year, authors ->> '$[0][0]' FROM papers
+            WHERE title_hash = ? ORDER BY id LIMIT ?
+            """,
+            (title_hash(record.title), _MOST_TITLED + 1),
+        ).fetchall()
+        found = []
+        for number, *own, year, author in rows:
+            others = (record.arxiv_id, record.external_ids.get("DOI"))
+            differs = any(
+                a is not None and b is not None and a != b for a, b in zip(own, others, strict=True)
+            )
+            near = year is None or record.year is None or abs(year - record.year) <= _YEARS_BETWEEN
+            if near and not differs and author is not None and normalize_title(surname(author)) == name:
+                found.append(number)
+        return found[0] if len(found) == 1 and len(rows) <= _MOST_TITLED else None
+
+    def _is_own(self, number: int) -> bool:
+        row = self._db.execute("SELECT is_new FROM own_papers WHERE paper = ?", (number,)).fetchone()
+        return row is not None and bool(row[0])
+
+    def _fill(self, joined: Sequence[tuple[int, PaperRecord]]) -> None:
+        """Fill the missing values of papers from other records of them."""
+        self._db.executemany(
+            _FILL,
+            [
+                {
+                    "id": paper_id,
+                    "arxiv_id": r.arxiv_id,
+                    "date": r.publication_date,
+                    "year": r.year,
+                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
+                    "venue": r.venue,
+                    "venue_key": venue_key(r.venue) if r.venue else None,
+                    "categories": " ".join(r.categories) or None,
+                    "authors": _authors(r),
+                    # The id made for an entry is only an alias of a paper that has others.
+                    "external_ids": orjson.dumps(
+                        {k: v for k, v in r.external_ids.items() if k != "Doc"}
+                    ).decode(),
+                    "url": r.url,
+                    "details": orjson.dumps(r.details).decode(),
+                }
+                for paper_id, r in joined
+            ],
+        )
+        self._insert_names(joined)
 
     def _insert(self, records: Sequence[PaperRecord]) -> None:
         numbered = list(enumerate(records, start=self._next_id))
@@ -301,13 +405,17 @@ class CatalogWriter:
 
     def prune(self) -> Counter[str]:
         """Apply the keep rule, after all sources of papers have been read."""
+        self._db.execute(_CREATE_OWN)
+        own = "id NOT IN (SELECT paper FROM own_papers)"
         rule = {
-            "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
+            "arxiv": f"(arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)) AND {own}",
             "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
             "title": "0",
         }[self._keep]
         dropped = self._db.execute(f"DELETE FROM papers WHERE {rule}").rowcount
+        self._db.execute("DROP TABLE own_papers")
         if dropped:
+            self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
             for table in ("abstracts", "aliases"):
                 self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
             # An alias of a dropped paper goes to the kept paper that has it too.
@@ -342,6 +450,18 @@ class CatalogWriter:
         before = self._db.total_changes
         self._db.executemany(sql, rows)
         return self._db.total_changes - before
+
+
+def _ids(record: PaperRecord) -> list[Identifier]:
+    """The ids of a record, those first that identify it best."""
+    names = (("arXiv", record.arxiv_id), ("CorpusId", record.corpus_id), *record.external_ids.items())
+    return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
+
+
+def _own_order(record: PaperRecord) -> tuple[bool, bool, bytes]:
+    """Entries with ids that others know come first."""
+    content = orjson.dumps(asdict(record), option=orjson.OPT_SORT_KEYS)
+    return record.arxiv_id is None, "DOI" not in record.external_ids, content
 
 
 def _authors(record: PaperRecord) -> str | None:
