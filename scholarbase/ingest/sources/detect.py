@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from types import MappingProxyType
@@ -87,8 +87,14 @@ def detect(lines: Iterable[bytes], name: str, columns: Columns = MappingProxyTyp
     The file's ``name`` distinguishes the documents of a BEIR collection from its queries. ``columns`` are the caller's
     names of columns.
     """
-    first = list(islice(lines, MAX_LINES))
-    return _snapshot(first, name) or _own(first, columns)
+    seen: list[bytes] = []
+    return _snapshot(_recorded(islice(lines, MAX_LINES), seen), name) or _own(seen, columns)
+
+
+def _recorded(lines: Iterable[bytes], seen: list[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        seen.append(line)
+        yield line
 
 
 def _own(lines: Sequence[bytes], columns: Columns) -> Dataset | None:
@@ -106,7 +112,7 @@ def _own(lines: Sequence[bytes], columns: Columns) -> Dataset | None:
     return Dataset.CSV if header is not None and len(header[0]) > 1 else None
 
 
-def _snapshot(lines: Sequence[bytes], name: str) -> Dataset | None:
+def _snapshot(lines: Iterable[bytes], name: str) -> Dataset | None:
     for line in lines:
         try:
             record = orjson.loads(line)

@@ -8,7 +8,7 @@ import io
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -235,16 +235,16 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     if path.exists() and not path.is_file():
         raise SourceError(f"{path} is not a regular file: a snapshot cannot be read from a pipe or a device.")
     with closing(open_lines(path)) as lines:
-        first = [line for _, line in islice(lines, MAX_LINES)]
-    if not first:
-        raise SourceError(f"{path} is empty: leave it out, or export it again.")
-    if first[0].startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
-    dataset = detect(first, path.name, columns)
+        first = next((line for _, line in lines), None)
+        if first is None:
+            raise SourceError(f"{path} is empty: leave it out, or export it again.")
+        dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
     if dataset is None and path.suffix.lower() == ".bib":
         dataset = Dataset.BIBTEX  # a long comment may come before the first entry
     if dataset is None:
-        names = first[0][:_SHOWN].decode("utf-8", "replace")
+        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
+        names = first[:_SHOWN].decode("utf-8", "replace")
         if path.suffix.lower() in (".csv", ".tsv"):
             raise SourceError(
                 f"{path} has no column of titles: its first line is {names!r}. Give the column's name with "
@@ -256,7 +256,7 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
             "titles. Leave it out, download it again, or name its columns with --columns title=NAME."
         )
     if dataset is Dataset.CSV:
-        names_found, _ = header_of(first[0].decode("utf-8", "replace"), columns) or ([], "")
+        names_found, _ = header_of(first.decode("utf-8", "replace"), columns) or ([], "")
         absent = sorted(set(columns.values()) - set(names_found))
         if absent:
             raise SourceError(
