@@ -30,9 +30,11 @@ _SYMBOLS: Final = {
     "textquotedblleft": "\u201c", "textquotedblright": "\u201d", "textquotesingle": "'", "textquotedbl": '"',
     "textellipsis": "\u2026", "ldots": "\u2026", "dots": "\u2026", "textasciitilde": "\u223c", "textless": "<",
     "textgreater": ">", "textbar": "|", "textdegree": "\u00b0", "textbullet": "\u2022", "textregistered": "\u00ae",
-    "texttrademark": "\u2122", "textasciicircum": "^", "textbackslash": "",
+    "texttrademark": "\u2122", "textasciicircum": "^", "textbackslash": "\ue001",
 }  # fmt: skip
 """What programs that export BibTeX write for characters outside ASCII."""
+_DOLLAR: Final = "\ue000"
+"""Stands for an escaped dollar, which starts no formula, until the formulas are found."""
 _SYMBOL: Final = re.compile(
     rf"\\({'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t\n]{{0,4}})"
 )
@@ -43,13 +45,13 @@ _BRACES: Final = str.maketrans("", "", "{}")
 
 def plain(text: str) -> str:
     """The text without braces and styles, its accents composed, its white space collapsed. Formulas stay."""
-    parts = text.split("$")
+    parts = text.replace(r"\$", _DOLLAR).split("$")
     if len(parts) % 2:  # between each pair of marks stands a formula
         parts[::2] = map(_plain, parts[::2])
         text = "$".join(parts)
     else:
-        text = _plain(text)
-    return " ".join(text.split())
+        text = _plain("$".join(parts))
+    return " ".join(text.replace(_DOLLAR, "$").replace(_SYMBOLS["textbackslash"], "\\").split())
 
 
 def _plain(text: str) -> str:

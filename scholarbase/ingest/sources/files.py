@@ -20,6 +20,7 @@ from scholarbase.ingest.sources.columns import Columns, header_of
 from scholarbase.ingest.sources.detect import MAX_LINES, OWN, UNUSED, Dataset, detect
 
 _CHUNK: Final = 1 << 18
+_JSON: Final = frozenset(Dataset) - OWN
 _SHOWN: Final = 300
 MAX_WHOLE: Final = 100_000_000
 """Bytes of a file of BibTeX, RIS or CSL-JSON, which are read as a whole: about 50,000 entries with abstracts."""
@@ -239,11 +240,11 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
         if first is None:
             raise SourceError(f"{path} is empty: leave it out, or export it again.")
         dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
+    if dataset not in _JSON and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
     if dataset is None and path.suffix.lower() == ".bib":
         dataset = Dataset.BIBTEX  # a long comment may come before the first entry
     if dataset is None:
-        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
         names = first[:_SHOWN].decode("utf-8", "replace")
         if path.suffix.lower() in (".csv", ".tsv"):
             raise SourceError(
