@@ -28,13 +28,14 @@ _STYLE: Final = re.compile(
 _SYMBOLS: Final = {
     "textendash": "\u2013", "textemdash": "\u2014", "textquoteleft": "\u2018", "textquoteright": "\u2019",
     "textquotedblleft": "\u201c", "textquotedblright": "\u201d", "textquotesingle": "'", "textquotedbl": '"',
-    "textellipsis": "\u2026", "ldots": "\u2026", "dots": "\u2026", "textasciitilde": "\u223c", "textless": "<",
+    "textellipsis": "\u2026", "ldots": "\u2026", "dots": "\u2026", "textasciitilde": "\ue002", "textless": "<",
     "textgreater": ">", "textbar": "|", "textdegree": "\u00b0", "textbullet": "\u2022", "textregistered": "\u00ae",
     "texttrademark": "\u2122", "textasciicircum": "^", "textbackslash": "\ue001",
 }  # fmt: skip
 """What programs that export BibTeX write for characters outside ASCII."""
 _DOLLAR: Final = "\ue000"
-"""Stands for an escaped dollar, which starts no formula, until the formulas are found."""
+_LAST: Final = str.maketrans({_DOLLAR: "$", "\ue001": "\\", "\ue002": "~"})
+"""Characters for private use that stand for escaped marks until LaTeX's own marks are read."""
 _SYMBOL: Final = re.compile(
     rf"\\({'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t\n]{{0,4}})"
 )
@@ -51,7 +52,7 @@ def plain(text: str) -> str:
         text = "$".join(parts)
     else:
         text = _plain("$".join(parts))
-    return " ".join(text.replace(_DOLLAR, "$").replace(_SYMBOLS["textbackslash"], "\\").split())
+    return " ".join(text.translate(_LAST).split())
 
 
 def _plain(text: str) -> str:

@@ -100,7 +100,10 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
     listed = {name: one["papers"] for name, one in manifest.sets.items()}
     if sets != listed:
         raise VerificationFailed(f"The catalogue has the sets {sets}, and the manifest says {listed}.")
-    return "counts: " + ", ".join(f"{rows:,} {table}" for table, rows in counts.items())
+    shown = [f"{rows:,} {table}" for table, rows in counts.items()] + (
+        [f"{len(sets):,} sets"] if sets else []
+    )
+    return "counts: " + ", ".join(shown)
 
 
 def _check_words(path: Path) -> Iterator[str]:
