@@ -55,6 +55,8 @@ class Manifest:
     """The release of the sources, if the name of their folder or of the last changes says it."""
     updates: tuple[dict[str, Any], ...] = ()
     """What was applied since the full build: the snapshot of each base, and the files of the changes."""
+    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The named sets: the ``sources`` whose papers each has, by their names, and the number of its ``papers``."""
     format: int = field(default=FORMAT)
 
     def to_bytes(self) -> bytes:

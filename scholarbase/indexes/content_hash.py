@@ -33,6 +33,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "venues": ("venue_id",),
     "venue_names": ("name_key", "venue_key"),
     "edges": ("citing", "cited"),
+    "sets": ("name", "paper"),
 }
 """The tables of the catalogue, and the columns by which their rows are ordered: the first ones of each table."""
 

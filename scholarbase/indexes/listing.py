@@ -222,7 +222,8 @@ Condition: TypeAlias = (
 )
 
 FIELDS: Final = {
-    "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'))",
+    "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'), "
+    "'DOI:' || (p.external_ids ->> 'DOI'))",
     "title": "p.title",
     "abstract": "(SELECT abstract FROM abstracts WHERE paper_id = p.id)",
     "authors": "(SELECT group_concat(value ->> 0, ', ') FROM json_each(p.authors))",

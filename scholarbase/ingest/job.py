@@ -24,10 +24,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -56,13 +57,17 @@ from scholarbase.ingest.merging import settle
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import (
-    PARSERS,
+    OWN,
     UNUSED,
+    WITH_PAPERS,
+    Columns,
     Dataset,
+    Entry,
     SourceFile,
     StoredBytes,
     discover,
-    open_lines,
+    files_of,
+    read_records,
     sha256_of,
 )
 from scholarbase.ingest.store import RecordStore
@@ -71,6 +76,7 @@ from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, FORMAT, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.models.encoders import STATIC, EncoderSpec
+from scholarbase.models.sets import check_set_name
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.settings import KeepRule, Profile
 
@@ -82,6 +88,8 @@ BYTES_PER_COMMIT: Final = 64_000_000
 _RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
+OWN_REJECTS_ALWAYS_ALLOWED: Final = 100
+"""People's own files are small, and have entries without a title, or written by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,8 @@ class IngestRules:
 
     keep: KeepRule = "arxiv"
     records: bool = True
-    """Whether the library keeps the source records, which an update needs."""
+    """Whether the library keeps the source records, which an update needs. One with people's own files or named sets,
+    which cannot be updated, never does."""
     profile: Profile = "default"
     max_reject_share: float = 0.05
 
@@ -104,11 +113,13 @@ def ingest(
     query_encoder: Encoder | None = None,
     query_encoder_location: str | None = None,
     vectors: str | Path | None = None,
+    sets: Mapping[str, Sequence[str | Path]] = MappingProxyType({}),
+    columns: Columns = MappingProxyType({}),
     rules: IngestRules = IngestRules(),
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
-    """Build a library from snapshot files or folders, or continue an unfinished one.
+    """Build a library from source files or folders, or continue an unfinished one.
 
     Args:
         encoder: computes the papers' dense vectors; None builds a library without them.
@@ -117,6 +128,8 @@ def ingest(
         query_encoder_location: opens the query encoder again. Serving opens no other.
         vectors: a NumPy or Parquet file of vectors that the encoder computed elsewhere; papers that are not
             in it have no dense vector.
+        sets: more sources by the name of the set that their papers belong to.
+        columns: the columns of CSV files and JSON lines by the field of a paper, such as ``{"title": "Paper"}``.
         restart: replace a finished library, or an unfinished one with other sources or rules.
 
     Raises:
@@ -144,7 +157,7 @@ def ingest(
         folder = BuildFolder(library)
         try:
             job = _Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
-            return job.run(sources, restart=restart)
+            return job.run(sources, sets, columns, restart=restart)
         finally:
             folder.close()
 
@@ -166,12 +179,23 @@ class _Job:
         self._rules = rules
         self._reporter = reporter
 
-    def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
-        files = self._without_unused(discover(sources))
+    def run(
+        self,
+        sources: Sequence[str | Path],
+        sets: Mapping[str, Sequence[str | Path]],
+        columns: Columns,
+        *,
+        restart: bool,
+    ) -> Manifest:
+        named = [path for paths in sets.values() for path in paths]
+        files = self._without_unused(discover([*sources, *named], columns))
         self._release = _release_of(sources)
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
-        self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash())
+        self._sets, self._columns = named_sets(sets, files), dict(columns)
+        if self._sets or any(file.dataset in OWN for file in files):
+            self._rules = replace(self._rules, records=False)  # an update could not use them
+        self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash(), self._sets, self._columns)
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
             written = self._folder.pending_manifest
@@ -276,22 +300,23 @@ class _Job:
         records = [file for file in files if file.dataset is not Dataset.CITATIONS]
         edges = [file for file in files if file.dataset is Dataset.CITATIONS]
         self._read_files("read records", records, facts, writer)
-        if not self._checkpoint.get("pruned"):
+        self._settle(writer)
+        if not self._checkpoint.get("completed"):
             with (
                 self._reporter.stage("keep rule", "papers dropped", None) as tracker,
                 self._checkpoint.transaction(),
             ):
-                counts = writer.prune()
+                counts, dropped = writer.complete()
                 self._checkpoint.add("counts", counts.items())
-                self._checkpoint.set("pruned", True)
-                tracker.advance(counts.total())
-        self._settle(writer)
+                self._checkpoint.set("completed", True)
+                tracker.advance(dropped)
         if not self._count("papers"):
             raise SourceError(
                 f"The sources have no papers that the keep rule {self._rules.keep!r} keeps: "
                 "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
                 "title, which the documents of a BEIR collection need)."
             )
+        self._check_sets()
         self._read_files("read citations", edges, facts, writer)
 
     def _settle(self, writer: CatalogWriter) -> None:
@@ -337,32 +362,30 @@ class _Job:
         key = f"line:{file.name}"
         skip, *earlier = self._checkpoint.get(key, [0])
         read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
-        parse_line = PARSERS[file.dataset]
-        lines = ((number, line) for number, line in open_lines(file.path, read) if number > skip)
-        stored = self._rules.records or file.dataset is not Dataset.CITATIONS
-        while batch := _batch(lines):
+        sets = [name for name, files in self._sets.items() if file.name in files]
+        is_own, is_citations = file.dataset in OWN, file.dataset is Dataset.CITATIONS
+        stored = not is_own and (self._rules.records or not is_citations)
+        entries = read_records(file, read, self._columns, skip)
+        while batch := _batch(entries):
             if not read.same_start:
                 break
-            packed = self._store.packed(
-                [] if file.dataset is Dataset.CITATIONS else [line for _, line in batch]
-            )
+            packed = self._store.packed([] if is_own or is_citations else [entry.content for entry in batch])
             records: list[Record] = []
             rejects: list[tuple[int, Reject]] = []
             places: list[int] = []
-            for place, (number, line) in enumerate(batch):
-                record = parse_line(line)
-                if isinstance(record, Reject):
-                    rejects.append((number, record))
+            for place, entry in enumerate(batch):
+                if isinstance(entry.record, Reject):
+                    rejects.append((entry.line, entry.record))
                 else:
-                    records.append(record)
+                    records.append(entry.record)
                     places.append(place)
             with self._checkpoint.transaction():
-                counts = writer.write(file.dataset, records)
+                counts = writer.write(file.dataset, records, sets)
                 counts[f"lines_{file.dataset}"] = len(batch)
                 counts[f"rejects_{file.dataset}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.reject(file.name, file.dataset, rejects)
-                self._checkpoint.set(key, [batch[-1][0], *read.state])
+                self._checkpoint.set(key, [batch[-1].number, *read.state])
                 if stored:
                     result = packed.result()
                     with self._store.transaction():
@@ -384,15 +407,29 @@ class _Job:
         """Check the share of rejects after all files of a dataset: one bad file among many does not fail the job."""
         counts = self._checkpoint.get("counts", {})
         lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
-        if rejects > max(REJECTS_ALWAYS_ALLOWED, self._rules.max_reject_share * lines):
+        is_own = dataset in OWN
+        always = OWN_REJECTS_ALWAYS_ALLOWED if is_own else REJECTS_ALWAYS_ALLOWED
+        if is_own and not lines:
+            raise SourceError(f"The {dataset} files have no entry: leave them out, or export them again.")
+        nothing_left = is_own and rejects == lines
+        if nothing_left or rejects > max(always, self._rules.max_reject_share * lines):
             file, line, detail = self._db.execute(
                 "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (str(dataset),)
             ).fetchone()
+            limit = f"more than the share of {self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
+            what, why = ("entries", "so that no paper is left") if nothing_left else ("lines", limit)
             raise TooManyRejects(
-                f"{rejects:,} of {lines:,} lines of the dataset {dataset} were rejected, more than the share of "
-                f"{self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} "
-                f"of {file}: {detail}"
+                f"{rejects:,} of {lines:,} {what} of the dataset {dataset} were rejected, {why}. The first is line "
+                f"{line} of {file}: {detail}"
             )
+
+    def _check_sets(self) -> None:
+        for name, files in self._sets.items():
+            if not self._db.execute("SELECT 1 FROM sets WHERE name = ?", (name,)).fetchone():
+                raise SourceError(
+                    f"The set {name!r} has no paper: the keep rule {self._rules.keep!r} keeps none of "
+                    f"{', '.join(files)}. Leave --set {name} out, or use --restart with another --keep."
+                )
 
     # -- index ------------------------------------------------------------------------------------------
 
@@ -477,6 +514,7 @@ class _Job:
                 "profile": self._rules.profile,
                 "document_text": "title, newline, abstract",
                 "records": self._rules.records,
+                **({"columns": self._columns} if self._columns else {}),
             },
             counts=counts,
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
@@ -491,6 +529,7 @@ class _Job:
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
             release=self._release,
+            sets=self._named_sets(),
         )
         if self._rules.records:
             self._store.index_citations()
@@ -501,6 +540,14 @@ class _Job:
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+
+    def _named_sets(self) -> dict[str, dict[str, Any]]:
+        """The sets as the manifest lists them."""
+        sizes = dict(self._db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
+        return {
+            name: {"sources": sorted(files), "papers": sizes[name]}
+            for name, files in sorted(self._sets.items())
+        }
 
     def _sum_vectors(self, index: EdgeIndex, points: int) -> dict[str, int]:
         """The sums of the vectors. The same pass over them counts the document frequencies, which are stored."""
@@ -564,13 +611,34 @@ def _release_of(sources: Sequence[str | Path]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The lines of the next transaction, with their numbers."""
-    batch: list[tuple[int, bytes]] = []
+def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceFile]) -> dict[str, list[str]]:
+    """The names of each set's source files, sorted.
+
+    Raises:
+        InvalidRequest: a name of a set is invalid, or a file has no papers of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for name, sources in sets.items():
+        check_set_name(name)
+        paths = set[Path]().union(*map(files_of, sources))
+        own = [file for file in files if file.path.resolve() in paths]
+        others = [file for file in own if file.dataset not in WITH_PAPERS]
+        if others:
+            raise InvalidRequest(
+                f"--set {name}: {others[0].name} has records of the dataset {others[0].dataset}, and a set takes files "
+                "of papers."
+            )
+        found[name] = sorted(file.name for file in own)
+    return found
+
+
+def _batch(entries: Iterator[Entry]) -> list[Entry]:
+    """The entries of the next transaction."""
+    batch: list[Entry] = []
     size = 0
-    for number, line in lines:
-        batch.append((number, line))
-        size += len(line)
+    for entry in entries:
+        batch.append(entry)
+        size += entry.size
         if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
             break
     return batch
@@ -592,6 +660,8 @@ def _plan(
     rules: IngestRules,
     encoder: EncoderSpec | None,
     vectors: str | None,
+    sets: Mapping[str, Sequence[str]],
+    columns: Columns,
 ) -> dict[str, Any]:
     """What must not change between a job's start and its end."""
     return {
@@ -602,6 +672,8 @@ def _plan(
         "records": rules.records,
         "encoder": encoder.to_dict() if encoder else None,
         "vectors": vectors,
+        "sets": dict(sets),
+        "columns": dict(columns),
     }
 
 
@@ -609,7 +681,8 @@ def _plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that built a library."""
     vectors = manifest.vectors["computed_elsewhere"]
     rules = IngestRules(manifest.rules["keep"], manifest.rules["records"], manifest.profile)
-    return _plan(manifest.sources, rules, manifest.encoder, vectors)
+    sets = {name: one["sources"] for name, one in manifest.sets.items()}
+    return _plan(manifest.sources, rules, manifest.encoder, vectors, sets, manifest.rules.get("columns", {}))
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -621,5 +694,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "records": "choice about keeping records",
         "encoder": "encoder",
         "vectors": "vectors",
+        "sets": "sets",
+        "columns": "columns",
     }
     return " and ".join(names[key] for key in names if before.get(key) != now.get(key))

@@ -68,7 +68,7 @@ def _group(store: RecordStore, about: About, ids: PaperIds, done: PaperIds) -> I
 
 
 def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> None:
-    """Replace these papers, without their citations, by what their records give."""
+    """Replace these papers, without their citations, by what their records give, before the keep rule is applied."""
     writer.remove(ids.numbers)
     corpus, arxiv = sorted(ids.corpus_ids), sorted(ids.arxiv_ids)
     for dataset, column, values in (
@@ -81,7 +81,6 @@ def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> No
     ):
         if values and (records := store.records(dataset, column, values)):
             writer.write(dataset, records)
-    writer.prune(ids.numbers)
 
 
 def settle(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> int:

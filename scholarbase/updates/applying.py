@@ -33,11 +33,7 @@ def _digits(value: Any) -> Key | None:
 
 
 def _arxiv_id(value: Any) -> Key | None:
-    return (
-        identifiers.arxiv_id(value) or identifiers.arxiv_id_from_number(value)
-        if isinstance(value, str)
-        else None
-    )
+    return identifiers.stored_arxiv_id(value)[0]
 
 
 def _sha(value: Any) -> Key | None:

@@ -50,7 +50,7 @@ from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import ENCODER, RECORDS, REJECTS, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
 from scholarbase.ingest.random_pairs import random_similarity
-from scholarbase.ingest.sources import sha256_of
+from scholarbase.ingest.sources import OWN, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
@@ -87,8 +87,9 @@ def update(
         max_steps: the most steps of changes since the last full build.
 
     Raises:
-        InvalidRequest: the library cannot be updated, since it was built without records or with vectors computed
-            elsewhere, or there were too many steps.
+        InvalidRequest: the library cannot be updated, since it was built without records, or with people's own files,
+            named sets or vectors computed elsewhere; the changes have people's own files; or there were too many
+            steps.
         SourceError: the changes cannot be read, are for another release, or (TooManyRejects) have too many bad records.
         LibraryError: a folder has no library or another one, or the encoder is not the library's.
         StorageError: the disk is full, or the folder is not writable.
@@ -115,6 +116,21 @@ def _check(
     source: Path, manifest: Manifest, steps: Sequence[Step], max_steps: int, encoder: Encoder | None
 ) -> None:
     """Raises the errors of :func:`update` that its arguments show."""
+    own = [one.name for one in manifest.sources if one.dataset in OWN]
+    if own or manifest.sets:
+        what = (
+            f"files of people's own ({own[0]})" if own else f"named sets ({', '.join(sorted(manifest.sets))})"
+        )
+        raise InvalidRequest(
+            f'The library at {source} has {what}, which an update cannot merge with changed papers: run "scholarbase '
+            'ingest" again with the new release and the same files and sets.'
+        )
+    added = [file.name for step in steps for file in step.files if file.dataset in OWN]
+    if added:
+        raise InvalidRequest(
+            f"{added[0]} is a file of people's own, which an update cannot merge with the library's papers: run "
+            '"scholarbase ingest" again with the sources of the library and this file.'
+        )
     if not manifest.rules["records"] or not (source / RECORDS).is_file():
         raise InvalidRequest(
             f"The library at {source} has no source records, which an update needs: ingest it again without "

@@ -25,6 +25,7 @@ from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
     LEARNED,
+    PAYLOAD_COLUMNS,
     EngineVector,
     Payload,
     SparseVector,
@@ -105,8 +106,8 @@ class PointChanges:
 
     def _points(self, old: EdgeIndex, numbers: Sequence[int], changed: Changed) -> list[VectorPoint]:
         rows = self._db.execute(
-            """
-            SELECT id, title, abstract, first_day, last_day, categories, venue_key, citation_count
+            f"""
+            SELECT id, title, abstract, {PAYLOAD_COLUMNS}
             FROM papers LEFT JOIN abstracts ON paper_id = id
             WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
             """,

@@ -80,6 +80,7 @@ class CatalogChanges:
             numbers, corpus_ids = ids.numbers, sorted(ids.corpus_ids)
             before, places = self._rows(numbers), self._writer.by_corpus_id(corpus_ids)
             write_papers(self._writer, self._store, ids)
+            self._writer.prune(numbers)
             after, new_places = self._rows(numbers), self._writer.by_corpus_id(corpus_ids)
             self._compare(before, after)
             for corpus_id in corpus_ids:

@@ -108,8 +108,10 @@ class EdgeIndex(VectorIndex):
             must.append(qdrant.FieldCondition("categories", match=qdrant.MatchAny(list(filters.categories))))
         if filters.venues:
             must.append(qdrant.FieldCondition("venue", match=qdrant.MatchAny(list(filters.venues))))
-        if filters.within is not None:
-            must.append(qdrant.HasIdCondition(set(filters.within)))
+        among: list[Any] = [qdrant.HasIdCondition(set(filters.within))] if filters.within is not None else []
+        if filters.sets:
+            among.append(qdrant.FieldCondition("sets", match=qdrant.MatchAny(list(filters.sets))))
+        must += among if len(among) < 2 else [qdrant.Filter(should=among)]
         if vector is not None:
             must.append(qdrant.HasVectorCondition(vector))
         must_not: list[Any] = [qdrant.HasIdCondition(set(filters.exclude))] if filters.exclude else []
