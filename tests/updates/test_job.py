@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.ingest.job import IngestRules, ingest
@@ -72,3 +74,25 @@ def test_an_update_gives_the_library_of_a_full_build(
         update(library, [changes], tmp_path / f"{step}" / "updated", encoder=encoder)
         library, before = tmp_path / f"{step}" / "updated", after
         assert_same(library, full(tmp_path / f"{step}", rng, after, **options))
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from(["arxiv", "abstract", "title"]))
+def test_random_changes(tmp_path_factory: pytest.TempPathFactory, seed: int, changes: int, keep: Any) -> None:
+    rng, folder = random.Random(seed), tmp_path_factory.mktemp("random")
+    before = releases.first(rng)
+    after = releases.changed(rng, before, changes)
+    options: dict[str, Any] = {"rules": IngestRules(keep=keep)}
+    library = full(folder / "0", rng, before, **options)
+    diff = releases.write_diff(rng, before, after, folder / "diff")
+    update(library, [diff], folder / "updated")
+    assert_same(folder / "updated", full(folder / "1", rng, after, **options))
+    # Applied again, the changes change nothing.
+    update(folder / "updated", [diff], folder / "again")
+    assert content(folder / "again") == content(folder / "updated")
