@@ -146,7 +146,7 @@ def test_filters_of_other_papers_are_found(library: Path) -> None:
 
 def documented_hash(library: Path) -> str:
     """The content hash as docs/library-format.md defines it, without our code for hashes."""
-    tables = ("papers", "abstracts", "aliases", "authors", "venues", "venue_names", "edges")
+    tables = ("papers", "abstracts", "aliases", "authors", "venues", "venue_names", "edges", "sets")
     parts: dict[str, list[bytes]] = {}
     with closing(sqlite3.connect(f"file:{library / 'catalog.sqlite'}?mode=ro", uri=True)) as db:
         for table in tables:
