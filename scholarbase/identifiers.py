@@ -7,7 +7,8 @@ API, and ``Doc:`` for the document ids of a test collection; the forms of arXiv 
 https://info.arxiv.org/help/arxiv_identifier.html.
 
 The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and return None for anything else.
-They are fast enough for every record of a snapshot.
+They are fast enough for every record of a snapshot. An arXiv id that was stored as a number, which lost its first
+zero or gained digits, is repaired (``arxiv_id_from_number``) wherever ids are read.
 """
 
 from __future__ import annotations
@@ -105,13 +106,13 @@ def arxiv_id(text: str) -> str | None:
     return f"{archive}/{match[2]}" if archive in _ARCHIVES else None
 
 
-def arxiv_id_from_number(text: str) -> str | None:
+def arxiv_id_from_number(text: str, *, zeros: bool = True) -> str | None:
     """Repair an arXiv id that was stored as a number, or None: ``806.1945`` gives ``0806.1945``, ``1108.27``
-    gives ``1108.2700`` and ``1809.0495399999998`` gives ``1809.04954``.
+    gives ``1108.2700`` and ``1910.0773800000002`` gives ``1910.07738``.
 
     Programs that store ids as floats drop zeros at both ends or add rounding errors. The month determines how many
-    digits an id has, so the zeros can be restored. Use it for records only: in a request, a missing digit is more
-    likely a typing error.
+    digits an id has, so the zeros can be restored. ``zeros`` False does not restore those at the end: in an id that
+    somebody typed, any digit may be missing.
     """
     match = _ARXIV_NUMBER.fullmatch(text)
     if match is None:
@@ -124,7 +125,27 @@ def arxiv_id_from_number(text: str) -> str | None:
         if abs(number_read - float(rounded)) > 1e-9:
             return None
         serial = rounded.partition(".")[2]
+    if len(serial) < digits and not zeros:
+        return None
     return arxiv_id(f"{month}.{serial.ljust(digits, '0')}")
+
+
+def stored_arxiv_id(value: object) -> tuple[str | None, bool]:
+    """The canonical arXiv id in a record, None if there is none, and whether ``arxiv_id_from_number`` repaired it.
+
+    ``value`` is a string, or the number that a program made of the id.
+    """
+    text = repr(value) if type(value) is float else value.strip() if isinstance(value, str) else ""
+    found = arxiv_id(text)
+    if found is None:
+        found = arxiv_id_from_number(text)
+        return found, found is not None
+    return found, False
+
+
+def repaired_arxiv_id(text: str) -> str | None:
+    """The canonical arXiv id of an id as a request writes it, repaired if only one id can be meant, or None."""
+    return arxiv_id(text) or arxiv_id_from_number(text, zeros=False)
 
 
 def doi(text: str) -> str | None:
@@ -176,7 +197,7 @@ def document_id(text: str) -> str | None:
 _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "arxiv": (
         "arXiv",
-        arxiv_id,
+        repaired_arxiv_id,
         "YYMM.NNNNN with a month from 01 to 12 (four digits after the point up to 1412), or like hep-th/9901001",
     ),
     "corpusid": ("CorpusId", number, "a positive whole number"),
@@ -227,7 +248,7 @@ def parse(text: str) -> Identifier:
 
 def _bare(name: str) -> Identifier | None:
     """An id whose form identifies its scheme without a prefix."""
-    value = arxiv_id(name)
+    value = repaired_arxiv_id(name)
     if value is not None:
         return Identifier("arXiv", value)
     if name.startswith("10."):
@@ -279,7 +300,9 @@ def _prefixed(name: str) -> Identifier | None:
         linked = _from_link(rest)
         if linked.scheme == scheme or (scheme, linked.scheme) == ("DOI", "arXiv"):
             return linked
-    raise InvalidRequest(f"{rest!r} in {name!r} is not a valid {scheme} id: it must be {expected}.")
+    repaired = arxiv_id_from_number(rest) if scheme == "arXiv" else None
+    hint = f" Perhaps arXiv:{repaired} is meant." if repaired else ""
+    raise InvalidRequest(f"{rest!r} in {name!r} is not a valid {scheme} id: it must be {expected}.{hint}")
 
 
 def _from_doi(value: str) -> Identifier:

@@ -19,7 +19,7 @@ from scholarbase.models.encoders import EncoderSpec
 from scholarbase.settings import Profile
 
 FILE_NAME: Final = "manifest.json"
-FORMAT: Final = 7
+FORMAT: Final = 8
 """The version of the library's layout on disk."""
 BUILDING: Final = "building"
 """The folder in a library's folder where a job builds it."""
@@ -51,6 +51,12 @@ class Manifest:
     """The SHA-256 of each part of the content."""
     content_hash: str
     encoder: EncoderSpec | None = None
+    release: str | None = None
+    """The release of the sources, if the name of their folder or of the last changes says it."""
+    updates: tuple[dict[str, Any], ...] = ()
+    """What was applied since the full build: the snapshot of each base, and the files of the changes."""
+    sets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The named sets: the ``sources`` whose papers each has, by their names, and the number of its ``papers``."""
     format: int = field(default=FORMAT)
 
     def to_bytes(self) -> bytes:
@@ -82,8 +88,12 @@ class Manifest:
                 )
             encoder = content.pop("encoder")
             sources = tuple(SourceFact(**source) for source in content.pop("sources"))
+            updates = tuple(content.pop("updates"))
             return cls(
-                sources=sources, encoder=EncoderSpec.from_dict(encoder) if encoder else None, **content
+                sources=sources,
+                updates=updates,
+                encoder=EncoderSpec.from_dict(encoder) if encoder else None,
+                **content,
             )
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise LibraryCorrupt(

@@ -252,3 +252,23 @@ def test_every_arxiv_id_can_be_restored_from_a_number(year: int, month: int, ser
         return
     assert identifiers.arxiv_id(arxiv_id) == arxiv_id
     assert identifiers.arxiv_id_from_number(repr(float(arxiv_id))) == arxiv_id
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("arXiv:806.1945", "arXiv:0806.1945"),
+        ("806.1945", "arXiv:0806.1945"),
+        ("1910.0773800000002", "arXiv:1910.07738"),
+        ("https://arxiv.org/abs/1910.0773800000002", "arXiv:1910.07738"),
+    ],
+)
+def test_a_damaged_arxiv_id_of_a_request_is_repaired_if_only_one_id_can_be_meant(
+    text: str, canonical: str
+) -> None:
+    assert str(parse(text)) == canonical
+
+
+def test_an_arxiv_id_that_lacks_a_digit_somewhere_is_not_guessed() -> None:
+    with pytest.raises(InvalidRequest, match=r"Perhaps arXiv:1910\.07730 is meant\."):
+        parse("arXiv:1910.0773")

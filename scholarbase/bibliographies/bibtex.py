@@ -21,17 +21,11 @@ from bibtexparser.model import (
 )
 from bibtexparser.splitter import Splitter
 
-from scholarbase.bibliographies.ids import find_ids, whole_id
+from scholarbase.bibliographies.ids import find_ids, leading_ids, whole_id
 from scholarbase.bibliographies.latex import plain
-from scholarbase.bibliographies.names import split_names
-from scholarbase.bibliographies.references import (
-    MAX_AUTHORS,
-    MAX_REFERENCE_LENGTH,
-    Reference,
-    too_long,
-    unreadable,
-)
-from scholarbase.bibliographies.years import first_year
+from scholarbase.bibliographies.names import split_keywords, split_names
+from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
+from scholarbase.bibliographies.years import first_year, whole_day
 from scholarbase.identifiers import Identifier
 
 # Broken entries are results, not lines of a log.
@@ -63,11 +57,15 @@ _WITH_IDS: Final = (
     "number",
     "volume",
 )
+_NOTES: Final = frozenset({"note", "howpublished", "journal"})
+"""Fields that may also mention other papers."""
+_KEYWORDS: Final = ("keywords", "keyword")
+_ESCAPED: Final = re.compile(r"\\([&%$#_])")
 _MAX_MACRO: Final = 1_000
 """Characters of an abbreviation's text."""
 
 
-def read_bibtex(text: str) -> tuple[list[Reference], str]:
+def read_bibtex(text: str, purpose: Purpose = CHECKING) -> tuple[list[Reference], str]:
     """The references of a ``.bib`` file, and the text of its ``@string`` blocks."""
     references: list[Reference] = []
     macros: dict[str, str] = {}
@@ -79,11 +77,11 @@ def read_bibtex(text: str) -> tuple[list[Reference], str]:
             macros[block.key.lower()] = _text(block.value, macros)[:_MAX_MACRO]
             strings.append(raw)
         elif isinstance(block, Entry):
-            references.append(_reference(block, raw, line, macros))
+            references.append(_reference(block, raw, line, macros, purpose))
         elif isinstance(block, DuplicateBlockKeyBlock | DuplicateFieldKeyBlock):
             inner = block.ignore_error_block
             if isinstance(inner, Entry):  # the first value counts
-                references.append(_reference(inner, raw, line, macros))
+                references.append(_reference(inner, raw, line, macros, purpose))
         elif isinstance(block, ParsingFailedBlock):
             reason = str(getattr(block.error, "abort_reason", "") or block.error).strip().rstrip(".")
             references.append(unreadable(raw, line, f"The BibTeX entry is broken: {reason}."))
@@ -92,9 +90,9 @@ def read_bibtex(text: str) -> tuple[list[Reference], str]:
     return references, "\n".join(strings)
 
 
-def _reference(entry: Entry, raw: str, line: int, macros: Mapping[str, str]) -> Reference:
+def _reference(entry: Entry, raw: str, line: int, macros: Mapping[str, str], purpose: Purpose) -> Reference:
     key = entry.key or None
-    if (refused := too_long(raw, line, MAX_REFERENCE_LENGTH, key)) is not None:
+    if (refused := too_long(raw, line, purpose.max_length, key)) is not None:
         return refused
     fields: dict[str, str] = {}
     for field in entry.fields:
@@ -105,24 +103,34 @@ def _reference(entry: Entry, raw: str, line: int, macros: Mapping[str, str]) -> 
         raw,
         line,
         key,
-        _ids(fields),
+        _ids(fields, own=purpose.own_ids),
         plain(fields.get("title", "")) or None,
-        tuple(plain(name) for name in names[:MAX_AUTHORS]),
-        more or len(names) > MAX_AUTHORS,
+        tuple(plain(name) for name in names[: purpose.max_authors]),
+        more or len(names) > purpose.max_authors,
         first_year(date),
         venue=next((plain(fields[name]) for name in _VENUES if fields.get(name)), None),
+        kind=entry.entry_type.lower(),
+        date=whole_day(fields.get("date", "")),
+        abstract=plain(fields.get("abstract", "")) or None,
+        keywords=split_keywords(next((plain(fields[name]) for name in _KEYWORDS if name in fields), "")),
+        url=_ESCAPED.sub(r"\1", fields.get("url", "")).strip() or None,
+        volume=plain(fields.get("volume", "")) or None,
+        pages=plain(fields.get("pages", "")) or None,
     )
 
 
-def _ids(fields: Mapping[str, str]) -> tuple[Identifier, ...]:
+def _ids(fields: Mapping[str, str], *, own: bool) -> tuple[Identifier, ...]:
     found: list[Identifier] = []
     for name in _WITH_IDS:
-        value = fields.get(name, "").strip()
+        # Some programs escape LaTeX's special characters: 10.1007/978-3\_4.
+        value = _ESCAPED.sub(r"\1", fields.get(name, "")).strip()
         whole = whole_id(value) if name in ("doi", "eprint", "arxivid") and value else None
         if name == "pmid" and value.isdigit():
             whole = whole_id(f"PMID:{value}")
         if whole is not None and whole.scheme != "URL":
             found.append(whole)
+        elif own and name in _NOTES:
+            found += leading_ids(value)
         else:
             found += [one.id for one in find_ids(value)]
     return tuple(dict.fromkeys(found))

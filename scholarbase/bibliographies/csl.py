@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
 
-from scholarbase.bibliographies.ids import find_ids, whole_id
-from scholarbase.bibliographies.references import (
-    MAX_AUTHORS,
-    MAX_REFERENCE_LENGTH,
-    Reference,
-    too_long,
-    unreadable,
-)
-from scholarbase.bibliographies.years import first_year
+from scholarbase.bibliographies.ids import find_ids, leading_ids, whole_id
+from scholarbase.bibliographies.names import split_keywords
+from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
+from scholarbase.bibliographies.years import first_year, whole_day
 
+_BETWEEN: Final = re.compile(r"[\s,]+")
 _WITH_IDS: Final = ("DOI", "arXiv", "PMID", "PMCID", "URL", "note", "number", "container-title")
 
 
-def read_csl(text: str) -> list[Reference]:
+def read_csl(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     """The references of a JSON list of items, of one item, or of an object with ``items``."""
+    if purpose is not CHECKING and text.lstrip()[:1] == "[":
+        return list(_placed(text, purpose))
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -29,12 +30,36 @@ def read_csl(text: str) -> list[Reference]:
     if not isinstance(items, list):
         return [unreadable(text.strip(), 1, "The CSL-JSON has no list of items.")]
     # JSON has no lines of its own: items are numbered.
-    return [_reference(item, place) for place, item in enumerate(items, 1)]
+    return [_reference(item, place, purpose) for place, item in enumerate(items, 1)]
 
 
-def _reference(item: Any, place: int) -> Reference:
+def _placed(text: str, purpose: Purpose) -> Iterator[Reference]:
+    """The items of a list with their lines. Behind a broken item, the next one starts with the same indentation."""
+    decoder = json.JSONDecoder()
+    position = text.index("[") + 1
+    line, counted = 1, 0
+    while True:
+        match = _BETWEEN.match(text, position)
+        position = match.end() if match else position
+        if position >= len(text) or text[position] == "]":
+            return
+        line, counted = line + text.count("\n", counted, position), position
+        try:
+            item, position = decoder.raw_decode(text, position)
+            yield _reference(item, line, purpose)
+        except (ValueError, RecursionError) as error:
+            start = text.rfind("\n", 0, position) + 1
+            following = text.find(f"\n{text[start:position]}{{", position)
+            if text[start:position].strip() or following < 0:
+                following = len(text)
+            raw, position = text[position:following], following
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+            yield unreadable(raw, line, f"The CSL-JSON item is broken: {reason}.")
+
+
+def _reference(item: Any, place: int, purpose: Purpose) -> Reference:
     raw = orjson.dumps(item).decode()
-    if (refused := too_long(raw, place, MAX_REFERENCE_LENGTH)) is not None:
+    if (refused := too_long(raw, place, purpose.max_length)) is not None:
         return refused
     if not isinstance(item, dict):
         return unreadable(raw, place, "The item is not a JSON object.")
@@ -44,7 +69,12 @@ def _reference(item: Any, place: int) -> Reference:
     for key in _WITH_IDS:
         value = _text(item.get(key))
         prefixed = whole_id(f"{key}:{value}") if value and key in ("DOI", "arXiv", "PMID", "PMCID") else None
-        ids += [prefixed] if prefixed is not None else [one.id for one in find_ids(value)]
+        if prefixed is not None:
+            ids.append(prefixed)
+        elif purpose.own_ids and key in ("note", "container-title"):
+            ids += leading_ids(value)
+        else:
+            ids += [one.id for one in find_ids(value)]
     title = " ".join(_text(item.get("title")).split())
     return Reference(
         raw,
@@ -52,10 +82,17 @@ def _reference(item: Any, place: int) -> Reference:
         _text(item.get("id")) or None,
         tuple(dict.fromkeys(ids)),
         title or None,
-        tuple(names[:MAX_AUTHORS]),
-        len(names) > MAX_AUTHORS,
+        tuple(names[: purpose.max_authors]),
+        len(names) > purpose.max_authors,
         _year(item.get("issued")),
         venue=_text(item.get("container-title")) or _text(item.get("publisher")) or None,
+        kind=_text(item.get("type")),
+        date=_day(item.get("issued")),
+        abstract=_text(item.get("abstract")) or None,
+        keywords=split_keywords(_text(item.get("keyword"))),
+        url=_text(item.get("URL")) or None,
+        volume=_text(item.get("volume")) or None,
+        pages=_text(item.get("page")) or None,
     )
 
 
@@ -81,3 +118,12 @@ def _year(issued: Any) -> int | None:
     if isinstance(parts, list) and parts and isinstance(parts[0], list) and parts[0]:
         return first_year(_text(parts[0][0]))
     return first_year(_text(issued.get("raw")) or _text(issued.get("literal")))
+
+
+def _day(issued: Any) -> str | None:
+    """The day of a date with year, month and day."""
+    parts = issued.get("date-parts") if isinstance(issued, dict) else None
+    first = parts[0] if isinstance(parts, list) and parts else None
+    if isinstance(first, list) and len(first) == 3:
+        return whole_day("-".join(map(_text, first)))
+    return whole_day(_text(issued.get("raw")) if isinstance(issued, dict) else "")

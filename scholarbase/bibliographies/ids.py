@@ -16,6 +16,12 @@ _ID: Final = re.compile(
     r"|(?<![\w.-])\d{4}\.\d{4,5}(?:v\d{1,2})?(?![\w-])",
     re.ASCII | re.IGNORECASE,
 )
+_PREFIX: Final = re.compile(
+    r"\s{0,4}(?:arxiv preprint\s{1,2})?(?:(?:arxiv|doi|pmid|pmcid|url|corpusid)\s?[:.]?\s{0,2})?",
+    re.IGNORECASE,
+)
+_LEADING: Final = MAX_LENGTH + 100
+"""Characters of a line that are read for the id at its start."""
 _ENDS: Final = ".,;:!?'\u2019\u201d\u00bb*"
 _PAIRS: Final = (("(", ")"), ("[", "]"))
 
@@ -39,6 +45,17 @@ def find_ids(text: str) -> list[FoundId]:
             continue
         if identifier.scheme != "URL":
             found.append(FoundId(identifier, match.start(), match.start() + len(name)))
+    return found
+
+
+def leading_ids(text: str) -> list[Identifier]:
+    """The ids with which a line of the text starts, after their prefixes: those of the paper itself, as in
+    ``arXiv:1706.03762 [cs]``. Those within a line may be other papers'."""
+    found = []
+    for line in text.splitlines():
+        first = next(iter(find_ids(line[:_LEADING])), None)
+        if first is not None and _PREFIX.fullmatch(line[: first.start]):
+            found.append(first.id)
     return found
 
 

@@ -25,6 +25,20 @@ _STYLE: Final = re.compile(
     r"\\(?:emph|text(?:it|bf|rm|sf|tt|sc|up|normal)?|it|bf|rm|sf|tt|sc|em|mbox|bibinfo\{\w{1,20}\}|newblock|"
     r"url|href|natexlab|mathrm|mathbf|mathcal|mathit)(?![A-Za-z])"
 )
+_SYMBOLS: Final = {
+    "textendash": "\u2013", "textemdash": "\u2014", "textquoteleft": "\u2018", "textquoteright": "\u2019",
+    "textquotedblleft": "\u201c", "textquotedblright": "\u201d", "textquotesingle": "'", "textquotedbl": '"',
+    "textellipsis": "\u2026", "ldots": "\u2026", "dots": "\u2026", "textasciitilde": "\ue002", "textless": "<",
+    "textgreater": ">", "textbar": "|", "textdegree": "\u00b0", "textbullet": "\u2022", "textregistered": "\u00ae",
+    "texttrademark": "\u2122", "textasciicircum": "^", "textbackslash": "\ue001",
+}  # fmt: skip
+"""What programs that export BibTeX write for characters outside ASCII."""
+_DOLLAR: Final = "\ue000"
+_LAST: Final = str.maketrans({_DOLLAR: "$", "\ue001": "\\", "\ue002": "~"})
+"""Characters for private use that stand for escaped marks until LaTeX's own marks are read."""
+_SYMBOL: Final = re.compile(
+    rf"\\({'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t\n]{{0,4}})"
+)
 _ESCAPED: Final = re.compile(r"\\([&%$#_{}])")
 _DASHES: Final = re.compile(r"-{2,3}")
 _BRACES: Final = str.maketrans("", "", "{}")
@@ -32,19 +46,20 @@ _BRACES: Final = str.maketrans("", "", "{}")
 
 def plain(text: str) -> str:
     """The text without braces and styles, its accents composed, its white space collapsed. Formulas stay."""
-    parts = text.split("$")
+    parts = text.replace(r"\$", _DOLLAR).split("$")
     if len(parts) % 2:  # between each pair of marks stands a formula
         parts[::2] = map(_plain, parts[::2])
         text = "$".join(parts)
     else:
-        text = _plain(text)
-    return " ".join(text.split())
+        text = _plain("$".join(parts))
+    return " ".join(text.translate(_LAST).split())
 
 
 def _plain(text: str) -> str:
     if "\\" in text:
         text = _ACCENTED.sub(_accented, text)
         text = _LETTER.sub(lambda match: _LETTERS[match[1]], text)
+        text = _SYMBOL.sub(lambda match: _SYMBOLS[match[1]], text)
         text = _STYLE.sub(" ", text)
         text = _ESCAPED.sub(lambda match: match[1] if match[1] not in "{}" else "", text)
     return _DASHES.sub("-", text.replace("``", '"').replace("''", '"')).translate(_BRACES).replace("~", " ")

@@ -24,6 +24,24 @@ def surname(name: str) -> str:
     return parts[-1]
 
 
+def display_name(name: str) -> str:
+    """A name in its spoken order: ``Jean de La Fontaine Jr`` for ``de La Fontaine, Jr, Jean``."""
+    last, *others = (part.strip() for part in name.split(",", 2))
+    suffixes = [part for part in others if _is_suffix(part)]
+    first = ", ".join(part for part in others if not _is_suffix(part))
+    return " ".join(" ".join((first, last, *suffixes)).split())
+
+
+def split_keywords(text: str) -> tuple[str, ...]:
+    """The distinct keywords in a list with semicolons or, without any, with commas."""
+    parts = text.split(";" if ";" in text else ",")
+    return tuple(dict.fromkeys(word for part in parts if (word := " ".join(part.split()))))
+
+
+def _is_suffix(part: str) -> bool:
+    return part.strip(".").lower() in _SUFFIXES
+
+
 def _is_initials(part: str) -> bool:
     return (
         len(part) <= 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from scholarbase.identifiers import Identifier
 
@@ -15,6 +15,22 @@ MAX_AUTHORS: Final = 100
 """Authors of a reference that are read."""
 
 
+class Purpose(NamedTuple):
+    """What entries are read for: to be checked, or as papers of a library.
+
+    ``own_ids``: only the ids of the paper itself, not those of other papers that a note mentions.
+    """
+
+    max_length: int
+    max_authors: int
+    own_ids: bool
+
+
+CHECKING: Final = Purpose(MAX_REFERENCE_LENGTH, MAX_AUTHORS, own_ids=False)
+PAPERS: Final = Purpose(1_000_000, 10_000, own_ids=True)
+"""The authors of a collaboration and whole abstracts fit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """One reference.
@@ -22,7 +38,8 @@ class Reference:
     ``raw`` is its text in the input, which starts at ``line`` (from 1). ``problem`` is the reason why it cannot be
     read; the other fields are then empty. ``authors`` are names as they are written; ``more_authors`` stands for those
     behind "et al.". ``is_plain``: a line of text, in which ``title`` is a guess and ``authors`` are not separated.
-    ``years`` are all that a line mentions.
+    ``years`` are all that a line mentions. ``kind`` is the format's own word for the type of the entry, ``date`` a
+    whole day, ``YYYY-MM-DD``. These and the fields behind them are empty in plain text.
     """
 
     raw: str
@@ -37,6 +54,13 @@ class Reference:
     venue: str | None = None
     is_plain: bool = False
     problem: str | None = None
+    kind: str = ""
+    date: str | None = None
+    abstract: str | None = None
+    keywords: tuple[str, ...] = ()
+    url: str | None = None
+    volume: str | None = None
+    pages: str | None = None
 
 
 def unreadable(raw: str, line: int, problem: str, key: str | None = None) -> Reference:

@@ -11,15 +11,9 @@ from typing import Any, Final
 
 import rispy
 
-from scholarbase.bibliographies.ids import find_ids
-from scholarbase.bibliographies.references import (
-    MAX_AUTHORS,
-    MAX_REFERENCE_LENGTH,
-    Reference,
-    too_long,
-    unreadable,
-)
-from scholarbase.bibliographies.years import first_year
+from scholarbase.bibliographies.ids import find_ids, leading_ids
+from scholarbase.bibliographies.references import CHECKING, Purpose, Reference, too_long, unreadable
+from scholarbase.bibliographies.years import first_year, whole_day
 
 START: Final = re.compile(r"^TY[ ]{1,4}-", re.MULTILINE)
 _TAG: Final = re.compile(r"([A-Z][A-Z0-9])[ ]{1,4}-[ ]?(.*)")
@@ -36,7 +30,7 @@ _VENUES: Final = (
 )
 
 
-def read_ris(text: str) -> list[Reference]:
+def read_ris(text: str, purpose: Purpose = CHECKING) -> list[Reference]:
     """The references of a RIS file."""
     references: list[Reference] = []
     record: list[str] = []
@@ -44,23 +38,23 @@ def read_ris(text: str) -> list[Reference]:
     for number, line in enumerate(text.split("\n"), 1):
         tag = _TAG.match(line)
         if tag is not None and tag[1] == "TY" and record:
-            references.append(_reference(record, begin))
+            references.append(_reference(record, begin, purpose))
             record = []
         if not record:
             begin = number
         if record or line.strip():
             record.append(line.rstrip())
         if tag is not None and tag[1] == "ER" and record:
-            references.append(_reference(record, begin))
+            references.append(_reference(record, begin, purpose))
             record = []
     if record:
-        references.append(_reference(record, begin))
+        references.append(_reference(record, begin, purpose))
     return references
 
 
-def _reference(lines: list[str], begin: int) -> Reference:
+def _reference(lines: list[str], begin: int, purpose: Purpose) -> Reference:
     raw = "\n".join(lines).strip()
-    if (refused := too_long(raw, begin, MAX_REFERENCE_LENGTH)) is not None:
+    if (refused := too_long(raw, begin, purpose.max_length)) is not None:
         return refused
     if not START.match(raw):
         return unreadable(raw, begin, "The RIS record is broken: it does not start with TY  -.")
@@ -76,22 +70,38 @@ def _reference(lines: list[str], begin: int) -> Reference:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return unreadable(raw, begin, f"The RIS record is broken: {error or type(error).__name__}.")
     names: list[str] = next((record[key] for key in _AUTHORS if record.get(key)), [])
-    ids = [one.id for key in ("doi", "urls", "url", "notes") for one in find_ids(_joined(record.get(key)))]
+    ids = [one.id for key in ("doi", "urls", "url") for one in find_ids(_joined(record.get(key)))]
+    notes = "\n".join(_values(record.get("notes")) + _values(record.get("number")))
+    ids += leading_ids(notes) if purpose.own_ids else [one.id for one in find_ids(notes)]
+    days = (whole_day(_joined(record.get(key))) for key in ("date", "year", "publication_year"))
+    keywords = (" ".join(word.split()) for word in _values(record.get("keywords")))
+    pages = "-".join(filter(None, (_first(record, ("start_page",)), _first(record, ("end_page",)))))
     return Reference(
         raw,
         begin,
         _joined(record.get("id")) or None,
         tuple(dict.fromkeys(ids)),
         _first(record, _TITLES),
-        tuple(str(name) for name in names[:MAX_AUTHORS]),
-        len(names) > MAX_AUTHORS,
+        tuple(str(name) for name in names[: purpose.max_authors]),
+        len(names) > purpose.max_authors,
         first_year(_first(record, _YEARS) or ""),
         venue=_first(record, _VENUES),
+        kind=str(record.get("type_of_reference") or ""),
+        date=next(filter(None, days), None),
+        abstract=_first(record, ("abstract", "notes_abstract")),
+        keywords=tuple(dict.fromkeys(filter(None, keywords))),
+        url=next(iter(_values(record.get("urls")) + _values(record.get("url"))), None),
+        volume=_first(record, ("volume",)),
+        pages=pages or None,
     )
 
 
 def _first(record: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     return next((" ".join(_joined(record[key]).split()) for key in keys if record.get(key)), None)
+
+
+def _values(value: Any) -> list[str]:
+    return [str(one) for one in (value if isinstance(value, list) else [value]) if one]
 
 
 def _joined(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Final
 
 _YEAR: Final = re.compile(r"(?<![\w.:/])(1[89]\d\d|20\d\d)(?:[a-z](?![a-z]))?(?![\w/])(?!\.\d)", re.ASCII)
@@ -13,6 +14,18 @@ def first_year(text: str) -> int | None:
     """The first year of a date, None if it has none."""
     match = re.search(r"(?<!\d)(1[4-9]\d\d|20\d\d)(?!\d)", text)
     return int(match[1]) if match else None
+
+
+_DAY: Final = re.compile(r"(1[4-9]\d\d|20\d\d)[-/](\d{1,2})[-/](\d{1,2})(?!\d)", re.ASCII)
+
+
+def whole_day(text: str) -> str | None:
+    """The day ``YYYY-MM-DD`` that a date starts with, as in ``2017-06-12`` or ``2017/6/12/``; None without one."""
+    match = _DAY.match(text.strip())
+    try:
+        return date(*map(int, match.groups())).isoformat() if match else None
+    except ValueError:
+        return None
 
 
 def years_in(text: str) -> tuple[int | None, tuple[int, ...]]:

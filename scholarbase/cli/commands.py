@@ -37,6 +37,7 @@ from scholarbase.cli.options import (
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
+from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
 from scholarbase.models.encoders import PACKAGED
@@ -101,8 +102,20 @@ def main(context: click.Context) -> None:
 
 
 @main.command(short_help="Build a library from snapshot files.")
-@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("sources", nargs=-1, type=click.Path(path_type=Path))
 @library_option
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help="A source whose papers are the set NAME, which searches name as --within set:NAME; may be repeated.",
+)
+@click.option(
+    "--columns",
+    metavar="FIELD=COLUMN,...",
+    help="The columns of CSV files and JSON lines, such as title=Paper,doi=DOI, if their names say nothing.",
+)
 @click.option(
     "--encoder",
     default=PACKAGED,
@@ -124,6 +137,7 @@ def main(context: click.Context) -> None:
     type=click.Choice(["arxiv", "abstract", "title"]),
     help="Which papers to keep. [env: SCHOLARBASE_KEEP; default: arxiv]",
 )
+@click.option("--no-records", is_flag=True, help="Do not keep the source records, which an update needs.")
 @click.option(
     "--profile",
     type=click.Choice(["default", "scholarquest"]),
@@ -136,15 +150,19 @@ def ingest(
     settings: Settings,
     sources: Sequence[Path],
     library: Path | None,
+    sets: Sequence[str],
+    columns: str | None,
     encoder: str,
     query_encoder: str | None,
     vectors: Path | None,
     keep: str | None,
+    no_records: bool,
     profile: str | None,
     device: str | None,
     restart: bool,
 ) -> None:
-    """Build a library from SOURCES: folders or files of a Semantic Scholar release or an arXiv snapshot.
+    """Build a library from SOURCES: folders or files of a Semantic Scholar release, an arXiv snapshot, a BEIR
+    collection, or of your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines).
 
     Run the same command again to resume after an interruption.
     """
@@ -152,11 +170,16 @@ def ingest(
     check_address_space(with_cores(INGEST_BYTES), "An ingest")
     from scholarbase.ingest.job import IngestRules
     from scholarbase.ingest.job import ingest as run
+    from scholarbase.ingest.sources import parse_columns
     from scholarbase.progress import reporter
 
+    named = _named_sources(sets)
+    if not sources and not named:
+        raise InvalidRequest("No sources: give the files or folders to ingest, or --set NAME=SOURCE.")
     target = require_library(library, settings)
     rules = IngestRules(
         keep=keep or settings.keep,  # type: ignore[arg-type]
+        records=not no_records,
         profile=profile or settings.profile or "default",  # type: ignore[arg-type]
         max_reject_share=settings.max_reject_share,
     )
@@ -172,13 +195,30 @@ def ingest(
             query_encoder=queries,
             query_encoder_location=query_encoder and _location(query_encoder),
             vectors=vectors,
+            sets=named,
+            columns={} if columns is None else parse_columns(columns),
             rules=rules,
             restart=restart,
             reporter=reporter(settings.progress_seconds),
         )
+    counts = manifest.counts
+    merged = sum(counts.get(name, 0) for name in ("arxiv_joined", "arxiv_ids_repeated", "own_joined"))
     click.echo(
-        f"Snapshot {manifest.snapshot}: {manifest.counts['papers']:,} papers, {manifest.counts['edges']:,} edges."
+        f"Snapshot {manifest.snapshot}: {counts['papers']:,} papers, {counts['edges']:,} edges; {merged:,} records "
+        f"merged, {counts.get('arxiv_ids_repaired', 0):,} arXiv ids repaired, {sum(manifest.rejects.values()):,} "
+        "records rejected."
     )
+
+
+def _named_sources(sets: Sequence[str]) -> dict[str, list[Path]]:
+    """The sources of ``NAME=SOURCE`` by the name of the set."""
+    named: dict[str, list[Path]] = {}
+    for one in sets:
+        name, equals, source = one.partition("=")
+        if not equals or not source:
+            raise InvalidRequest(f"--set {one} is not NAME=SOURCE: use one such as zotero=my.bib.")
+        named.setdefault(name, []).append(Path(source))
+    return named
 
 
 def _location(encoder: str) -> str:
@@ -350,6 +390,7 @@ def title(settings: Settings, /, title: str, **options: Any) -> None:
 
 
 main.add_command(check)
+main.add_command(update)
 
 
 @main.command(short_help="Show a paper by an id of any form.")

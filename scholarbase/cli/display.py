@@ -161,10 +161,17 @@ def show_info(path: Path, manifest: Manifest, snapshot: str) -> None:
     for source in manifest.sources:
         sources.add_row(source.name, source.dataset, f"{source.bytes / 1e6:,.1f}", source.sha256[:16])
     console.print(sources)
+    if manifest.sets:
+        rows = {f"set:{name}": _set_row(one) for name, one in manifest.sets.items()}
+        console.print(_table("named sets", rows))
     console.print(_table("record counts", {k: f"{v:,}" for k, v in manifest.counts.items()}))
     if manifest.rejects:
         rows = {reason: f"{count:,}" for reason, count in manifest.rejects.items()}
         console.print(_table("rejected (see rejects.jsonl.gz)", rows))
+
+
+def _set_row(named: Mapping[str, Any]) -> str:
+    return f"{named['papers']:,} papers of {', '.join(named['sources'])}"
 
 
 def show_facts(facts: Mapping[str, object]) -> None:

@@ -81,7 +81,9 @@ def filter_options(command: F) -> F:
                 help="The id of a paper to exclude; may be repeated.",
             ),
             click.option(
-                "--within", multiple=True, help="The id of a paper to search among; may be repeated."
+                "--within",
+                multiple=True,
+                help="The id of a paper to search among, or set:NAME; may be repeated.",
             ),
             as_of_option,
         )

@@ -83,7 +83,7 @@ def export(
         with (
             _temporary_folder(folder) as temporary,
             closing(Catalog(library / catalog.FILE_NAME, readers=2)) as papers,
-            progress.stage("export", "papers", papers.last_id()) as tracker,
+            progress.stage("export", "papers", papers.count_arxiv_ids()) as tracker,
         ):
             count = 0
 
@@ -93,7 +93,7 @@ def export(
                     yield batch
                     count += len(batch)
                     tracker.advance(len(batch))
-                    tracker.at(max(batch))
+                    tracker.at(count)
 
             paths = [temporary / path.name for path in finals]
             try:

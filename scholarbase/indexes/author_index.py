@@ -6,9 +6,9 @@ author_papers   the papers of each author
 author_words    FTS5 over the terms of the names (:mod:`scholarbase.indexes.author_names`)
 ==============  =======================================================================================
 
-An author is an id of the source, or else a normalized name. Authors are numbered by their papers, most first, then by
-id: the first matches of a search are those with the most papers, and the same papers give the same numbers. All rows
-are derived from the papers and the details of authors, and ``scholarbase verify`` derives them again.
+An author is an id of the source, or else a normalized name. A full build numbers authors by their papers, most first,
+then by id; an update (:mod:`.author_changes`) keeps the numbers. All rows are derived from the papers and the details
+of authors, and ``scholarbase verify`` derives them again.
 """
 
 from __future__ import annotations
@@ -113,17 +113,13 @@ class AuthorIndex:
             last = papers[-1][0]
             found = []
             for paper, authors, citations in papers:
-                seen = {
-                    author_id or author_names.name_id(name): name
-                    for name, author_id in reversed(orjson.loads(authors))
-                }
-                found += [(key, paper, name[:MAX_NAME_LENGTH], citations) for key, name in seen.items()]
+                found += [(key, paper, name, citations) for key, name in mentions(authors).items()]
             yield found
 
-    def names(self) -> Iterator[tuple[tuple[Any, ...], str]]:
-        """The rows of ``author_names``, and the terms of each."""
+    def names(self, order: str = "author") -> Iterator[tuple[tuple[Any, ...], str]]:
+        """The rows of ``author_names``, and the terms of each, by ``author`` or ``author_id``."""
         cursor = self._scratch.execute(
-            "SELECT author, author_id, name, papers, citations FROM numbered ORDER BY author"
+            f"SELECT author, author_id, name, papers, citations FROM numbered ORDER BY {order}"
         )
         while rows := cursor.fetchmany(_ROWS):
             wanted = [row[1] for row in rows if not row[1].startswith(NAMED)]
@@ -151,6 +147,10 @@ class AuthorIndex:
             """
         )
 
+    def papers_by_id(self) -> Iterator[tuple[str, int]]:
+        """The papers of each author, by the author's id."""
+        return self._scratch.execute("SELECT author_id, paper FROM mentions ORDER BY author_id, paper")
+
     def write(self) -> int:
         """Write the rows to the catalogue's empty tables, and return the number of authors. The caller commits."""
         rows = self.names()
@@ -167,25 +167,38 @@ class AuthorIndex:
     def check(self) -> int:
         """Compare the catalogue's rows with those derived, and return the number of authors.
 
+        Authors are compared by their ids: after an update their numbers are others than those of a full build.
+
         Raises:
             LibraryCorrupt: a row differs.
         """
         self._scratch.execute(f"CREATE VIRTUAL TABLE author_words USING {_WORDS}")
         self._scratch.execute("BEGIN")
         total = 0
-        stored = self._db.execute("SELECT * FROM author_names ORDER BY author")
-        for row, derived in zip_longest(stored, self.names()):
-            _compare("the author", row, derived and derived[0])
-            _insert_words(self._scratch, [derived])
+        stored = self._db.execute("SELECT * FROM author_names ORDER BY author_id")
+        for row, derived in zip_longest(stored, self.names("author_id")):
+            _compare("the author", row and row[1:], derived and derived[0][1:])
+            _insert_words(self._scratch, [(row, derived[1])])
             total += 1
         self._scratch.execute("COMMIT")
-        stored = self._db.execute("SELECT author, paper FROM author_papers ORDER BY author, paper")
-        for row, pair in zip_longest(stored, self.papers()):
+        stored = self._db.execute(
+            """
+            SELECT n.author_id, p.paper FROM author_papers AS p LEFT JOIN author_names AS n ON n.author = p.author
+            ORDER BY n.author_id, p.paper
+            """
+        )
+        for row, pair in zip_longest(stored, self.papers_by_id()):
             _compare("the author and paper", row, pair)
         with closing(_vocabulary(self._db)) as held, closing(_vocabulary(self._scratch)) as derived_terms:
             for row, counted in zip_longest(held, derived_terms):
                 _compare("the word of authors' names", row, counted)
         return total
+
+
+def mentions(authors: str) -> dict[str, str]:
+    """The authors of a paper by their ids, each with the name that comes first; ``authors`` is the paper's column."""
+    pairs = reversed(orjson.loads(authors))
+    return {author_id or author_names.name_id(name): name[:MAX_NAME_LENGTH] for name, author_id in pairs}
 
 
 def _insert_words(db: sqlite3.Connection, batch: list[tuple[tuple[Any, ...], str]]) -> None:

@@ -62,7 +62,8 @@ def search(
         SELECT (SELECT count(*) FROM matching), NULL
         UNION ALL
         SELECT * FROM (
-            SELECT NULL, rowid FROM matching ORDER BY rowid NOT IN (SELECT rowid FROM same), rowid
+            SELECT NULL, n.author FROM matching CROSS JOIN author_names AS n ON n.author = matching.rowid
+            ORDER BY n.author NOT IN (SELECT rowid FROM same), n.paper_count DESC, n.author_id
             LIMIT ?3 OFFSET ?4
         )
         """,

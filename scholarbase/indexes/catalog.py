@@ -51,14 +51,24 @@ _TABLES: Final = frozenset(
         "venue_names",
         "edges",
         "document_frequencies",
+        "sets",
         "meta",
         "fulltext",
         "title_words",
         *author_index.TABLES,
     )
 )
+
+
+def _ids_of(alias: str) -> str:
+    """The three columns that :func:`canonical_id` takes."""
+    doc, doi = (f"'{scheme}:' || ({alias}.external_ids ->> '{scheme}')" for scheme in ("Doc", "DOI"))
+    other = f"iif(coalesce({alias}.arxiv_id, {alias}.corpus_id) IS NULL, coalesce({doc}, {doi}), NULL)"
+    return f"{alias}.arxiv_id, {alias}.corpus_id, {other}"
+
+
 _COLUMNS: Final = {
-    "id": "p.arxiv_id, p.corpus_id, iif(coalesce(p.arxiv_id, p.corpus_id) IS NULL, p.external_ids ->> 'Doc', NULL)",
+    "id": _ids_of("p"),
     "corpus_id": "p.corpus_id",
     "external_ids": "p.external_ids",
     "title": "p.title",
@@ -161,10 +171,10 @@ class Catalog:
             found = find(connection, identifiers)
         return [found.get(identifier) for identifier in identifiers]
 
-    def last_id(self) -> int:
-        """Return the greatest id of a paper, 0 in an empty library."""
+    def count_arxiv_ids(self) -> int:
+        """Return the number of papers that have an arXiv id."""
         with self._reading() as connection:
-            return int(connection.execute("SELECT coalesce(max(id), 0) FROM papers").fetchone()[0])
+            return int(connection.execute("SELECT count(arxiv_id) FROM papers").fetchone()[0])
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """The title and abstract of each paper that has an abstract, by ascending id."""
@@ -252,6 +262,24 @@ class Catalog:
                 f'run "scholarbase verify" on the library.'
             )
         return list(map(make, rows))
+
+    def set_papers(self, name: str) -> frozenset[int]:
+        """Return the ids of the papers of a set."""
+        with self._reading() as connection:
+            rows = connection.execute("SELECT paper FROM sets WHERE name = ?", (name,)).fetchall()
+        return frozenset(row[0] for row in rows)
+
+    def in_sets(self, ids: Iterable[int], names: Sequence[str]) -> frozenset[int]:
+        """Return those of the papers that are in one of the sets."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                """
+                SELECT wanted.value FROM json_each(?) AS wanted CROSS JOIN json_each(?) AS named CROSS JOIN sets
+                WHERE sets.name = named.value AND sets.paper = wanted.value
+                """,
+                (json_list(ids), json_list(names)),
+            ).fetchall()
+        return frozenset(row[0] for row in rows)
 
     def venue_keys(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the keys of these names, and of all other names of the venues that have one of them.
@@ -424,7 +452,7 @@ class Catalog:
         existing = "" if day is None else "AND p.last_day <= ?"
         numbers = [number for number in self.resolve(papers) if number is not None]
         sql = f"""
-            SELECT c.arxiv_id, c.corpus_id, c.external_ids ->> 'Doc', p.arxiv_id, p.corpus_id, p.external_ids ->> 'Doc'
+            SELECT {_ids_of("c")}, {_ids_of("p")}
             FROM json_each(?) AS citing CROSS JOIN papers AS c ON c.id = citing.value
             CROSS JOIN edges ON edges.citing = c.id CROSS JOIN papers AS p ON p.id = edges.cited {existing}
         """
@@ -523,22 +551,27 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
             """
             SELECT corpus_id, id FROM papers WHERE corpus_id IN (SELECT value FROM json_each(?1))
             UNION ALL
-            SELECT value, paper_id FROM aliases
-            WHERE scheme = 'CorpusId' AND value IN (SELECT CAST(value AS TEXT) FROM json_each(?1))
+            SELECT value, min(paper_id) FROM aliases
+            WHERE scheme = 'CorpusId' AND value IN (SELECT CAST(value AS TEXT) FROM json_each(?1)) GROUP BY value
             """,
             (numbers,),
         )
+    # Two papers may claim one id: it names the one with the lowest number.
     return (
-        "SELECT value, paper_id FROM aliases WHERE scheme = ? AND value IN (SELECT value FROM json_each(?))",
+        """
+        SELECT value, min(paper_id) FROM aliases
+        WHERE scheme = ? AND value IN (SELECT value FROM json_each(?)) GROUP BY value
+        """,
         (scheme, listed),
     )
 
 
-def canonical_id(arxiv_id: str | None, corpus_id: int | None, document_id: str | None = None) -> str:
-    """Return a paper's id in responses: its arXiv id if it has one, else its corpus id, else its collection's id."""
+def canonical_id(arxiv_id: str | None, corpus_id: int | None, other: str | None = None) -> str:
+    """Return a paper's id in responses: its arXiv id if it has one, else its corpus id, else the ``other``: that of its
+    collection or file, else its DOI."""
     if arxiv_id is not None:
         return f"arXiv:{arxiv_id}"
-    return f"CorpusId:{corpus_id}" if corpus_id is not None else f"Doc:{document_id}"
+    return f"CorpusId:{corpus_id}" if corpus_id is not None else str(other)
 
 
 @lru_cache(maxsize=256)

@@ -98,19 +98,24 @@ class Cocitations(NamedTuple):
 def insert_edges(connection: sqlite3.Connection, rows: Iterable[EdgeRow]) -> None:
     """Store edges, without those of papers that cite themselves.
 
-    Rows of the same edge are merged: influential if any row is, contexts and intents of the first row with any.
-    Storing the same rows again changes nothing, so a batch may be repeated.
+    Rows of the same edge are merged: influential if any row is, the longest contexts, the longest intents (of equally
+    long ones the last in the order of their bytes). The order of the rows does not matter, and storing the same rows
+    again changes nothing.
     """
+    longest = """CASE
+        WHEN excluded.{0} IS NULL THEN {0}
+        WHEN {0} IS NULL OR (length(excluded.{0}), excluded.{0}) > (length({0}), {0}) THEN excluded.{0}
+        ELSE {0} END"""
     connection.executemany(
-        """
+        f"""
         INSERT INTO edges(citing, cited, is_influential, contexts, intents) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT(citing, cited) DO UPDATE SET
             is_influential = max(
                 coalesce(is_influential, excluded.is_influential),
                 coalesce(excluded.is_influential, is_influential)
             ),
-            contexts = coalesce(contexts, excluded.contexts),
-            intents = coalesce(intents, excluded.intents)
+            contexts = {longest.format("contexts")},
+            intents = {longest.format("intents")}
         """,
         (
             (row.citing, row.cited, row.is_influential, _encoded(row.contexts), _encoded(row.intents))
@@ -268,16 +273,22 @@ def expand(
     starts = np.unique(np.fromiter(seeds, dtype=np.int64))
     near, far = _edges_from(connection, starts, direction, as_of)
     place = np.searchsorted(starts, near)
-    pairs = _distinct_pairs(place, far, starts)
+    middles = onward = np.empty(0, dtype=np.int64)
     if hops == 2:
         middles, onward = _edges_from(connection, np.unique(far), direction, as_of)
+    # Papers are counted by their place among all that were read: their ids are too great to be multiplied.
+    known = np.unique(np.concatenate([starts, far, onward]))
+    starts, far, middles, onward = (np.searchsorted(known, ids) for ids in (starts, far, middles, onward))
+    pairs = _distinct_pairs(place, far, starts)
+    if hops == 2:
         pairs = np.union1d(pairs, _second_hop(place, far, middles, onward, starts))
     # Each pair is a paper that is reached times the number of seeds, plus the place of a seed that reaches it.
-    ids, seed_counts = np.unique(pairs // max(len(starts), 1), return_counts=True)
+    reached, seed_counts = np.unique(pairs // max(len(starts), 1), return_counts=True)
+    ids = known[reached]
     passing, sort_keys = _passing(
         connection, ids, filters, "p.citation_count" if as_of is None else "p.first_day"
     )
-    fewest_hops = np.where(np.isin(ids, far), 1, 2)
+    fewest_hops = np.where(np.isin(reached, far), 1, 2)
     # np.lexsort compares its last key first.
     order = np.lexsort((ids[passing], sort_keys[passing], fewest_hops[passing], -seed_counts[passing]))
     selected = passing[order[offset : offset + limit]]

@@ -1,20 +1,23 @@
-"""The content hash of a library: everything that its answers depend on, in a canonical order.
+"""The content hash of a library: everything that its answers depend on, in any order.
 
-A library has parts: the tables of the catalogue and the vectors of each name. Each part has a SHA-256, and the content
-hash is the SHA-256 of their list. ``docs/library-format.md`` defines the bytes. Indexes are derived from the parts and
-do not belong to the content: the graph of an approximate index differs between two builds.
+A library has parts: the tables of the catalogue and the vectors of each name. A part is a set of rows. Its *sum* is the
+sum of its rows' hashes of 2,048 bits, modulo 2**2048: adding a row adds its hash and removing it subtracts it, so that
+an update of a library changes sums instead of reading everything again (Bellare and Micciancio, "A New Paradigm for
+Collision-Free Hashing: Incrementality at Reduced Cost", 1997, https://doi.org/10.1007/3-540-69053-0_13). The hash of a
+part is the SHA-256 of its sum, and the content hash is the SHA-256 of the list of parts. ``docs/library-format.md``
+defines the bytes. Indexes are derived from the parts and do not belong to the content: the graph of an approximate
+index differs between two builds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from scholarbase.errors import LibraryCorrupt
@@ -25,14 +28,19 @@ from scholarbase.indexes.vectors.index import VectorIndex
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "papers": ("id",),
     "abstracts": ("paper_id",),
-    "aliases": ("scheme", "value"),
+    "aliases": ("scheme", "value", "paper_id"),
     "authors": ("author_id",),
     "venues": ("venue_id",),
     "venue_names": ("name_key", "venue_key"),
     "edges": ("citing", "cited"),
+    "sets": ("name", "paper"),
 }
 """The tables of the catalogue, and the columns by which their rows are ordered: the first ones of each table."""
 
+HASH_BYTES: Final = 256
+"""Bytes of a row's hash: sums of 256 bits would have known collisions (Wagner, "A Generalized Birthday Problem",
+2002)."""
+_MODULUS: Final = 1 << 8 * HASH_BYTES
 _ROWS: Final = 5_000
 _POINTS: Final = 1_000
 
@@ -43,31 +51,61 @@ def content_hash(parts: Mapping[str, str]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def table_hashes(db: sqlite3.Connection) -> dict[str, str]:
-    """The SHA-256 of each table of a catalogue, as hexadecimal.
+def part_hashes(sums: Mapping[str, int]) -> dict[str, str]:
+    """The SHA-256 of each part's sum, as hexadecimal."""
+    return {
+        name: hashlib.sha256(total.to_bytes(HASH_BYTES, "little")).hexdigest() for name, total in sums.items()
+    }
+
+
+def sum_of(rows: Iterable[bytes]) -> int:
+    """The sum of the hashes of rows."""
+    total = 0
+    for row in rows:
+        total += int.from_bytes(hashlib.shake_256(row).digest(HASH_BYTES), "little")
+    return total % _MODULUS
+
+
+def combined(*sums: int, without: int = 0) -> int:
+    """The sum of the rows of several sums, less those of ``without``."""
+    return (sum(sums) - without) % _MODULUS
+
+
+def sum_of_rows(rows: Iterable[Sequence[Any]], table: str) -> int:
+    """The sum of rows of a table of the catalogue, with all columns.
+
+    Raises:
+        LibraryCorrupt: a value is binary data, which no column has.
+    """
+    try:
+        return sum_of(map(orjson.dumps, rows))
+    except orjson.JSONEncodeError as error:
+        raise LibraryCorrupt(f"The table {table} of the catalogue is damaged: {error}.") from error
+
+
+def table_sums(db: sqlite3.Connection) -> dict[str, int]:
+    """The sum of each table of a catalogue.
 
     Rows are fetched in batches: an open read would block the checkpoints of a write-ahead log.
 
     Raises:
         LibraryCorrupt: a value is binary data, which no column has.
     """
-    return {table: _table_hash(db, table) for table in KEYS}
+    return {table: table_sum(db, table) for table in KEYS}
 
 
-def _table_hash(db: sqlite3.Connection, table: str) -> str:
+def table_sum(db: sqlite3.Connection, table: str) -> int:
+    """The sum of one table. Raises as :func:`table_sums`."""
     key = ", ".join(KEYS[table])
     marks = ", ".join("?" * len(KEYS[table]))
     first = f"SELECT * FROM {table} ORDER BY {key} LIMIT {_ROWS}"
     following = f"SELECT * FROM {table} WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT {_ROWS}"
-    digest = hashlib.sha256()
+    total = 0
     rows = db.execute(first).fetchall()
     while rows:
-        try:
-            digest.update(b"".join([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows]))
-        except orjson.JSONEncodeError as error:
-            raise LibraryCorrupt(f"The table {table} of the catalogue is damaged: {error}.") from error
+        total = combined(total, sum_of_rows(rows, table))
         rows = db.execute(following, rows[-1][: len(KEYS[table])]).fetchall()
-    return digest.hexdigest()
+    return total
 
 
 def check_types(db: sqlite3.Connection) -> None:
@@ -85,60 +123,44 @@ def check_types(db: sqlite3.Connection) -> None:
             )
 
 
-def vector_hashes(index: VectorIndex, count: FrequencyCounter | None = None) -> dict[str, str]:
-    """The SHA-256 of the stored vectors of each name, as hexadecimal. ``count`` counts their document frequencies."""
-    sparse = {name: _Streams() for name in index.config.sparse_names}
-    dense = _Streams() if index.config.dimensions is not None else None
+def vector_sums(index: VectorIndex, count: FrequencyCounter | None = None) -> dict[str, int]:
+    """The sum of the stored vectors of each name. ``count`` counts their document frequencies."""
+    dense = () if index.config.dimensions is None else (DENSE,)
+    sums = dict.fromkeys((*index.config.sparse_names, *dense), 0)
     for records in index.records(_POINTS):
         vectors = [(record.id, record.vector or {}) for record in records]
-        for name, streams in sparse.items():
-            arrays = _sparse_arrays([(point, found[name]) for point, found in vectors if name in found])
-            streams.add(*arrays)
+        for name in sums:
+            held = [(point, found[name]) for point, found in vectors if name in found]
+            if name == DENSE:
+                sums[name] = combined(
+                    sums[name], sum_of(map(dense_row, *zip(*held, strict=True)) if held else ())
+                )
+                continue
+            # Each access copies the numbers.
+            copied = [(point, vector.indices, vector.values) for point, vector in held]
+            sums[name] = combined(sums[name], sum_of(sparse_row(*one) for one in copied))
             if name == BM25 and count is not None:
-                count.add(*arrays[:3])
-        if dense is not None:
-            dense.add(*_dense_arrays([(point, found[DENSE]) for point, found in vectors if DENSE in found]))
-    hashes = {name: streams.hexdigest() for name, streams in sparse.items()}
-    return hashes if dense is None else hashes | {DENSE: dense.hexdigest()}
+                count.add(
+                    np.array([point for point, _, _ in copied], np.int64),
+                    np.array([len(terms) for _, terms, _ in copied], np.uint32),
+                    np.fromiter(chain.from_iterable(terms for _, terms, _ in copied), np.uint32),
+                )
+    return sums
 
 
-class _Streams:
-    """Arrays of numbers that grow, little-endian, each with its own hash."""
-
-    def __init__(self) -> None:
-        self._hashes: list[Any] = []
-
-    def add(self, *arrays: npt.NDArray[Any]) -> None:
-        self._hashes = self._hashes or [hashlib.sha256() for _ in arrays]
-        for digest, array in zip(self._hashes, arrays, strict=True):
-            digest.update(array)
-
-    def hexdigest(self) -> str:
-        return hashlib.sha256(b"".join(digest.digest() for digest in self._hashes)).hexdigest()
+def sparse_row(point: int, terms: Sequence[int], weights: Sequence[float]) -> bytes:
+    """The bytes of a sparse vector: the paper's id, the terms ascending, and their weights."""
+    numbers = np.array(terms, "<u4")
+    order = np.argsort(numbers)
+    return b"".join(
+        (
+            np.array(point, "<i8").tobytes(),
+            numbers[order].tobytes(),
+            np.array(weights, "<f4")[order].tobytes(),
+        )
+    )
 
 
-def _sparse_arrays(
-    vectors: list[tuple[int, Any]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.float32]]:
-    """Ids, numbers of terms, term numbers, and weights, both by ascending term number."""
-    terms = [vector.indices for _, vector in vectors]
-    counts = np.array([len(numbers) for numbers in terms], "<u4")
-    total = int(counts.sum())
-    numbers = np.fromiter(chain.from_iterable(terms), "<u4", total)
-    weights = np.fromiter(chain.from_iterable(vector.values for _, vector in vectors), "<f4", total)
-    descents = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
-    if not np.isin(descents, np.cumsum(counts)).all():
-        order = np.lexsort((numbers, np.repeat(np.arange(len(counts)), counts)))
-        numbers, weights = numbers[order], weights[order]
-    return _ids(vectors), counts, numbers, weights
-
-
-def _dense_arrays(
-    vectors: list[tuple[int, Any]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float16]]:
-    """Ids, and the vectors as float16, as they are stored."""
-    return _ids(vectors), np.array([vector for _, vector in vectors], "<f2")
-
-
-def _ids(vectors: list[tuple[int, Any]]) -> npt.NDArray[np.int64]:
-    return np.array([point for point, _ in vectors], "<i8")
+def dense_row(point: int, vector: Any) -> bytes:
+    """The bytes of a dense vector: the paper's id, and the numbers as float16, as they are stored."""
+    return point.to_bytes(8, "little") + np.array(vector, "<f2").tobytes()

@@ -55,8 +55,16 @@ def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | st
         add(f"{alias}.venue_key IN (SELECT value FROM json_each(?))", json_list(filters.venues))
     if filters.min_citations is not None:
         add(f"{alias}.citation_count >= ?", filters.min_citations)
-    if filters.within is not None:
-        add(f"{alias}.id IN (SELECT value FROM json_each(?))", json_list(sorted(filters.within)))
+    if filters.listed is not None:
+        add(f"{alias}.id IN (SELECT value FROM json_each(?))", json_list(sorted(filters.listed)))
+    elif filters.sets:
+        in_set = f"""EXISTS (
+            SELECT 1 FROM json_each(?) AS wanted CROSS JOIN sets
+            WHERE sets.name = wanted.value AND sets.paper = {alias}.id
+        )"""
+        others = json_list(sorted(filters.within or ()))
+        params.append(json_list(filters.sets))
+        add(f"({in_set} OR {alias}.id IN (SELECT value FROM json_each(?)))", others)
     if filters.exclude:
         add(f"{alias}.id NOT IN (SELECT value FROM json_each(?))", json_list(sorted(filters.exclude)))
     return " AND ".join(conditions) or "1", params

@@ -11,7 +11,8 @@ class ResolvedFilters:
 
     ``first_day`` and ``last_day`` are numbers ``yyyymmdd``: a paper passes when its whole range of possible days is
     within them. ``categories`` and ``venues`` pass when any value matches: a category as stored or its archive
-    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`). ``within`` and ``exclude`` are catalogue ids.
+    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`). ``within`` and ``exclude`` are catalogue ids. With
+    ``within`` or ``sets`` only those papers pass that are in ``within`` or in one of these sets.
     """
 
     first_day: int | None = None
@@ -20,11 +21,17 @@ class ResolvedFilters:
     venues: tuple[str, ...] = ()
     min_citations: int | None = None
     within: frozenset[int] | None = None
+    sets: tuple[str, ...] = ()
     exclude: frozenset[int] = frozenset()
 
     @property
     def is_empty(self) -> bool:
         return self == NO_FILTERS
+
+    @property
+    def listed(self) -> frozenset[int] | None:
+        """The only papers that may pass, None if they are not listed."""
+        return None if self.sets else self.within
 
 
 NO_FILTERS = ResolvedFilters()

@@ -222,7 +222,8 @@ Condition: TypeAlias = (
 )
 
 FIELDS: Final = {
-    "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'))",
+    "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'), "
+    "'DOI:' || (p.external_ids ->> 'DOI'))",
     "title": "p.title",
     "abstract": "(SELECT abstract FROM abstracts WHERE paper_id = p.id)",
     "authors": "(SELECT group_concat(value ->> 0, ', ') FROM json_each(p.authors))",
@@ -296,7 +297,7 @@ _OF_CATEGORIES: Final = """EXISTS (
 class Listed(NamedTuple):
     """All papers that meet a condition, in order, and the scores of BM25; None where no words are compared."""
 
-    ids: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float32] | None
 
     def with_first(self, ids: Sequence[int]) -> Listed:
@@ -305,7 +306,7 @@ class Listed(NamedTuple):
         held = set(self.ids[there].tolist())
         if not held:
             return self
-        begin = np.array([one for one in ids if one in held], np.int32)
+        begin = np.array([one for one in ids if one in held], np.int64)
         scores = self.scores
         if scores is not None:
             scores = np.concatenate([np.full(len(begin), scores.max(), np.float32), scores[~there]])
@@ -313,7 +314,7 @@ class Listed(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the list: 4 a paper, and 4 more with scores."""
+        """The bytes of the list: 8 a paper, and 4 more with scores."""
         return self.ids.nbytes + (0 if self.scores is None else self.scores.nbytes)
 
 
@@ -356,10 +357,10 @@ def listed(
     )
     ids, scored = bytearray(), bytearray()  # which grow in place, as arrays do not
     while rows := cursor.fetchmany(_BATCH):
-        ids += np.fromiter((row[0] for row in rows), np.int32, len(rows)).tobytes()
+        ids += np.fromiter((row[0] for row in rows), np.int64, len(rows)).tobytes()
         if ranked:
             scored += np.fromiter((row[1] for row in rows), np.float32, len(rows)).tobytes()
-    return Listed(np.frombuffer(ids, np.int32), np.frombuffer(scored, np.float32) if ranked else None)
+    return Listed(np.frombuffer(ids, np.int64), np.frombuffer(scored, np.float32) if ranked else None)
 
 
 def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ venue_names    all names of the venues
 edges          citations
 author_names, author_papers, author_words  the index of authors (:mod:`scholarbase.indexes.author_index`)
 document_frequencies  how many papers have each term of BM25, by month (:mod:`scholarbase.indexes.frequencies`)
+sets           the papers of each named set
 meta           facts about the file itself: the snapshot id
 =============  =======================================================================================
 """
@@ -85,10 +86,11 @@ def m001_catalog(db: Database) -> None:
         """
         CREATE TABLE aliases (
             scheme TEXT NOT NULL, value TEXT NOT NULL, paper_id INTEGER NOT NULL,
-            PRIMARY KEY (scheme, value)
+            PRIMARY KEY (scheme, value, paper_id)
         ) WITHOUT ROWID
         """
     )
+    db.execute("CREATE INDEX aliases_by_paper ON aliases (paper_id)")
     db.table("authors").create(
         {
             "author_id": str,
@@ -144,6 +146,18 @@ def m004_document_frequencies(db: Database) -> None:
 def m005_authors(db: Database) -> None:
     for statement in author_index.CREATE:
         db.execute(statement)
+
+
+@migrations()
+def m006_sets(db: Database) -> None:
+    db.execute(
+        """
+        CREATE TABLE sets (
+            name TEXT NOT NULL, paper INTEGER NOT NULL, PRIMARY KEY (name, paper)
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute("CREATE INDEX sets_by_paper ON sets (paper)")
 
 
 def open_for_building(path: Path) -> sqlite3.Connection:

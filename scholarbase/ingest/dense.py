@@ -127,11 +127,6 @@ class DenseLookup:
     def __len__(self) -> int:
         return len(self._ids)
 
-    @property
-    def ids(self) -> npt.NDArray[np.int64]:
-        """The papers with vectors, ascending."""
-        return self._ids
-
     def get(self, paper_id: int) -> tuple[npt.NDArray[np.float32] | None, SparseVector | None] | None:
         """The paper's dense and learned sparse vector, each None if the encoder has none; None for a paper without
         vectors."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from scholarbase.encoders import Encoder, Encodings, document_text
 from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
-from scholarbase.identifiers import Identifier, arxiv_id_from_number, parse
+from scholarbase.identifiers import Identifier, parse, stored_arxiv_id
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.checkpoint import paper_counts
 from scholarbase.ingest.dense import DenseParts
@@ -106,9 +106,9 @@ def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int
 
 def _identifier(name: str) -> Identifier | None:
     """The identifier in a file of vectors; None if it is not a valid one."""
-    repaired = arxiv_id_from_number(name)
-    if repaired:
-        return Identifier("arXiv", repaired)
+    found, _ = stored_arxiv_id(name)
+    if found is not None:
+        return Identifier("arXiv", found)
     try:
         return parse(name)
     except InvalidRequest:

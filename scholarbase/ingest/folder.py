@@ -21,7 +21,8 @@ from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
 VECTORS: Final = "vectors"
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
-MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER)
+RECORDS: Final = "records.sqlite"
+MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER, RECORDS)
 """The entries of a library besides its manifest and the list of its files."""
 _OWN: Final = frozenset({"lock", COMMAND})
 """The entries of a building folder that no job wrote."""
@@ -89,6 +90,10 @@ class BuildFolder:
     @property
     def catalog(self) -> Path:
         return self.path / catalog.FILE_NAME
+
+    @property
+    def records(self) -> Path:
+        return self.path / RECORDS
 
     @property
     def vectors(self) -> Path:

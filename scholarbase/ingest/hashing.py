@@ -1,4 +1,4 @@
-"""The hashes of a catalogue's tables, computed in a subprocess while the indexes are built.
+"""The sums of a catalogue's tables, computed in a subprocess while the indexes are built.
 
 Both Qdrant and the conversion of rows hold the GIL, so a thread would delay the indexing.
 """
@@ -16,18 +16,18 @@ from typing import Any
 import orjson
 
 from scholarbase.databases import open_for_reading
-from scholarbase.indexes.content_hash import table_hashes
+from scholarbase.indexes.content_hash import table_sums
 from scholarbase.ingest import terms
 
 
 @contextmanager
-def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str, str]]]:
-    """A function that returns the hashes of the tables, which must not change any more.
+def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str, int]]]:
+    """A function that returns the sums of the tables, which must not change any more.
 
     They are computed meanwhile, if there are enough ``papers`` and cores, or else in the call.
     """
     if papers < terms.SUBPROCESS_PAPERS or not sys.executable or len(os.sched_getaffinity(0)) == 1:
-        yield lambda: _hashes(catalog)
+        yield lambda: _sums(catalog)
         return
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
@@ -38,10 +38,11 @@ def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str,
         process_group=0,  # Ctrl-C ends the job, which ends it
     ) as process:
 
-        def wait() -> dict[str, str]:
+        def wait() -> dict[str, int]:
             output, _ = process.communicate()
-            hashes: dict[str, str] = orjson.loads(output) if process.returncode == 0 else _hashes(catalog)
-            return hashes
+            if process.returncode != 0:
+                return _sums(catalog)
+            return {name: int(total, 16) for name, total in orjson.loads(output).items()}
 
         try:
             yield wait
@@ -49,16 +50,16 @@ def hashed_tables(catalog: Path, papers: int) -> Iterator[Callable[[], dict[str,
             process.kill()
 
 
-def _hashes(catalog: Path) -> dict[str, str]:
+def _sums(catalog: Path) -> dict[str, int]:
     with closing(open_for_reading(catalog)) as db:
-        return table_hashes(db)
+        return table_sums(db)
 
 
 def _main(catalog: str) -> None:
     os.nice(10)  # use the time that the other processes leave
     output: Any = sys.stdout.buffer
     with suppress(BrokenPipeError):
-        output.write(orjson.dumps(_hashes(Path(catalog))))
+        output.write(orjson.dumps({name: f"{total:x}" for name, total in _sums(Path(catalog)).items()}))
         output.flush()
 
 

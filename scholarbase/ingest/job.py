@@ -18,15 +18,17 @@ with the same library.
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -39,7 +41,7 @@ from scholarbase.errors import InvalidRequest, LibraryExists, SourceChanged, Sou
 from scholarbase.indexes import fulltext
 from scholarbase.indexes.author_index import AuthorIndex
 from scholarbase.indexes.catalog import read_meta
-from scholarbase.indexes.content_hash import content_hash, vector_hashes
+from scholarbase.indexes.content_hash import content_hash, part_hashes, vector_sums
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.schema import count_rows, open_for_building
@@ -51,23 +53,30 @@ from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
 from scholarbase.ingest.hashing import hashed_tables
+from scholarbase.ingest.merging import settle
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import (
-    PARSERS,
+    OWN,
     UNUSED,
+    WITH_PAPERS,
+    Columns,
     Dataset,
+    Entry,
     SourceFile,
     StoredBytes,
     discover,
-    open_lines,
+    files_of,
+    read_records,
     sha256_of,
 )
+from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, FORMAT, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.models.encoders import STATIC, EncoderSpec
+from scholarbase.models.sets import check_set_name
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.settings import KeepRule, Profile
 
@@ -76,8 +85,11 @@ log = logging.getLogger("scholarbase.ingest")
 LINES_PER_COMMIT: Final = 10_000
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
+_RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
+OWN_REJECTS_ALWAYS_ALLOWED: Final = 100
+"""People's own files are small, and have entries without a title, or written by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,9 @@ class IngestRules:
     """Settings that decide the content of a library, besides its sources."""
 
     keep: KeepRule = "arxiv"
+    records: bool = True
+    """Whether the library keeps the source records, which an update needs. One with people's own files or named sets,
+    which cannot be updated, never does."""
     profile: Profile = "default"
     max_reject_share: float = 0.05
 
@@ -98,11 +113,13 @@ def ingest(
     query_encoder: Encoder | None = None,
     query_encoder_location: str | None = None,
     vectors: str | Path | None = None,
+    sets: Mapping[str, Sequence[str | Path]] = MappingProxyType({}),
+    columns: Columns = MappingProxyType({}),
     rules: IngestRules = IngestRules(),
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
-    """Build a library from snapshot files or folders, or continue an unfinished one.
+    """Build a library from source files or folders, or continue an unfinished one.
 
     Args:
         encoder: computes the papers' dense vectors; None builds a library without them.
@@ -111,6 +128,8 @@ def ingest(
         query_encoder_location: opens the query encoder again. Serving opens no other.
         vectors: a NumPy or Parquet file of vectors that the encoder computed elsewhere; papers that are not
             in it have no dense vector.
+        sets: more sources by the name of the set that their papers belong to.
+        columns: the columns of CSV files and JSON lines by the field of a paper, such as ``{"title": "Paper"}``.
         restart: replace a finished library, or an unfinished one with other sources or rules.
 
     Raises:
@@ -138,7 +157,7 @@ def ingest(
         folder = BuildFolder(library)
         try:
             job = _Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
-            return job.run(sources, restart=restart)
+            return job.run(sources, sets, columns, restart=restart)
         finally:
             folder.close()
 
@@ -160,11 +179,23 @@ class _Job:
         self._rules = rules
         self._reporter = reporter
 
-    def run(self, sources: Sequence[str | Path], *, restart: bool) -> Manifest:
-        files = self._without_unused(discover(sources))
+    def run(
+        self,
+        sources: Sequence[str | Path],
+        sets: Mapping[str, Sequence[str | Path]],
+        columns: Columns,
+        *,
+        restart: bool,
+    ) -> Manifest:
+        named = [path for paths in sets.values() for path in paths]
+        files = self._without_unused(discover([*sources, *named], columns))
+        self._release = _release_of(sources)
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
-        self._plan = plan = _plan(facts, self._rules.keep, self._rules.profile, spec, self._vectors_hash())
+        self._sets, self._columns = named_sets(sets, files), dict(columns)
+        if self._sets or any(file.dataset in OWN for file in files):
+            self._rules = replace(self._rules, records=False)  # an update could not use them
+        self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash(), self._sets, self._columns)
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
             written = self._folder.pending_manifest
@@ -188,14 +219,17 @@ class _Job:
         elif unfinished is not None:
             log.info("Continuing the unfinished library at %s.", self._folder.library)
         self._db = open_for_building(self._folder.catalog)
+        self._store = RecordStore(self._folder.records)
         try:
             self._checkpoint = Checkpoint(self._db)
+            self._store.cut(self._checkpoint.get("records", [0, 0]))
             with self._checkpoint.transaction():
                 self._checkpoint.set("plan", plan)
             try:
                 self._read(files, {fact.name: fact for fact in facts})
             except SourceChanged:
                 self._db.close()
+                self._store.close()
                 self._folder.clear()  # it has rows of other bytes than those that were hashed
                 raise
             self._index_authors()
@@ -203,6 +237,7 @@ class _Job:
             config, tables = self._index(bm25)
             self._seal(facts, config, bm25, tables)
         finally:
+            self._store.close()
             self._db.close()
         return self._publish()
 
@@ -265,22 +300,38 @@ class _Job:
         records = [file for file in files if file.dataset is not Dataset.CITATIONS]
         edges = [file for file in files if file.dataset is Dataset.CITATIONS]
         self._read_files("read records", records, facts, writer)
-        if not self._checkpoint.get("pruned"):
+        self._settle(writer)
+        if not self._checkpoint.get("completed"):
             with (
                 self._reporter.stage("keep rule", "papers dropped", None) as tracker,
                 self._checkpoint.transaction(),
             ):
-                counts = writer.prune()
+                counts, dropped = writer.complete()
                 self._checkpoint.add("counts", counts.items())
-                self._checkpoint.set("pruned", True)
-                tracker.advance(counts.total())
+                self._checkpoint.set("completed", True)
+                tracker.advance(dropped)
         if not self._count("papers"):
             raise SourceError(
                 f"The sources have no papers that the keep rule {self._rules.keep!r} keeps: "
                 "give the abstracts or an arXiv snapshot too, or use --restart with another --keep (abstract or "
                 "title, which the documents of a BEIR collection need)."
             )
+        self._check_sets()
         self._read_files("read citations", edges, facts, writer)
+
+    def _settle(self, writer: CatalogWriter) -> None:
+        """Choose between different records with one key, whatever the order in which they came."""
+        if self._checkpoint.get("settled"):
+            return
+        self._store.index()
+        with (
+            self._reporter.stage("merge records", "records", None) as tracker,
+            self._store.transaction(),
+            self._checkpoint.transaction(),
+        ):
+            repeated = settle(self._db, writer, self._store)
+            self._checkpoint.set("settled", True)
+            tracker.advance(repeated)
 
     def _read_files(
         self,
@@ -311,26 +362,37 @@ class _Job:
         key = f"line:{file.name}"
         skip, *earlier = self._checkpoint.get(key, [0])
         read = StoredBytes((earlier[0], earlier[1]) if earlier else None)
-        parse_line = PARSERS[file.dataset]
-        lines = ((number, line) for number, line in open_lines(file.path, read) if number > skip)
-        while batch := _batch(lines):
+        sets = [name for name, files in self._sets.items() if file.name in files]
+        is_own, is_citations = file.dataset in OWN, file.dataset is Dataset.CITATIONS
+        stored = not is_own and (self._rules.records or not is_citations)
+        entries = read_records(file, read, self._columns, skip)
+        while batch := _batch(entries):
             if not read.same_start:
                 break
+            packed = self._store.packed([] if is_own or is_citations else [entry.content for entry in batch])
             records: list[Record] = []
             rejects: list[tuple[int, Reject]] = []
-            for number, line in batch:
-                record = parse_line(line)
-                if isinstance(record, Reject):
-                    rejects.append((number, record))
+            places: list[int] = []
+            for place, entry in enumerate(batch):
+                if isinstance(entry.record, Reject):
+                    rejects.append((entry.line, entry.record))
                 else:
-                    records.append(record)
+                    records.append(entry.record)
+                    places.append(place)
             with self._checkpoint.transaction():
-                counts = writer.write(file.dataset, records)
+                counts = writer.write(file.dataset, records, sets)
                 counts[f"lines_{file.dataset}"] = len(batch)
                 counts[f"rejects_{file.dataset}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.reject(file.name, file.dataset, rejects)
-                self._checkpoint.set(key, [batch[-1][0], *read.state])
+                self._checkpoint.set(key, [batch[-1].number, *read.state])
+                if stored:
+                    result = packed.result()
+                    with self._store.transaction():
+                        self._store.append(
+                            file.dataset, records, [result[i] for i in places] if result else []
+                        )
+                    self._checkpoint.set("records", self._store.ends)
             tracker.at(before + read.count)
             tracker.advance(len(batch))
         if not read.same_start or read.state != (fact.bytes, fact.sha256):
@@ -345,15 +407,29 @@ class _Job:
         """Check the share of rejects after all files of a dataset: one bad file among many does not fail the job."""
         counts = self._checkpoint.get("counts", {})
         lines, rejects = counts.get(f"lines_{dataset}", 0), counts.get(f"rejects_{dataset}", 0)
-        if rejects > max(REJECTS_ALWAYS_ALLOWED, self._rules.max_reject_share * lines):
+        is_own = dataset in OWN
+        always = OWN_REJECTS_ALWAYS_ALLOWED if is_own else REJECTS_ALWAYS_ALLOWED
+        if is_own and not lines:
+            raise SourceError(f"The {dataset} files have no entry: leave them out, or export them again.")
+        nothing_left = is_own and rejects == lines
+        if nothing_left or rejects > max(always, self._rules.max_reject_share * lines):
             file, line, detail = self._db.execute(
                 "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (str(dataset),)
             ).fetchone()
+            limit = f"more than the share of {self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows"
+            what, why = ("entries", "so that no paper is left") if nothing_left else ("lines", limit)
             raise TooManyRejects(
-                f"{rejects:,} of {lines:,} lines of the dataset {dataset} were rejected, more than the share of "
-                f"{self._rules.max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} "
-                f"of {file}: {detail}"
+                f"{rejects:,} of {lines:,} {what} of the dataset {dataset} were rejected, {why}. The first is line "
+                f"{line} of {file}: {detail}"
             )
+
+    def _check_sets(self) -> None:
+        for name, files in self._sets.items():
+            if not self._db.execute("SELECT 1 FROM sets WHERE name = ?", (name,)).fetchone():
+                raise SourceError(
+                    f"The set {name!r} has no paper: the keep rule {self._rules.keep!r} keeps none of "
+                    f"{', '.join(files)}. Leave --set {name} out, or use --restart with another --keep."
+                )
 
     # -- index ------------------------------------------------------------------------------------------
 
@@ -369,7 +445,7 @@ class _Job:
             tracker.advance(authors.write())
             self._checkpoint.set("authors_indexed", True)
 
-    def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, str]]:
+    def _index(self, bm25: Bm25Parameters) -> tuple[VectorConfig, dict[str, int]]:
         """Index the full text in a thread, and the vectors here, and hash the tables in a subprocess."""
         # Free this connection's page cache: the other one needs the memory.
         self._db.execute("PRAGMA cache_size = -16384")
@@ -407,13 +483,10 @@ class _Job:
                     f"The vectors at {self._vectors} changed while they were being read: run the same command again "
                     "when they are complete."
                 )
-        lookup = parts.open()
-        similarity = random_similarity(self._db, lookup, self._encoder)
         with self._checkpoint.transaction():
             self._checkpoint.add("counts", counts.items())
-            self._checkpoint.set("similarity", similarity)
             self._checkpoint.set("encoded", True)
-        return lookup
+        return parts.open()
 
     # -- seal -------------------------------------------------------------------------------------------
 
@@ -422,12 +495,14 @@ class _Job:
         facts: Sequence[SourceFact],
         config: VectorConfig,
         bm25: Bm25Parameters,
-        tables: Mapping[str, str],
+        tables: Mapping[str, int],
     ) -> None:
         """Write what is left of the library in the building folder, the manifest last."""
         with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
             counts = self._counts(index, config)
-            content = {**tables, **self._hash_vectors(index, counts["points"])}
+            similarity = random_similarity(self._db, index, self._encoder) if self._encoder else None
+            sums = {**tables, **self._sum_vectors(index, counts["points"])}
+            content = part_hashes(sums)
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
             about = {**self._encoder_locations, "query_probe": probe(self._encoder)}
@@ -438,6 +513,8 @@ class _Job:
                 "keep": self._rules.keep,
                 "profile": self._rules.profile,
                 "document_text": "title, newline, abstract",
+                "records": self._rules.records,
+                **({"columns": self._columns} if self._columns else {}),
             },
             counts=counts,
             rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
@@ -446,29 +523,44 @@ class _Job:
             vectors=config.to_dict()
             | {
                 "computed_elsewhere": self._plan["vectors"],
-                "random_similarity": self._checkpoint.get("similarity"),
+                "random_similarity": similarity,
             },
             content=content,
             content_hash=content_hash(content),
             encoder=self._encoder.spec if self._encoder else None,
+            release=self._release,
+            sets=self._named_sets(),
         )
+        if self._rules.records:
+            self._store.index_citations()
+            with self._store.transaction():
+                self._store.set_sums(sums)
+            self._store.finish()
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
 
-    def _hash_vectors(self, index: EdgeIndex, points: int) -> dict[str, str]:
-        """The hashes of the vectors. The same pass over them counts the document frequencies, which are stored."""
+    def _named_sets(self) -> dict[str, dict[str, Any]]:
+        """The sets as the manifest lists them."""
+        sizes = dict(self._db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
+        return {
+            name: {"sources": sorted(files), "papers": sizes[name]}
+            for name, files in sorted(self._sets.items())
+        }
+
+    def _sum_vectors(self, index: EdgeIndex, points: int) -> dict[str, int]:
+        """The sums of the vectors. The same pass over them counts the document frequencies, which are stored."""
         with (
             TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary,
             self._reporter.stage("hash content", "vectors", None) as tracker,
         ):
             counter = FrequencyCounter(self._db, Path(temporary))
-            hashes = vector_hashes(index, counter)
+            sums = vector_sums(index, counter)
             with self._checkpoint.transaction():
                 counter.write(self._db)
             tracker.advance(points)
-        return hashes
+        return sums
 
     def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
         counts: dict[str, int] = dict(self._checkpoint.get("counts", {}))
@@ -489,8 +581,12 @@ class _Job:
 
     def _publish(self) -> Manifest:
         if not self._folder.pending_contents.exists():
-            _finish_catalog(self._folder.catalog)
+            finish_catalog(self._folder.catalog)
             shutil.rmtree(self._folder.dense, ignore_errors=True)
+            if not Manifest.from_bytes(
+                self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
+            ).rules["records"]:
+                self._folder.records.unlink(missing_ok=True)
             self._folder.list_files()
         self._folder.publish()
         manifest, snapshot = read_manifest(self._folder.library)
@@ -507,19 +603,48 @@ class _Job:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def _batch(lines: Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The lines of the next transaction, with their numbers."""
-    batch: list[tuple[int, bytes]] = []
+def _release_of(sources: Sequence[str | Path]) -> str | None:
+    """The release of the sources: the date that is the name of their folder or of the folder above it, None if there
+    are several or none."""
+    paths = [Path(source).resolve() for source in sources]
+    found = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
+    return found.pop() if len(found) == 1 else None
+
+
+def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceFile]) -> dict[str, list[str]]:
+    """The names of each set's source files, sorted.
+
+    Raises:
+        InvalidRequest: a name of a set is invalid, or a file has no papers of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for name, sources in sets.items():
+        check_set_name(name)
+        paths = set[Path]().union(*map(files_of, sources))
+        own = [file for file in files if file.path.resolve() in paths]
+        others = [file for file in own if file.dataset not in WITH_PAPERS]
+        if others:
+            raise InvalidRequest(
+                f"--set {name}: {others[0].name} has records of the dataset {others[0].dataset}, and a set takes files "
+                "of papers."
+            )
+        found[name] = sorted(file.name for file in own)
+    return found
+
+
+def _batch(entries: Iterator[Entry]) -> list[Entry]:
+    """The entries of the next transaction."""
+    batch: list[Entry] = []
     size = 0
-    for number, line in lines:
-        batch.append((number, line))
-        size += len(line)
+    for entry in entries:
+        batch.append(entry)
+        size += entry.size
         if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
             break
     return batch
 
 
-def _finish_catalog(path: Path) -> None:
+def finish_catalog(path: Path) -> None:
     """Turn the WAL off and compact the file."""
     with closing(open_for_writing(path, create=False)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
@@ -532,26 +657,32 @@ def _finish_catalog(path: Path) -> None:
 
 def _plan(
     sources: Sequence[SourceFact],
-    keep: str,
-    profile: str,
+    rules: IngestRules,
     encoder: EncoderSpec | None,
     vectors: str | None,
+    sets: Mapping[str, Sequence[str]],
+    columns: Columns,
 ) -> dict[str, Any]:
     """What must not change between a job's start and its end."""
     return {
         "format": FORMAT,
         "sources": [asdict(fact) for fact in sources],
-        "keep": keep,
-        "profile": profile,
+        "keep": rules.keep,
+        "profile": rules.profile,
+        "records": rules.records,
         "encoder": encoder.to_dict() if encoder else None,
         "vectors": vectors,
+        "sets": dict(sets),
+        "columns": dict(columns),
     }
 
 
 def _plan_of(manifest: Manifest) -> dict[str, Any]:
     """The plan of the job that built a library."""
     vectors = manifest.vectors["computed_elsewhere"]
-    return _plan(manifest.sources, manifest.rules["keep"], manifest.profile, manifest.encoder, vectors)
+    rules = IngestRules(manifest.rules["keep"], manifest.rules["records"], manifest.profile)
+    sets = {name: one["sources"] for name, one in manifest.sets.items()}
+    return _plan(manifest.sources, rules, manifest.encoder, vectors, sets, manifest.rules.get("columns", {}))
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -560,7 +691,10 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
         "sources": "sources",
         "keep": "keep rule",
         "profile": "profile",
+        "records": "choice about keeping records",
         "encoder": "encoder",
         "vectors": "vectors",
+        "sets": "sets",
+        "columns": "columns",
     }
     return " and ".join(names[key] for key in names if before.get(key) != now.get(key))

@@ -11,9 +11,12 @@ import sqlite3
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from scholarbase.encoders import Encoder
-from scholarbase.ingest.dense import DenseLookup
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors.base import DENSE
+from scholarbase.indexes.vectors.index import VectorIndex
 
 QUERIES: Final = 200
 """Titles that are encoded as queries, at even distances over the library."""
@@ -21,30 +24,46 @@ PAPERS: Final = 1_000
 """Papers that each is compared with."""
 LEAST: Final = 500
 """Pairs among fewer papers say little: many of them may be about one topic."""
+_PER_READ: Final = 10_000
 QUANTILES: Final = {"p75": 0.75, "p999": 0.999}
 """The stored quantiles: 75% and 99.9% of the pairs have a lower cosine."""
 
 
 def random_similarity(
-    db: sqlite3.Connection, lookup: DenseLookup, encoder: Encoder
+    db: sqlite3.Connection, index: VectorIndex, encoder: Encoder
 ) -> dict[str, float] | None:
     """Quantiles of the cosine between titles, as queries, and other papers; None with fewer than :data:`LEAST` vectors.
 
-    They are rounded down to hundredths, so that builds on different machines mostly agree.
+    They are rounded down to hundredths, so that builds on different machines mostly agree. The vectors are those of the
+    index, so that a build and an update, which does not compute the others again, agree too.
 
     Raises:
         EncoderError: the encoder fails.
     """
-    ids = lookup.ids
-    if len(ids) < LEAST or encoder.spec.dimensions == 0:
+    if encoder.spec.dimensions == 0 or index.count(NO_FILTERS, vector=DENSE) < LEAST:
         return None
+    ids = _with_vectors(db, index)
     # Two sizes without a common step: a title is rarely compared with its own paper, and then left out.
     asked = ids[np.linspace(0, len(ids) - 1, min(QUERIES, len(ids))).astype(np.int64)]
     others = ids[np.linspace(0, len(ids) - 1, min(PAPERS, len(ids))).astype(np.int64)]
     titles = [db.execute("SELECT title FROM papers WHERE id = ?", (int(i),)).fetchone()[0] for i in asked]
-    papers = [found[0] for i in others if (found := lookup.get(int(i))) and found[0] is not None]
-    cosines = encoder.encode_queries(titles).dense @ np.asarray(papers, dtype=np.float32).T
+    found = index.dense_vectors(others.tolist())
+    others = np.array(list(found), dtype=np.int64)
+    cosines = encoder.encode_queries(titles).dense @ np.asarray(list(found.values()), dtype=np.float32).T
     values = np.quantile(cosines[asked[:, None] != others[None, :]], list(QUANTILES.values()))
     return {
         name: math.floor(value * 100) / 100 for name, value in zip(QUANTILES, values.tolist(), strict=True)
     }
+
+
+def _with_vectors(db: sqlite3.Connection, index: VectorIndex) -> npt.NDArray[np.int64]:
+    """The papers among which pairs are chosen, ascending: all, if most have vectors, else those that do."""
+    ids = np.array([row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")], dtype=np.int64)
+    if 2 * index.count(NO_FILTERS, vector=DENSE) > len(ids):
+        return ids
+    held = [
+        paper
+        for start in range(0, len(ids), _PER_READ)
+        for paper in index.dense_vectors(ids[start : start + _PER_READ].tolist())
+    ]
+    return np.array(held, dtype=np.int64)

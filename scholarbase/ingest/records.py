@@ -12,7 +12,7 @@ class PaperRecord:
 
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
     ``PMCID``, ``sha``, ``Doc``) to canonical values; arXiv and corpus ids have their own fields. ``details`` has the
-    known fields of :class:`.catalog.Details`.
+    known fields of :class:`.catalog.Details`. ``repaired``: the source has a damaged form of the arXiv id.
     """
 
     title: str
@@ -30,6 +30,7 @@ class PaperRecord:
     citation_count: int | None = None
     reference_count: int | None = None
     url: str | None = None
+    repaired: bool = False
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class CitationRecord:
     is_influential: bool | None = None
     contexts: list[str] = field(default_factory=list)
     intents: list[str] = field(default_factory=list)
+    citation_id: int | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.vectors.base import (
     BM25,
     LEARNED,
+    PAYLOAD_COLUMNS,
     EngineVector,
     Payload,
     SparseVector,
@@ -104,10 +105,7 @@ def _points(
 ) -> list[VectorPoint]:
     """The points of the next ``count`` papers, whose BM25 vectors are next in ``terms``."""
     rows = db.execute(
-        """
-        SELECT id, first_day, last_day, categories, venue_key, citation_count
-        FROM papers WHERE id > ? ORDER BY id LIMIT ?
-        """,
+        f"SELECT id, {PAYLOAD_COLUMNS} FROM papers WHERE id > ? ORDER BY id LIMIT ?",
         (after, count),
     )
     points = []

@@ -1,22 +1,28 @@
 """Writes records as catalogue rows: merges the sources' records of one paper, and counts what was done.
 
-Each method takes one batch and is called inside a transaction. Papers are numbered in the order of their records and
-keep their first id, so the same sources give the same ids.
+Each method takes one batch and is called inside a transaction. A paper's number is that of its id
+(:mod:`scholarbase.ingest.numbering`), so the order of the records does not change it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Final
 
 import orjson
 
+from scholarbase.bibliographies.names import surname
+from scholarbase.identifiers import Identifier
 from scholarbase.indexes import citations
+from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
-from scholarbase.indexes.titles import main_title_hash, title_hash
+from scholarbase.indexes.titles import main_title_hash, normalize_title, title_hash
+from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -26,7 +32,7 @@ from scholarbase.ingest.records import (
     TldrRecord,
     VenueRecord,
 )
-from scholarbase.ingest.sources import Dataset
+from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
 from scholarbase.models.checks import date_bounds
 from scholarbase.settings import KeepRule
 
@@ -37,12 +43,15 @@ INSERT INTO papers (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
-_JOIN_ARXIV = """
+_FILL = """
 UPDATE papers SET
+    arxiv_id = coalesce(arxiv_id, :arxiv_id),
     year = iif(publication_date IS NULL AND :date IS NOT NULL, :year, coalesce(year, :year)),
     first_day = iif(publication_date IS NULL AND :date IS NOT NULL, :first_day, coalesce(first_day, :first_day)),
     last_day = iif(publication_date IS NULL AND :date IS NOT NULL, :last_day, coalesce(last_day, :last_day)),
     publication_date = coalesce(publication_date, :date),
+    venue_key = iif(venue IS NULL, :venue_key, venue_key),
+    venue = coalesce(venue, :venue),
     categories = coalesce(categories, :categories),
     authors = coalesce(authors, :authors),
     external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
@@ -50,13 +59,36 @@ UPDATE papers SET
     details = json_patch(:details, coalesce(details, '{}'))
 WHERE id = :id
 """
-"""Semantic Scholar's values stay, and arXiv's fill those that are missing. A paper with only a year takes arXiv's
-date with its year, so that the two agree."""
+"""The values of a paper's first record stay, and other records fill those that are missing. A paper with only a year
+takes the date of another record with its year, so that the two agree."""
 
-_RESTORE_ALIASES = """
-INSERT OR IGNORE INTO aliases
-SELECT name.key, name.value, papers.id FROM papers, json_each(papers.external_ids) AS name ORDER BY papers.id
-"""
+
+_DROPPED: Final = {
+    "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
+    "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
+    "title": "0",
+}
+"""The papers that a keep rule drops. That of arXiv keeps all papers of people's own files."""
+_WORKING_TABLES: Final = {
+    "own_entries": "id INTEGER PRIMARY KEY, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL",
+    "own_papers": "paper INTEGER PRIMARY KEY, is_new INTEGER NOT NULL",
+    "set_members": "id INTEGER PRIMARY KEY, name TEXT NOT NULL, scheme TEXT NOT NULL, value TEXT NOT NULL",
+}
+"""Entries of people's own files, in the order of ``place`` and record; their papers, of which ``is_new`` says that no
+other source has them; and the ids of the papers of named sets. They last until the keep rule is applied."""
+_AT_ONCE: Final = 10_000
+_NUMBERED: Final = (
+    ("papers", "id"),
+    ("abstracts", "paper_id"),
+    ("aliases", "paper_id"),
+    ("sets", "paper"),
+    ("own_papers", "paper"),
+)
+"""Tables with numbers of papers, before citations are read."""
+_MOST_TITLED: Final = 20
+"""Papers with one title; more have a title that says nothing, such as *Introduction*."""
+_YEARS_BETWEEN: Final = 3
+"""Years between a preprint and its publication."""
 
 
 class CatalogWriter:
@@ -65,7 +97,6 @@ class CatalogWriter:
     def __init__(self, connection: sqlite3.Connection, keep: KeepRule) -> None:
         self._db = connection
         self._keep = keep
-        self._next_id = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM papers").fetchone()[0])
         alias = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
         self._has_corpus_aliases = alias is not None
         """Whether any paper has a second corpus id. Few do, so most look-ups skip the aliases."""
@@ -81,13 +112,23 @@ class CatalogWriter:
             Dataset.CITATIONS: self._citations,
         }
 
-    def write(self, dataset: Dataset, records: Sequence[Any]) -> Counter[str]:
-        """Write one batch of one dataset's records. Returns counts by name."""
-        return self._by_dataset[dataset](records)
+    def write(self, dataset: Dataset, records: Sequence[Any], sets: Collection[str] = ()) -> Counter[str]:
+        """Write one batch of one dataset's records, whose papers belong to ``sets``. Returns counts by name.
+
+        Entries of people's own files, and sets, are only stored: :meth:`complete` writes them.
+        """
+        if dataset in OWN:
+            counts = self._store_entries(records, sets)
+        else:
+            counts = self._by_dataset[dataset](records)
+            self._store_members(records, sets)
+        if dataset in WITH_PAPERS and (repaired := sum(record.repaired for record in records)):
+            counts["arxiv_ids_repaired"] = repaired
+        return counts
 
     def _s2ag_papers(self, records: Sequence[PaperRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_papers=len(records))
-        seen = set(self._by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
+        seen = set(self.by_corpus_id([r.corpus_id for r in records if r.corpus_id is not None]))
         by_arxiv_id = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
         new: list[PaperRecord] = []
         duplicates: list[tuple[int, PaperRecord]] = []
@@ -104,7 +145,7 @@ class CatalogWriter:
                 counts["papers_without_arxiv_id"] += 1
             else:
                 if record.arxiv_id is not None:
-                    by_arxiv_id[record.arxiv_id] = self._next_id + len(new)
+                    by_arxiv_id[record.arxiv_id] = arxiv_number(record.arxiv_id)
                 new.append(record)
         self._insert(new)
         self._has_corpus_aliases |= bool(duplicates)
@@ -132,24 +173,7 @@ class CatalogWriter:
                 new.setdefault(record.arxiv_id, record)
         counts["arxiv_joined"] = from_s2ag
         counts["papers_repeated"] = len(records) - from_s2ag - len(new)
-        self._db.executemany(
-            _JOIN_ARXIV,
-            [
-                {
-                    "id": paper_id,
-                    "date": r.publication_date,
-                    "year": r.year,
-                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
-                    "categories": " ".join(r.categories) or None,
-                    "authors": _authors(r),
-                    "external_ids": orjson.dumps(r.external_ids).decode(),
-                    "url": r.url,
-                    "details": orjson.dumps(r.details).decode(),
-                }
-                for paper_id, r in joined
-            ],
-        )
-        self._insert_names(joined)
+        self._fill(joined)
         self._insert(list(new.values()))
         return counts
 
@@ -167,9 +191,163 @@ class CatalogWriter:
         self._insert(list(new.values()))
         return counts
 
+    def _store_entries(self, records: Sequence[PaperRecord], sets: Collection[str]) -> Counter[str]:
+        self._create("own_entries")
+        listed = orjson.dumps(sorted(sets)).decode()
+        self._db.executemany(
+            "INSERT INTO own_entries (place, record, sets) VALUES (?, ?, ?)",
+            [(_place(record), orjson.dumps(asdict(record)).decode(), listed) for record in records],
+        )
+        return Counter(own_entries=len(records))
+
+    def _store_members(self, records: Sequence[PaperRecord], sets: Collection[str]) -> None:
+        if sets:
+            self._create("set_members")
+            ids = [_ids(record)[0] for record in records]
+            self._db.executemany(
+                "INSERT INTO set_members (name, scheme, value) VALUES (?, ?, ?)",
+                [(name, *one) for name in sets for one in ids],
+            )
+
+    def _create(self, table: str) -> None:
+        self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({_WORKING_TABLES[table]})")
+
+    def complete(self) -> tuple[Counter[str], int]:
+        """Write the named sets and the entries of people's own files, after the records of all other sources of papers,
+        and apply the keep rule. Returns counts by name, and how many papers the rule dropped.
+
+        Entries are written in an order of their own: in any order of the files and their entries, papers, ids and
+        numbers are the same.
+        """
+        for table in _WORKING_TABLES:
+            self._create(table)
+        self._write_sets()
+        counts: Counter[str] = Counter()
+        for record, sets in self._db.execute("SELECT record, sets FROM own_entries ORDER BY place, record"):
+            counts += self._own_paper(PaperRecord(**orjson.loads(record)), orjson.loads(sets))
+        dropped = self._keep_papers()
+        for table in _WORKING_TABLES:
+            self._db.execute(f"DROP TABLE {table}")
+        return counts + Counter(papers_dropped_by_the_keep_rule=dropped), dropped
+
+    def _write_sets(self) -> None:
+        last = 0
+        sql = "SELECT id, name, scheme, value FROM set_members WHERE id > ? ORDER BY id LIMIT ?"
+        while rows := self._db.execute(sql, (last, _AT_ONCE)).fetchall():
+            known = find(self._db, (Identifier(*row[2:]) for row in rows))
+            self._db.executemany(
+                "INSERT OR IGNORE INTO sets VALUES (?, ?)",
+                [(row[1], known[Identifier(*row[2:])]) for row in rows if Identifier(*row[2:]) in known],
+            )
+            last = rows[-1][0]
+
+    def _own_paper(self, record: PaperRecord, sets: Sequence[str]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        known = find(self._db, _ids(record))
+        number = next((known[one] for one in _ids(record) if one in known), None)
+        if number is not None and record.arxiv_id is not None and self._arxiv_id(number) is not None:
+            number = known.get(Identifier("arXiv", record.arxiv_id))  # not a paper with another arXiv id
+        if number is None:
+            number = self._same_work(record)
+        # An id of two papers stays with the first.
+        record.external_ids = {
+            scheme: value
+            for scheme, value in record.external_ids.items()
+            if known.get(Identifier(scheme, value), number) == number
+        }
+        is_new = number is None or self._is_own(number)
+        if number is None:
+            number = paper_number(record.arxiv_id, record.corpus_id, record.external_ids)
+            self._insert([record])
+        else:
+            counts["own_joined"] += 1
+            if is_new and (record.arxiv_id or "DOI" in record.external_ids):
+                # An id that others know takes the place of the one made here, which stays an alias.
+                self._db.execute(
+                    "UPDATE papers SET external_ids = json_remove(external_ids, '$.Doc') WHERE id = ?",
+                    (number,),
+                )
+            self._fill([(number, record)])
+            number = self._renumbered(number)
+        self._has_corpus_aliases |= "CorpusId" in record.external_ids
+        self._db.execute("INSERT OR IGNORE INTO own_papers VALUES (?, ?)", (number, is_new))
+        self._db.executemany("INSERT OR IGNORE INTO sets VALUES (?, ?)", [(name, number) for name in sets])
+        return counts
+
+    def _renumbered(self, number: int) -> int:
+        """The number that a paper's ids give, which becomes its number: it may have got a better id."""
+        arxiv_id, corpus_id, external_ids = self._db.execute(
+            "SELECT arxiv_id, corpus_id, external_ids FROM papers WHERE id = ?", (number,)
+        ).fetchone()
+        new = paper_number(arxiv_id, corpus_id, orjson.loads(external_ids or "{}"))
+        if new != number:
+            for table, column in _NUMBERED:
+                self._db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, number))
+        return new
+
+    def _arxiv_id(self, number: int) -> str | None:
+        found: str | None = self._db.execute(
+            "SELECT arxiv_id FROM papers WHERE id = ?", (number,)
+        ).fetchone()[0]
+        return found
+
+    def _same_work(self, record: PaperRecord) -> int | None:
+        """The one paper with the record's title and first author, no other id, and a year near it: most often the
+        preprint of a published paper, or the other way round."""
+        if not record.authors:
+            return None
+        name = normalize_title(surname(record.authors[0][0]))
+        rows = self._db.execute(
+            """
+            SELECT id, arxiv_id, external_ids ->> 'DOI', year, authors ->> '$[0][0]' FROM papers
+            WHERE title_hash = ? ORDER BY id LIMIT ?
+            """,
+            (title_hash(record.title), _MOST_TITLED + 1),
+        ).fetchall()
+        found = []
+        for number, *own, year, author in rows:
+            others = (record.arxiv_id, record.external_ids.get("DOI"))
+            differs = any(
+                a is not None and b is not None and a != b for a, b in zip(own, others, strict=True)
+            )
+            near = year is None or record.year is None or abs(year - record.year) <= _YEARS_BETWEEN
+            if near and not differs and author is not None and normalize_title(surname(author)) == name:
+                found.append(number)
+        return found[0] if len(found) == 1 and len(rows) <= _MOST_TITLED else None
+
+    def _is_own(self, number: int) -> bool:
+        row = self._db.execute("SELECT is_new FROM own_papers WHERE paper = ?", (number,)).fetchone()
+        return row is not None and bool(row[0])
+
+    def _fill(self, joined: Sequence[tuple[int, PaperRecord]]) -> None:
+        """Fill the missing values of papers from other records of them."""
+        self._db.executemany(
+            _FILL,
+            [
+                {
+                    "id": paper_id,
+                    "arxiv_id": r.arxiv_id,
+                    "date": r.publication_date,
+                    "year": r.year,
+                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
+                    "venue": r.venue,
+                    "venue_key": venue_key(r.venue) if r.venue else None,
+                    "categories": " ".join(r.categories) or None,
+                    "authors": _authors(r),
+                    # The id made for an entry is only an alias of a paper that has others.
+                    "external_ids": orjson.dumps(
+                        {k: v for k, v in r.external_ids.items() if k != "Doc"}
+                    ).decode(),
+                    "url": r.url,
+                    "details": orjson.dumps(r.details).decode(),
+                }
+                for paper_id, r in joined
+            ],
+        )
+        self._insert_names(joined)
+
     def _insert(self, records: Sequence[PaperRecord]) -> None:
-        numbered = list(enumerate(records, start=self._next_id))
-        self._next_id += len(numbered)
+        numbered = [(paper_number(r.arxiv_id, r.corpus_id, r.external_ids), r) for r in records]
         self._db.executemany(
             _INSERT_PAPER,
             [
@@ -200,7 +378,7 @@ class CatalogWriter:
         self._insert_names(numbered)
 
     def _insert_names(self, papers: Sequence[tuple[int, PaperRecord]]) -> None:
-        """Insert abstracts and aliases. An alias that another paper has stays with that paper."""
+        """Insert abstracts and aliases."""
         self._db.executemany(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(paper_id, r.abstract) for paper_id, r in papers if r.abstract],
@@ -211,7 +389,7 @@ class CatalogWriter:
         )
 
     def _abstracts(self, records: Sequence[AbstractRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
@@ -219,7 +397,7 @@ class CatalogWriter:
         return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
 
     def _paper_ids(self, records: Sequence[PaperIdRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "INSERT OR IGNORE INTO aliases VALUES ('sha', ?, ?)",
             [(r.sha, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
@@ -227,7 +405,7 @@ class CatalogWriter:
         return Counter(s2ag_paper_ids=len(records), s2ag_paper_ids_used=written)
 
     def _tldrs(self, records: Sequence[TldrRecord]) -> Counter[str]:
-        ids = self._by_corpus_id([r.corpus_id for r in records])
+        ids = self.by_corpus_id([r.corpus_id for r in records])
         written = self._changes(
             "UPDATE papers SET tldr = ? WHERE id = ? AND tldr IS NULL",
             [(r.text, ids[r.corpus_id]) for r in records if r.corpus_id in ids],
@@ -270,6 +448,14 @@ class CatalogWriter:
         )
         return Counter(s2ag_authors=len(records), s2ag_authors_used=written)
 
+    @contextmanager
+    def wanted_authors(self) -> Iterator[None]:
+        """List the authors of all papers in the table ``wanted_authors`` meanwhile."""
+        self._db.execute("DROP TABLE IF EXISTS wanted_authors")
+        self._list_wanted_authors()
+        yield
+        self._db.execute("DROP TABLE wanted_authors")
+
     def _list_wanted_authors(self) -> None:
         self._db.execute("CREATE TABLE wanted_authors (author_id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._db.execute(
@@ -282,7 +468,7 @@ class CatalogWriter:
 
     def _citations(self, records: Sequence[CitationRecord]) -> Counter[str]:
         counts: Counter[str] = Counter(s2ag_citations=len(records))
-        ends = self._by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
+        ends = self.by_corpus_id([e for r in records for e in (r.citing, r.cited) if e is not None])
         rows = []
         for r in records:
             if r.citing is None or r.cited is None:
@@ -299,40 +485,64 @@ class CatalogWriter:
         counts["citations_used"] = len(rows)
         return counts
 
-    def prune(self) -> Counter[str]:
-        """Apply the keep rule, after all sources of papers have been read."""
-        rule = {
-            "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
-            "abstract": "id NOT IN (SELECT paper_id FROM abstracts)",
-            "title": "0",
-        }[self._keep]
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove papers with their abstracts and aliases. Their citations stay."""
+        listed = orjson.dumps(numbers).decode()
+        for table, column in (("papers", "id"), ("abstracts", "paper_id"), ("aliases", "paper_id")):
+            self._db.execute(
+                f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (listed,)
+            )
+
+    def remove_authors(self, author_ids: Sequence[str]) -> None:
+        """Remove the details of authors."""
+        self._db.executemany("DELETE FROM authors WHERE author_id = ?", [(each,) for each in author_ids])
+
+    def prune(self, among: Sequence[int]) -> None:
+        """Apply the keep rule to these papers."""
+        listed = orjson.dumps(among).decode()
+        self._db.execute(
+            f"DELETE FROM papers WHERE ({_DROPPED[self._keep]}) AND id IN (SELECT value FROM json_each(?))",
+            (listed,),
+        )
+        for table in ("abstracts", "aliases"):
+            self._db.execute(
+                f"""
+                DELETE FROM {table} WHERE paper_id IN (SELECT value FROM json_each(?))
+                AND paper_id NOT IN (SELECT id FROM papers)
+                """,
+                (listed,),
+            )
+
+    def _keep_papers(self) -> int:
+        """Apply the keep rule to all papers. Returns how many it dropped."""
+        rule = _DROPPED[self._keep]
+        if self._keep == "arxiv":
+            rule = f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)"
         dropped = self._db.execute(f"DELETE FROM papers WHERE {rule}").rowcount
         if dropped:
+            self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
             for table in ("abstracts", "aliases"):
                 self._db.execute(f"DELETE FROM {table} WHERE paper_id NOT IN (SELECT id FROM papers)")
-            # An alias of a dropped paper goes to the kept paper that has it too.
-            self._db.execute(_RESTORE_ALIASES)
             if self._db.execute("SELECT 1 FROM authors LIMIT 1").fetchone():
-                self._db.execute("DROP TABLE wanted_authors")
-                self._list_wanted_authors()
-                self._db.execute(
-                    "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
-                )
+                with self.wanted_authors():
+                    self._db.execute(
+                        "DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)"
+                    )
         self._db.execute("DROP TABLE IF EXISTS wanted_authors")
-        return Counter(papers_dropped_by_the_keep_rule=dropped)
+        return dropped
 
     def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
 
-    def _by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
+    def by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
         """Catalogue ids by corpus id, second corpus ids included."""
         found = self._ids_of("corpus_id", corpus_ids)
         if not self._has_corpus_aliases:
             return found
         sql = """
             SELECT value, paper_id FROM aliases
-            WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?))
+            WHERE scheme = 'CorpusId' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
         """
         texts = orjson.dumps([str(number) for number in corpus_ids]).decode()
         found.update((int(value), paper_id) for value, paper_id in self._db.execute(sql, (texts,)))
@@ -342,6 +552,17 @@ class CatalogWriter:
         before = self._db.total_changes
         self._db.executemany(sql, rows)
         return self._db.total_changes - before
+
+
+def _ids(record: PaperRecord) -> list[Identifier]:
+    """The ids of a record, those first that identify it best: of Semantic Scholar's papers, their corpus ids."""
+    names = (("CorpusId", record.corpus_id), ("arXiv", record.arxiv_id), *record.external_ids.items())
+    return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
+
+
+def _place(record: PaperRecord) -> int:
+    """Entries with ids that others know come first."""
+    return 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
 
 
 def _authors(record: PaperRecord) -> str | None:

@@ -209,7 +209,7 @@ class Source(AuthorSource):
             exclude: leave out papers whose title or abstract contains one of these phrases.
             exclude_ids: leave out these papers, by ids of any form. Ids that the library does not hold are named in
                 the ``warnings`` of the response.
-            within: search only these papers, by ids of any form.
+            within: search only these papers, by ids of any form, or those of a named set, as ``set:NAME``.
             as_of: the library on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers.
             exact: search dense vectors without approximation, and count every match.
             min_similarity: the least cosine of a dense result, -1 to 1, in place of the library's own limit.

@@ -272,7 +272,8 @@ Within = Annotated[
     StringTuple | None,
     ids_of("within"),
     Field(
-        description="Search only these papers, by ids of any form. In a URL, repeat the parameter.",
+        description="Search only these papers, by ids of any form, or the papers of a named set of the library, as "
+        "`set:NAME`. In a URL, repeat the parameter.",
         examples=[["arXiv:hep-th/9301068", "arXiv:hep-th/9303046"]],
     ),
 ]

@@ -335,7 +335,7 @@ class Legs:
         )
 
     def _is_exact(self, query: Query) -> bool:
-        within = query.filters.within
+        within = query.filters.listed
         # Comparing few papers with the query takes no longer than searching the graph, and misses none.
         few = within is not None and len(within) <= query.depth
         return few or query.request.exact or self._settings.exact

@@ -84,6 +84,7 @@ from scholarbase.models.responses import (
     TitleMatchResponse,
     Unfinished,
 )
+from scholarbase.models.sets import is_set
 from scholarbase.rerankers import Reranker
 from scholarbase.search.authors import Authors
 from scholarbase.search.cache import Cache
@@ -138,7 +139,8 @@ class Library(Lists, Authors, Checks):
         self._rerankers = rerankers
         self._ranker = Ranker(manifest, papers, vectors, encoder, settings, rerankers)
         self._similarity = Similarity(manifest, papers, vectors, settings)
-        self._lookup = Lookup(papers, snapshot)
+        sizes = {name: one["papers"] for name, one in manifest.sets.items()}
+        self._lookup = Lookup(papers, snapshot, sizes)
         self.best_mode: Final = self._ranker.best_mode
         """Hybrid if the library has dense vectors and an encoder for queries, else sparse."""
         self.modes: Final[tuple[Mode, ...]] = MODES if self.best_mode == "hybrid" else ("sparse",)
@@ -509,6 +511,7 @@ class Library(Lists, Authors, Checks):
             and not request.exclude
             and not request.author
             and len(request.exclude_ids) + len(request.within or ()) <= MAX_CACHED_IDS
+            and not any(map(is_set, request.within or ()))
             and request.offset + request.limit <= MAX_LIMIT
             # Query syntax uses FTS5, and so does a query of only stop words.
             and (

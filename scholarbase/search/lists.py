@@ -19,14 +19,13 @@ from scholarbase.search.opened import Opened
 from scholarbase.timing import stages
 
 CACHED_BYTES: Final = 40 << 20
-"""Bytes of cached lists, since a caller pages through one. A paper takes 4 bytes, and 4 more in a list by relevance:
-two lists of 3 million papers fit, one of them by relevance. A longer list than fits, of 5.2 million papers by
-relevance, is made again for each page. With the other caches a process stays within 100 MB above idle
-(docs/reliability.md)."""
+"""Bytes of cached lists, since a caller pages through one. A paper takes 8 bytes, and 4 more in a list by relevance:
+one of 3 million papers by relevance fits. A longer list than fits, of 3.5 million papers by relevance, is made again
+for each page. With the other caches a process stays within 100 MB above idle (docs/reliability.md)."""
 CONDITION_BYTES: Final = 1 << 20
 """Bytes that the condition of a cached list counts for: it may have 10,000 ids. So at most 40 lists are cached."""
 LISTS_AT_ONCE: Final = 2
-"""Lists that are made at once; others wait. One of 3 million papers takes 24 MB, and 16 MB for sorting in SQLite."""
+"""Lists that are made at once; others wait. One of 3 million papers takes 36 MB, and 16 MB for sorting in SQLite."""
 _ACTIVITY: Final = ("Listing papers", "use fewer words, names and conditions")
 
 

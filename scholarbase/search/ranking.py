@@ -117,7 +117,9 @@ class Ranker:
             warnings = reading.warnings
             if reading.expression is not None:
                 engine, expression, syntax = "fts5", reading.expression, True
-                filters = filters if reading.matches is None else replace(filters, within=reading.matches)
+                filters = (
+                    filters if reading.matches is None else replace(filters, within=reading.matches, sets=())
+                )
             elif reading.first is not None:
                 weight = self._settings.fts5_title_weight
                 strict = self._catalog.search_text(reading.first, FEW, filters, title_weight=weight)
@@ -334,7 +336,7 @@ class Ranker:
         absent = {item.id for item in query.known} - ranked
         if all(len(leg.hits) == leg.total for leg in legs.values()):
             return len(absent)
-        among = replace(query.filters, within=frozenset(absent))
+        among = replace(query.filters, within=frozenset(absent), sets=())
         again, _ = self._legs.run(replace(query, filters=among))
         return len(absent - {hit.id for leg in again.values() for hit in leg.hits})
 

@@ -14,12 +14,12 @@ from scholarbase.databases import open_for_writing
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.author_index import AuthorIndex
-from scholarbase.indexes.content_hash import check_types, content_hash, table_hashes, vector_hashes
+from scholarbase.indexes.content_hash import check_types, content_hash, part_hashes, table_sums, vector_sums
 from scholarbase.indexes.contents import read_contents
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.schema import count_rows
-from scholarbase.indexes.vectors.base import DENSE, Payload
+from scholarbase.indexes.vectors.base import DENSE, PAYLOAD_COLUMNS, Payload
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.manifest import Manifest, read_manifest
 
@@ -96,7 +96,14 @@ def _check_counts(db: sqlite3.Connection, manifest: Manifest) -> str:
     ).fetchone()[0]
     if lost:
         raise VerificationFailed(f"{lost:,} abstracts have no paper.")
-    return "counts: " + ", ".join(f"{rows:,} {table}" for table, rows in counts.items())
+    sets = dict(db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
+    listed = {name: one["papers"] for name, one in manifest.sets.items()}
+    if sets != listed:
+        raise VerificationFailed(f"The catalogue has the sets {sets}, and the manifest says {listed}.")
+    shown = [f"{rows:,} {table}" for table, rows in counts.items()] + (
+        [f"{len(sets):,} sets"] if sets else []
+    )
+    return "counts: " + ", ".join(shown)
 
 
 def _check_words(path: Path) -> Iterator[str]:
@@ -133,7 +140,7 @@ def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest)
     with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
         counter = FrequencyCounter(db, Path(folder))
         with _room_for(f"Verifying the document frequencies needs files in {folder}"):
-            found = {**table_hashes(db), **vector_hashes(index, counter)}
+            found = part_hashes({**table_sums(db), **vector_sums(index, counter)})
         _check_hashes(found, manifest)
         yield f"content: its hash is {manifest.content_hash}"
         yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"
@@ -155,9 +162,7 @@ def _check_hashes(found: Mapping[str, str], manifest: Manifest) -> None:
 
 
 def _check_vectors(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
-    rows = db.execute(
-        "SELECT id, first_day, last_day, categories, venue_key, citation_count FROM papers ORDER BY id"
-    )
+    rows = db.execute(f"SELECT id, {PAYLOAD_COLUMNS} FROM papers ORDER BY id")
     for paper, point in zip_longest(rows, index.payloads()):
         if paper is None or point is None or paper[0] != point[0]:
             one, other = (

@@ -38,6 +38,7 @@ STEPS: Final[Mapping[int, Step]] = {
     4: "document frequencies by month, and weights whose sums are exact",
     5: "the similarity of unrelated papers for its encoder",
     6: "journals, publication types, fields of study, open access, comments and versions of papers",
+    7: "numbers of papers that follow from their ids, and a content hash that an update can change",
 }
 
 

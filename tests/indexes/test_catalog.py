@@ -26,6 +26,13 @@ def catalog(sample_library: Path) -> Iterator[Catalog]:
     catalog.close()
 
 
+@pytest.fixture(scope="module")
+def numbers(sample_library: Path) -> list[int]:
+    """The catalogue ids of the sample's first papers."""
+    with closing(sqlite3.connect(sample_library / FILE_NAME)) as db:
+        return [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id LIMIT 8")]
+
+
 def test_every_id_of_a_paper_resolves(catalog: Catalog) -> None:
     rows = list(sample_rows("papers"))[::50]
     for row in rows:
@@ -60,16 +67,18 @@ def test_thousands_of_ids_at_once(catalog: Catalog, sample_library: Path) -> Non
     assert [paper.id for paper in papers] == [f"arXiv:{name}" for _, name in rows]
 
 
-def test_papers_are_returned_in_the_requested_order_with_repetitions(catalog: Catalog) -> None:
-    papers = catalog.papers([7, 3, 7], PAPER_FIELDS)
+def test_papers_are_returned_in_the_requested_order_with_repetitions(
+    catalog: Catalog, numbers: list[int]
+) -> None:
+    papers = catalog.papers([numbers[7], numbers[3], numbers[7]], PAPER_FIELDS)
     assert papers[0] == papers[2]
-    assert papers[1] == catalog.papers([3], PAPER_FIELDS)[0]
+    assert papers[1] == catalog.papers([numbers[3]], PAPER_FIELDS)[0]
     assert catalog.papers([], PAPER_FIELDS) == []
 
 
-def test_an_id_without_a_row_is_an_error(catalog: Catalog) -> None:
+def test_an_id_without_a_row_is_an_error(catalog: Catalog, numbers: list[int]) -> None:
     with pytest.raises(LibraryCorrupt, match="names paper 999999"):
-        catalog.papers([1, 999_999], ["title"])
+        catalog.papers([numbers[0], 999_999], ["title"])
 
 
 def test_venues_by_key(catalog: Catalog) -> None:
@@ -99,7 +108,7 @@ def test_a_paper_without_arxiv_id_has_its_corpus_id() -> None:
     assert canonical_id(None, 5) == "CorpusId:5"
 
 
-def test_more_threads_than_connections_can_read(catalog: Catalog) -> None:
+def test_more_threads_than_connections_can_read(catalog: Catalog, numbers: list[int]) -> None:
     gate = threading.Barrier(8)
 
     def read(number: int) -> str:
@@ -107,8 +116,8 @@ def test_more_threads_than_connections_can_read(catalog: Catalog) -> None:
         return catalog.papers([number], ["id"])[0].id
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(read, range(1, 9)))
-    assert found == [paper.id for paper in catalog.papers(list(range(1, 9)), ["id"])]
+        found = list(pool.map(read, numbers))
+    assert found == [paper.id for paper in catalog.papers(numbers, ["id"])]
 
 
 def test_connections_are_read_only(catalog: Catalog) -> None:
@@ -116,21 +125,23 @@ def test_connections_are_read_only(catalog: Catalog) -> None:
         connection.execute("DELETE FROM papers")
 
 
-def test_a_catalogue_that_replaces_an_open_one_is_not_read(sample_library: Path, tmp_path: Path) -> None:
+def test_a_catalogue_that_replaces_an_open_one_is_not_read(
+    sample_library: Path, numbers: list[int], tmp_path: Path
+) -> None:
     """New connections opened the new file, so papers of another library came under the old snapshot id."""
     path = Path(shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME))
     other = Path(shutil.copy(path, tmp_path / "other"))
     with closing(sqlite3.connect(other)) as db, db:
         db.execute("UPDATE papers SET title = 'of another library'")
     with closing(Catalog(path, readers=2)) as catalog:
-        before = catalog.papers([1], ["title"])
+        before = catalog.papers([numbers[0]], ["title"])
         other.replace(path)
         with ThreadPoolExecutor(16) as threads:
-            found = list(threads.map(lambda _: catalog.papers([1], ["title"]), range(64)))
+            found = list(threads.map(lambda _: catalog.papers([numbers[0]], ["title"]), range(64)))
     assert all(papers == before for papers in found)
 
 
-def test_only_damage_is_reported_as_damage(sample_library: Path, tmp_path: Path) -> None:
+def test_only_damage_is_reported_as_damage(sample_library: Path, numbers: list[int], tmp_path: Path) -> None:
     path = Path(shutil.copy(sample_library / FILE_NAME, tmp_path / FILE_NAME))
     with (
         closing(Catalog(path, readers=1)) as catalog,
@@ -148,15 +159,17 @@ def test_only_damage_is_reported_as_damage(sample_library: Path, tmp_path: Path)
         closing(Catalog(path, readers=1)) as catalog,
         pytest.raises(LibraryCorrupt, match="is damaged: database disk image is malformed"),
     ):
-        catalog.papers([1], ["abstract"])
+        catalog.papers([numbers[0]], ["abstract"])
 
 
-def test_a_path_with_odd_characters_is_opened(sample_library: Path, tmp_path: Path) -> None:
+def test_a_path_with_odd_characters_is_opened(
+    sample_library: Path, numbers: list[int], tmp_path: Path
+) -> None:
     odd = tmp_path / "50% of #1? é & more"
     odd.mkdir()
     shutil.copyfile(sample_library / FILE_NAME, odd / FILE_NAME)
     catalog = Catalog(odd / FILE_NAME, readers=1)
-    assert catalog.papers([1], ["id"])
+    assert catalog.papers([numbers[0]], ["id"])
     assert sorted(path.name for path in odd.iterdir()) == [FILE_NAME]
     catalog.close()
 

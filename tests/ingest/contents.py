@@ -20,6 +20,7 @@ TABLES = (
     "venues",
     "venue_names",
     "edges",
+    "sets",
     "document_frequencies",
     "author_names",
     "author_papers",

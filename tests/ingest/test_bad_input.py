@@ -182,7 +182,7 @@ def test_missing_sources_and_other_files(tmp_path: Path) -> None:
     assert (missing.returncode, "No file or folder at" in missing.stderr) == (5, True)
     (tmp_path / "notes.jsonl").write_text('{"text": "not a paper"}\n')
     other = run_cli("ingest", tmp_path / "notes.jsonl", "--library", tmp_path / "library")
-    assert (other.returncode, "is not a snapshot file" in other.stderr) == (5, True)
+    assert (other.returncode, "is not a source" in other.stderr) == (5, True)
     assert not (tmp_path / "library").exists()
 
 

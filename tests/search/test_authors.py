@@ -320,7 +320,7 @@ def test_commands(path: Path) -> None:
     [
         "UPDATE author_names SET paper_count = 9 WHERE author = 1",
         "DELETE FROM author_names WHERE author = 3",
-        "DELETE FROM author_papers WHERE author = 2 AND paper = 1",
+        "DELETE FROM author_papers WHERE author = 2 AND paper = (SELECT min(id) FROM papers)",
         "INSERT INTO author_words (rowid, terms) VALUES (1, 'stranger')",
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.formats.reading import Broken, Reading
 from scholarbase.evaluation.formats.streams import Record
-from scholarbase.identifiers import arxiv_id_from_number, parse
+from scholarbase.identifiers import arxiv_id_from_number, parse, stored_arxiv_id
 from scholarbase.models.checks import date_bounds
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.queries import Answer
@@ -112,10 +112,11 @@ def paper_id(value: Any, name: str) -> str | None:
     try:
         return str(parse(value))
     except InvalidRequest as error:
-        repaired = arxiv_id_from_number(value.strip())
-        hint = f" Did you mean arXiv:{repaired}?" if repaired else ""
+        hint = ""
         if value.rstrip().endswith(","):
             hint = " Separate ids by ;, | or white space, without commas."
+        elif repaired := arxiv_id_from_number(value.strip()):
+            hint = f" Perhaps arXiv:{repaired} is meant."
         raise Broken(f"{name}: {error}{hint}") from error
 
 
@@ -123,14 +124,11 @@ def _arxiv_paper_id(value: Any, name: str, reading: Reading) -> str | None:
     """Like ``paper_id``, for arXiv ids: an id stored as a number (806.1945) is repaired and counted."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    try:
+    found, repaired = stored_arxiv_id(value)
+    if not repaired:
         return paper_id(value, name)
-    except Broken:
-        repaired = arxiv_id_from_number(value.strip()) if isinstance(value, str) else None
-        if repaired is None:
-            raise
-        reading.count(_REPAIRED)
-        return f"arXiv:{repaired}"
+    reading.count(_REPAIRED)
+    return f"arXiv:{found}"
 
 
 def title(value: Any, name: str) -> str | None:

@@ -18,8 +18,15 @@ BM25 = "bm25"
 LEARNED = "learned"
 
 INTEGER_FIELDS: Final = ("first_day", "last_day", "citation_count")
-KEYWORD_FIELDS: Final = ("categories", "venue")
+KEYWORD_FIELDS: Final = ("categories", "venue", "sets")
 """The fields of a payload, each with an index."""
+
+
+PAYLOAD_COLUMNS: Final = """
+    first_day, last_day, categories, venue_key, citation_count,
+    (SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id)
+"""
+"""The SQL of the values of a payload, of a row of ``papers``. The names of sets have no spaces."""
 
 
 class SparseVector(NamedTuple):
@@ -54,6 +61,7 @@ class Payload:
     categories: list[str] = field(default_factory=list)
     venue: str | None = None
     citation_count: int | None = None
+    sets: list[str] = field(default_factory=list)
 
     @classmethod
     def of_paper(
@@ -63,10 +71,11 @@ class Payload:
         categories: str | None,
         venue: str | None,
         citation_count: int | None,
+        sets: str | None,
     ) -> Payload:
-        """The payload of a row of the catalogue: these columns, with ``venue_key`` as the venue."""
+        """The payload of a row of the catalogue: the columns in ``PAYLOAD_COLUMNS``."""
         keys = category_keys((categories or "").split())
-        return cls(first_day, last_day, keys, venue, citation_count)
+        return cls(first_day, last_day, keys, venue, citation_count, sorted((sets or "").split()))
 
     def to_dict(self) -> dict[str, Any]:
         """The known fields. A missing field fails every filter on it."""
@@ -76,6 +85,7 @@ class Payload:
             "categories": list(self.categories) or None,
             "venue": self.venue,
             "citation_count": self.citation_count,
+            "sets": list(self.sets) or None,
         }
         return {name: value for name, value in stored.items() if value is not None}
 

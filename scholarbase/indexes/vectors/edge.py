@@ -108,8 +108,10 @@ class EdgeIndex(VectorIndex):
             must.append(qdrant.FieldCondition("categories", match=qdrant.MatchAny(list(filters.categories))))
         if filters.venues:
             must.append(qdrant.FieldCondition("venue", match=qdrant.MatchAny(list(filters.venues))))
-        if filters.within is not None:
-            must.append(qdrant.HasIdCondition(set(filters.within)))
+        among: list[Any] = [qdrant.HasIdCondition(set(filters.within))] if filters.within is not None else []
+        if filters.sets:
+            among.append(qdrant.FieldCondition("sets", match=qdrant.MatchAny(list(filters.sets))))
+        must += among if len(among) < 2 else [qdrant.Filter(should=among)]
         if vector is not None:
             must.append(qdrant.HasVectorCondition(vector))
         must_not: list[Any] = [qdrant.HasIdCondition(set(filters.exclude))] if filters.exclude else []
@@ -188,8 +190,10 @@ class EdgeWriter:
         return SEGMENT_POINTS if self.config.dimensions is None else DENSE_SEGMENT_POINTS
 
     @classmethod
-    def open(cls, path: Path, config: VectorConfig) -> EdgeWriter:
+    def open(cls, path: Path, config: VectorConfig, *, deleted_share: float = 0.0) -> EdgeWriter:
         """Create a shard at ``path``, atomically and with its payload indexes, or resume the one already there.
+
+        A segment of which more than ``deleted_share`` are deleted points is built again when the shard is sealed.
 
         Raises:
             VectorIndexError: the existing shard has another layout or cannot be read.
@@ -207,7 +211,7 @@ class EdgeWriter:
         # Qdrant does not remove the unfinished segment of a killed build.
         shutil.rmtree(path / "temp_segments", ignore_errors=True)
         with engine_errors(path, "open for writing"):
-            shard = qdrant.EdgeShard.load(str(path), edge_config(config))
+            shard = qdrant.EdgeShard.load(str(path), edge_config(config, deleted_share=deleted_share))
         return cls(shard, path, config)
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -223,6 +227,12 @@ class EdgeWriter:
         check_space(self.path, required_bytes(self.config, len(points)))
         with engine_errors(self.path, "add points"):
             self._shard.update(qdrant.UpdateOperation.upsert_points([_edge_point(point) for point in points]))
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """Delete points. Those that do not exist are no error."""
+        if ids:
+            with engine_errors(self.path, "delete points"):
+                self._shard.update(qdrant.UpdateOperation.delete_points(list(ids)))
 
     def flush(self) -> None:
         """Make all previous upserts durable."""
@@ -278,8 +288,12 @@ def _create(path: Path, config: VectorConfig) -> None:
     unfinished.rename(path)
 
 
-def edge_config(config: VectorConfig, *, threads: int | None = None) -> qdrant.EdgeConfig:
-    """The layout as Qdrant's configuration. ``threads`` search, by default as many as there are cores."""
+def edge_config(
+    config: VectorConfig, *, threads: int | None = None, deleted_share: float = 0.0
+) -> qdrant.EdgeConfig:
+    """The layout as Qdrant's configuration. ``threads`` search, by default as many as there are cores.
+
+    A segment of which more than ``deleted_share`` are deleted points is built again."""
     dense = None
     if config.dimensions is not None:
         dense = {
@@ -309,7 +323,7 @@ def edge_config(config: VectorConfig, *, threads: int | None = None) -> qdrant.E
         optimizers=qdrant.EdgeOptimizersConfig(
             indexing_threshold=1,
             default_segment_number=_MAX_SEGMENTS,
-            deleted_threshold=1e-9,
+            deleted_threshold=max(deleted_share, 1e-9),
             vacuum_min_vector_number=1,
         ),
         # Looking up ids in memory is ten times as fast as in a mapped file, which long lists of ids need.

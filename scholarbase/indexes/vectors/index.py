@@ -58,7 +58,7 @@ class VectorIndex(ABC):
         ``exact`` compares with every point; otherwise a hit may be missed, unless ``within`` has few ids.
         """
         _check_limit(limit)
-        exact = exact or (filters.within is not None and len(filters.within) <= EXACT_WITHIN)
+        exact = exact or (filters.listed is not None and len(filters.listed) <= EXACT_WITHIN)
         query = check_dense(vector, self.config.dimensions, "The query").tolist()
         return self._search(DENSE, query, limit, filters, exact=exact)
 
@@ -89,7 +89,7 @@ class VectorIndex(ABC):
         *,
         exact: bool,
     ) -> list[ScoredId]:
-        if filters.within is not None and not filters.within:
+        if filters.listed is not None and not filters.listed:
             return []
         condition = None if filters is NO_FILTERS else self._condition(filters)
         count = limit + EXTRA_HITS
@@ -111,7 +111,7 @@ class VectorIndex(ABC):
         if vector is not None:
             dense = (DENSE,) if self.config.dimensions is not None else ()
             _check_name(vector, dense + self._sparse_names)
-        if filters.within is not None and not filters.within:
+        if filters.listed is not None and not filters.listed:
             return 0
         return self._count(self._condition(filters, vector))
 

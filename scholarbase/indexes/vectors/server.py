@@ -111,8 +111,12 @@ class ServerIndex(VectorIndex):
             must.append(models.FieldCondition(key="categories", match=categories))
         if filters.venues:
             must.append(models.FieldCondition(key="venue", match=models.MatchAny(any=list(filters.venues))))
+        among: list[Any] = []
         if filters.within is not None:
-            must.append(models.HasIdCondition(has_id=sorted(filters.within)))
+            among.append(models.HasIdCondition(has_id=sorted(filters.within)))
+        if filters.sets:
+            among.append(models.FieldCondition(key="sets", match=models.MatchAny(any=list(filters.sets))))
+        must += among if len(among) < 2 else [models.Filter(should=among)]
         if vector is not None:
             must.append(models.HasVectorCondition(has_vector=vector))
         must_not: list[Any] = (

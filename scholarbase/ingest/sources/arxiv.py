@@ -174,14 +174,6 @@ def _details(record: Mapping[str, Any], versions: list[str | None]) -> dict[str,
     return {name: value for name, value in details.items() if value is not None}
 
 
-def _arxiv_id(value: Any) -> str | None:
-    """The canonical id, restored if some software stored it as a number."""
-    if isinstance(value, str):
-        text = value.strip()
-        return identifiers.arxiv_id(text) or identifiers.arxiv_id_from_number(text)
-    return identifiers.arxiv_id_from_number(repr(value)) if type(value) is float else None
-
-
 def _year_of_id(arxiv_id: str) -> int:
     """The year of an arXiv id: ``9901`` and ``0704`` start ids of 1999 and 2007. arXiv began in 1991."""
     two = int(arxiv_id.rpartition("/")[2][:2])
@@ -200,7 +192,7 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
         stored = record.get("id")
         if stored is None:
             return Reject("no-id", "id is missing.")
-        arxiv_id = _arxiv_id(stored)
+        arxiv_id, repaired = identifiers.stored_arxiv_id(stored)
         if arxiv_id is None:
             return Reject("bad-id", f"id is {str(stored)[:80]!r}: an arXiv id was expected.")
         versions = _versions(record)
@@ -224,6 +216,7 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
             categories=[] if categories is None else categories.split(" "),
             details=_details(record, versions),
             url=f"https://arxiv.org/abs/{arxiv_id}",
+            repaired=repaired,
         )
     except BadRecord as bad:
         return bad.reject

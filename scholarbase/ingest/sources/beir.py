@@ -2,7 +2,8 @@
 
 A line has ``_id``, ``title``, ``text`` and perhaps ``metadata``: https://github.com/beir-cellar/beir/wiki. A
 document's id is ``Doc:<_id>``. In some collections (FiQA) the titles are empty: then the first sentence of the text is
-the title, and the whole text the abstract. Of ``metadata``, ``url``, ``year`` and ``pubmed_id`` are read.
+the title, and the whole text the abstract. Of ``metadata``, ``authors``, ``venue`` or ``journal``, ``year``, ``url``,
+``doi`` and ``pubmed_id`` are read; values of other kinds than expected are left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scholarbase import identifiers
+from scholarbase.bibliographies.names import display_name, split_names
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, load
 
@@ -45,6 +47,17 @@ def _document_id(record: Mapping[str, Any]) -> str:
     return value
 
 
+def _authors(listed: Any) -> list[tuple[str, str | None]]:
+    """The authors: a list of names or of objects with a name, or a text with semicolons or ``and``."""
+    if isinstance(listed, str):
+        listed = split_names(listed)[0]
+    if not isinstance(listed, list):
+        return []
+    names = [one.get("name") if isinstance(one, dict) else one for one in listed]
+    texts = (clean(display_name(name), "authors") for name in names if isinstance(name, str))
+    return [(text, None) for text in texts if text]
+
+
 def parse_beir(line: bytes) -> PaperRecord | Reject:
     """Parse a line of a BEIR corpus. A document without title and text is rejected (``no-text``)."""
     try:
@@ -58,11 +71,18 @@ def parse_beir(line: bytes) -> PaperRecord | Reject:
         if not isinstance(metadata, dict):
             raise BadRecord("bad-type", f"metadata is {str(metadata)[:80]!r}: an object was expected.")
         year, url = metadata.get("year"), metadata.get("url")
-        pmid = identifiers.number(str(metadata.get("pubmed_id") or ""))
+        others = {
+            "PMID": identifiers.number(str(metadata.get("pubmed_id") or "")),
+            "DOI": identifiers.doi(str(metadata.get("doi") or "").strip().removeprefix("https://doi.org/")),
+        }
+        venue = metadata.get("venue") or metadata.get("journal")
         return PaperRecord(
             title=first_sentence(text) if title is None and text is not None else clean_title(title),
-            external_ids={"Doc": document} | ({"PMID": pmid} if pmid is not None else {}),
+            external_ids={"Doc": document}
+            | {scheme: one for scheme, one in others.items() if one is not None},
             abstract=text,
+            authors=_authors(metadata.get("authors")),
+            venue=clean(venue, "venue") if isinstance(venue, str) else None,
             year=year if type(year) is int and 1 <= year <= 9999 else None,
             url=url if isinstance(url, str) and url.startswith(("http://", "https://")) else None,
         )

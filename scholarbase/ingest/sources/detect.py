@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 
+from scholarbase.bibliographies import bibtex, ris
+from scholarbase.ingest.sources.columns import Columns, header_of, is_record
+
 
 class Dataset(StrEnum):
-    """A kind of snapshot file. All but those of arXiv and BEIR have the names of the Semantic Scholar datasets."""
+    """A kind of source file. Those of Semantic Scholar have the names of its datasets."""
 
     PAPERS = "papers"
     PAPER_IDS = "paper-ids"
@@ -26,7 +31,18 @@ class Dataset(StrEnum):
     BEIR = "beir"
     BEIR_QUERIES = "beir-queries"
     BEIR_QRELS = "beir-qrels"
+    BIBTEX = "bibtex"
+    RIS = "ris"
+    CSL_JSON = "csl-json"
+    CSV = "csv"
+    JSON_LINES = "json-lines"
 
+
+OWN: Final = frozenset({Dataset.BIBTEX, Dataset.RIS, Dataset.CSL_JSON, Dataset.CSV, Dataset.JSON_LINES})
+"""People's own files."""
+
+WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.BEIR}
+"""Datasets whose records are papers."""
 
 UNUSED: Final = frozenset({Dataset.EMBEDDINGS, Dataset.S2ORC, Dataset.BEIR_QUERIES, Dataset.BEIR_QRELS})
 """Detected and skipped: the vectors are another model's, full texts are not indexed, and queries and judgements are
@@ -54,6 +70,8 @@ _KEYS: Final[tuple[tuple[Dataset, frozenset[str]], ...]] = (
 # Documents and queries of a BEIR collection may have the same keys: a query with an empty title, a document without
 # one. There the file names decide, which are the same in every collection.
 _BEIR_NAMES: Final = {"corpus": Dataset.BEIR, "queries": Dataset.BEIR_QUERIES}
+_ITEMS: Final = re.compile(r"\s*(?:\[\s*(?:[{\]]|$)|\{\s*\"items\"\s*:)")
+"""The start of CSL-JSON: a list of objects."""
 _QRELS_HEADER: Final = [b"query-id", b"corpus-id", b"score"]
 
 
@@ -63,12 +81,39 @@ def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
     return next((dataset for dataset, needed in _KEYS if needed <= keys), None)
 
 
-def detect(lines: Iterable[bytes], name: str) -> Dataset | None:
+def detect(lines: Iterable[bytes], name: str, columns: Columns = MappingProxyType({})) -> Dataset | None:
     """The dataset of the first record in the first hundred lines; None without one.
 
-    The file's ``name`` distinguishes the documents of a BEIR collection from its queries.
+    The file's ``name`` distinguishes the documents of a BEIR collection from its queries. ``columns`` are the caller's
+    names of columns.
     """
-    for line in islice(lines, MAX_LINES):
+    seen: list[bytes] = []
+    return _snapshot(_recorded(islice(lines, MAX_LINES), seen), name) or _own(seen, columns)
+
+
+def _recorded(lines: Iterable[bytes], seen: list[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        seen.append(line)
+        yield line
+
+
+def _own(lines: Sequence[bytes], columns: Columns) -> Dataset | None:
+    """The format of a file of somebody's own."""
+    text = b"\n".join(lines).decode("utf-8", "replace")
+    if _ITEMS.match(text):
+        return Dataset.CSL_JSON
+    if any(is_record(line, columns) for line in lines):
+        return Dataset.JSON_LINES
+    if ris.START.search(text):
+        return Dataset.RIS
+    if bibtex.START.search(text):
+        return Dataset.BIBTEX
+    header = header_of(text.partition("\n")[0], columns)
+    return Dataset.CSV if header is not None and len(header[0]) > 1 else None
+
+
+def _snapshot(lines: Iterable[bytes], name: str) -> Dataset | None:
+    for line in lines:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from scholarbase.errors import SourceError
 from scholarbase.extras import missing
 from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
-from scholarbase.ingest.sources.detect import MAX_LINES, UNUSED, Dataset, detect
+from scholarbase.ingest.sources.columns import Columns, header_of
+from scholarbase.ingest.sources.detect import MAX_LINES, OWN, UNUSED, Dataset, detect
 
 _CHUNK: Final = 1 << 18
+_JSON: Final = frozenset(Dataset) - OWN
+_SHOWN: Final = 300
+MAX_WHOLE: Final = 100_000_000
+"""Bytes of a file of BibTeX, RIS or CSL-JSON, which are read as a whole: about 50,000 entries with abstracts."""
 
 READ_ORDER: Final[tuple[Dataset, ...]] = (
     Dataset.PAPERS,
@@ -26,6 +34,11 @@ READ_ORDER: Final[tuple[Dataset, ...]] = (
     Dataset.TLDRS,
     Dataset.ARXIV,
     Dataset.BEIR,
+    Dataset.BIBTEX,
+    Dataset.RIS,
+    Dataset.CSL_JSON,
+    Dataset.CSV,
+    Dataset.JSON_LINES,
     Dataset.CITATIONS,
 )
 """The order in which datasets are read: papers before the records that refer to them."""
@@ -123,6 +136,37 @@ def open_lines(path: Path, read: StoredBytes | None = None) -> Generator[tuple[i
         raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
+def read_whole(path: Path, read: StoredBytes) -> bytes:
+    """The decompressed content of a file.
+
+    Raises:
+        SourceError: as :func:`open_lines`, or it has more than ``MAX_WHOLE`` bytes.
+    """
+    try:
+        raw: Any = _HashedFile(path, read)
+        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
+            pieces, size = [], 0
+            while chunk := stream.read1(_CHUNK):
+                pieces.append(chunk)
+                size += len(chunk)
+                if size > MAX_WHOLE:
+                    raise SourceError(
+                        f"{path} has more than {MAX_WHOLE:,} bytes, and its format is read as a whole: split it, or "
+                        "convert it to CSV or JSON lines."
+                    )
+            while file.read(_CHUNK):
+                pass
+        return b"".join(pieces)
+    except DECOMPRESSION_ERRORS as error:
+        raise SourceError(
+            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
+        ) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ImportError as error:
+        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file as it is stored, in hexadecimal.
 
@@ -136,12 +180,13 @@ def sha256_of(path: Path) -> str:
         raise _unreadable(path, error) from error
 
 
-def discover(paths: Sequence[str | Path]) -> list[SourceFile]:
+def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({})) -> list[SourceFile]:
     """The snapshot files among ``paths`` and in the folders among them, in the order in which they must be read.
 
     Within a dataset they are in the order of ``paths``, and within a folder by name. Each file counts once, however
     many paths lead to it. In folders, hidden files and notes (README, LICENSE, ``.md``, ``.txt``, checksums) are
-    skipped. Files of unused datasets (:data:`~scholarbase.ingest.sources.detect.UNUSED`) come last.
+    skipped; ``.bib`` files are notes in a folder that has a snapshot. Files of unused datasets
+    (:data:`~scholarbase.ingest.sources.detect.UNUSED`) come last. ``columns`` are the caller's names of columns.
 
     Raises:
         SourceError: a path does not exist, a file is not a snapshot file or cannot be read, or there are no files.
@@ -152,6 +197,8 @@ def discover(paths: Sequence[str | Path]) -> list[SourceFile]:
         root = Path(source)
         if not root.exists():
             raise SourceError(f"No file or folder at {source}: check the path of the snapshot.")
+        cited: list[Path] = []
+        has_snapshot = False
         for path in _walk(root, set()) if root.is_dir() else [root]:
             key = path.resolve()
             if key in found:
@@ -160,30 +207,62 @@ def discover(paths: Sequence[str | Path]) -> list[SourceFile]:
             if name in names:
                 name = f"{position}/{name}"
             names.add(name)
-            found[key] = _source_file(path, name)
+            found[key] = _source_file(path, name, columns)
+            is_note = root.is_dir() and path.suffix.lower() == ".bib"
+            cited += [key] if is_note else []
+            has_snapshot |= found[key].dataset not in OWN
+        for key in cited if has_snapshot else []:
+            del found[key]
     if not any(file.dataset not in UNUSED for file in found.values()):
         where = ", ".join(str(path) for path in paths) or "no path"
         unused = sorted({file.dataset.value for file in found.values()})
         what = f"only {' and '.join(unused)}, which are not used" if unused else "none"
         raise SourceError(
             f"No snapshot file in {where} ({what}): give the files or folders of a Semantic Scholar release "
-            "(papers, abstracts, citations), an arXiv metadata snapshot or the corpus of a BEIR collection."
+            "(papers, abstracts, citations), an arXiv metadata snapshot, the corpus of a BEIR collection, or files of "
+            "your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines)."
         )
     order = {dataset: rank for rank, dataset in enumerate((*READ_ORDER, *sorted(UNUSED)))}
     return sorted(found.values(), key=lambda file: order[file.dataset])
 
 
-def _source_file(path: Path, name: str) -> SourceFile:
+def files_of(source: str | Path) -> set[Path]:
+    """The resolved paths of a file, or of the files in a folder."""
+    root = Path(source)
+    return {path.resolve() for path in (_walk(root, set()) if root.is_dir() else [root])}
+
+
+def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     if path.exists() and not path.is_file():
         raise SourceError(f"{path} is not a regular file: a snapshot cannot be read from a pipe or a device.")
     with closing(open_lines(path)) as lines:
-        dataset = detect((line for _, line in lines), path.name)
+        first = next((line for _, line in lines), None)
+        if first is None:
+            raise SourceError(f"{path} is empty: leave it out, or export it again.")
+        dataset = detect(chain([first], (line for _, line in lines)), path.name, columns)
+    if dataset not in _JSON and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SourceError(f"{path} is in UTF-16: save it as UTF-8.")
+    if dataset is None and path.suffix.lower() == ".bib":
+        dataset = Dataset.BIBTEX  # a long comment may come before the first entry
     if dataset is None:
+        names = first[:_SHOWN].decode("utf-8", "replace")
+        if path.suffix.lower() in (".csv", ".tsv"):
+            raise SourceError(
+                f"{path} has no column of titles: its first line is {names!r}. Give the column's name with "
+                "--columns title=NAME."
+            )
         raise SourceError(
-            f"{path} is not a snapshot file: none of its first {MAX_LINES} lines is a JSON record of a Semantic "
-            "Scholar dataset, of an arXiv metadata snapshot or of a BEIR collection. Leave it out, or download it "
-            "again."
+            f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
+            "of an arXiv metadata snapshot, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, CSV or JSON lines with "
+            "titles. Leave it out, download it again, or name its columns with --columns title=NAME."
         )
+    if dataset is Dataset.CSV:
+        names_found, _ = header_of(first.decode("utf-8", "replace"), columns) or ([], "")
+        absent = sorted(set(columns.values()) - set(names_found))
+        if absent:
+            raise SourceError(
+                f"{path} has no column {absent[0]!r}, which --columns names: its columns are {', '.join(names_found)}."
+            )
     return SourceFile(path, name, dataset, path.stat().st_size)
 
 
@@ -198,7 +277,7 @@ _NOTE_NAMES: Final = (
     "sha256",
     "md5",
 )
-_NOTE_ENDINGS: Final = frozenset({".md", ".txt", ".rst", ".pdf", ".html", ".md5", ".sha256", ".bib"})
+_NOTE_ENDINGS: Final = frozenset({".md", ".txt", ".rst", ".pdf", ".html", ".md5", ".sha256"})
 
 
 def _is_note(path: Path) -> bool:

@@ -176,14 +176,13 @@ _SCHEMES: Final = (
 )
 
 
-def _arxiv_id(external_ids: Mapping[str, Any]) -> str | None:
-    """The arXiv id, else that in arXiv's own DOI, which ``identifiers.parse`` reads as an arXiv id too."""
-    for key, read in (("ArXiv", identifiers.arxiv_id), ("DOI", identifiers.arxiv_id_from_doi)):
-        value = external_ids.get(key)
-        found = None if value is None else read(str(value).strip())
-        if found is not None:
-            return found
-    return None
+def _arxiv_id(external_ids: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """The arXiv id, else that in arXiv's own DOI, which ``identifiers.parse`` reads as an arXiv id too; and whether it
+    was repaired."""
+    found, repaired = identifiers.stored_arxiv_id(external_ids.get("ArXiv"))
+    if found is None:
+        found = identifiers.arxiv_id_from_doi(str(external_ids.get("DOI") or "").strip())
+    return found, repaired
 
 
 def _other_ids(external_ids: Mapping[str, Any], url: str | None) -> dict[str, str]:
@@ -258,7 +257,7 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
         year = _year(record.get("year"))
         if year is None and published is not None:
             year = int(published[:4])
-        arxiv_id = _arxiv_id(external_ids)
+        arxiv_id, repaired = _arxiv_id(external_ids)
         return PaperRecord(
             title=clean_title(record.get("title")),
             corpus_id=corpus_id,
@@ -274,6 +273,7 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
             details=_details(record, arxiv_id),
             reference_count=_count(record, "referencecount"),
             url=url,
+            repaired=repaired,
         )
     except BadRecord as bad:
         return bad.reject
@@ -327,7 +327,9 @@ def parse_citations(line: bytes) -> CitationRecord | Reject:
             return Reject("bad-type", f"isinfluential is {_shown(influential)}: true or false was expected.")
         contexts = _texts(record, "contexts") if record.get("contexts") is not None else []
         intents = _intents(_list(record, "intents")) if record.get("intents") is not None else []
-        return CitationRecord(citing, cited, influential, contexts, intents)
+        return CitationRecord(
+            citing, cited, influential, contexts, intents, _corpus_id(record.get("citationid"))
+        )
     except BadRecord as bad:
         return bad.reject
 

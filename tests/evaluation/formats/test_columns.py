@@ -84,7 +84,7 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("an empty answer", GOOD | {"query_id": "b", "answers": [""]}, "line 2: answers contains an empty answer"),
     ("only grade 0", GOOD | {"query_id": "b", "grades": [0]}, "line 2: it has no answer with a grade above 0"),
     ("no id form", GOOD | {"query_id": "b", "answers": ["x y"]}, "line 2: answers: 'x y' is not a valid paper id"),
-    ("a damaged id", GOOD | {"query_id": "b", "answers": ["806.1945"]}, "Did you mean arXiv:0806.1945"),
+    ("a damaged id", GOOD | {"query_id": "b", "answers": ["1910.0773"]}, "Perhaps arXiv:1910.07730 is"),
     ("answers of a wrong type", GOOD | {"query_id": "b", "answers": "2309.06180"}, "answers is '2309.06180', and"),
     ("answer of wrong type", GOOD | {"query_id": "b", "answers": [7]}, "line 2: answers contains 7, and must contain"),
     ("titles too few", GOOD | {"query_id": "b", "titles": ["1", "2"]}, "titles has 2 values for 1 answers"),

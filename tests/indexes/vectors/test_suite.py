@@ -63,6 +63,10 @@ FILTERS = {
     ),
     "nothing": ResolvedFilters(categories=("no.SUCH",)),
     "no ids": ResolvedFilters(within=frozenset()),
+    "a set": ResolvedFilters(sets=("quarters",)),
+    "sets or ids": ResolvedFilters(
+        within=frozenset({3, 5, 121}), sets=("quarters", "unknown"), last_day=20181231
+    ),
 }
 
 
@@ -76,7 +80,9 @@ def passes(number: int, payload: Payload, filters: ResolvedFilters) -> bool:
         not filters.venues or payload.venue in filters.venues,
         filters.min_citations is None
         or (payload.citation_count is not None and payload.citation_count >= filters.min_citations),
-        filters.within is None or number in filters.within,
+        (filters.within is None and not filters.sets)
+        or number in (filters.within or ())
+        or bool(set(filters.sets) & set(payload.sets)),
         number not in filters.exclude,
     ]
     return all(checks)

@@ -140,3 +140,20 @@ def test_a_number_is_an_id_too() -> None:
 )
 def test_the_first_sentence_replaces_a_missing_title(text: str, title: str) -> None:
     assert first_sentence(text) == title
+
+
+def test_authors_venue_and_doi_of_the_metadata() -> None:
+    metadata: dict[str, Any] = {"authors": ["Ada Lovelace", {"name": "Babbage, Charles"}], "venue": "Notes"}
+    found = parsed({"_id": "d", "title": "T", "text": "", "metadata": metadata | {"doi": "10.1000/X"}})
+    assert isinstance(found, PaperRecord)
+    assert found.authors == [("Ada Lovelace", None), ("Charles Babbage", None)]
+    assert (found.venue, found.external_ids) == ("Notes", {"Doc": "d", "DOI": "10.1000/x"})
+    other = parsed(
+        {"_id": "d", "title": "T", "text": "", "metadata": {"authors": "A B; C D", "venue": 7, "doi": "-"}}
+    )
+    assert isinstance(other, PaperRecord)
+    assert (other.authors, other.venue, other.external_ids) == (
+        [("A B", None), ("C D", None)],
+        None,
+        {"Doc": "d"},
+    )

@@ -239,14 +239,12 @@ def write(content: bytes) -> Callable[[Path], Path]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (write(b""), "data.json is not a snapshot file"),
-        (write(b'{"title": "no id"}\n'), "data.json is not a snapshot file"),
-        (
-            write(b'[{"id": "0704.0001", "title": "T", "categories": "hep-ph"}]'),
-            "data.json is not a snapshot file",
-        ),
-        (write(bz2.compress(TEXT)), "data.json is not a snapshot file"),
-        (write(gzip.compress(TEXT)[:1]), "data.json is not a snapshot file"),
+        (write(b""), "data.json is empty"),
+        (write(b'{"name": "no title"}\n'), "data.json is not a source"),
+        (write(b'["0704.0001", "T", "hep-ph"]'), "data.json is not a source"),
+        (write('[{"id": "x", "title": "T"}]'.encode("utf-16")), "data.json is in UTF-16"),
+        (write(bz2.compress(TEXT)), "data.json is not a source"),
+        (write(gzip.compress(TEXT)[:1]), "data.json is not a source"),
         (write(gzip.compress(TEXT)[:20]), "incomplete or damaged"),
         (lambda folder: folder / "missing", "No file or folder at .*missing"),
         (lambda folder: folder, "No snapshot file in .* [(]none[)]"),

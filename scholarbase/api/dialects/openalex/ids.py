@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"[Ww](\d{1,4000})", re.ASCII)
 _OWN: Final = "99"
 _SHORTEST: Final = 11
 """Digits of a work's number; OpenAlex's have ten or fewer."""
-_NEW, _OLD, _CORPUS, _DOCUMENT = "1234"
+_NEW, _OLD, _CORPUS, _DOCUMENT, _DOI = "12345"
 _PREFIXES: Final = (
     SITE,
     "http://openalex.org/",
@@ -28,7 +28,7 @@ _PREFIXES: Final = (
     "works/",
 )
 _LEAD: Final = b"\x01\0\0\0"
-"""Bytes before those of a document's id, so that none is lost and the number is long enough."""
+"""Bytes before those of a document's id or a DOI, so that none is lost and the number is long enough."""
 
 
 def work_id(paper_id: str) -> str:
@@ -42,7 +42,7 @@ def work_id(paper_id: str) -> str:
     elif scheme == "CorpusId":
         digits = f"{_CORPUS}{int(value):015}"
     else:
-        digits = f"{_DOCUMENT}{int.from_bytes(_LEAD + value.encode())}"
+        digits = f"{_DOI if scheme == 'DOI' else _DOCUMENT}{int.from_bytes(_LEAD + value.encode())}"
     return f"W{_OWN}{digits}"
 
 
@@ -76,9 +76,10 @@ def _decoded(digits: str) -> str | None:
         return f"arXiv:{value}" if arxiv_id(value) == value else None
     if kind == _CORPUS and 0 < int(rest) < 10**18:
         return f"CorpusId:{int(rest)}"
-    if kind == _DOCUMENT:
+    if kind in (_DOCUMENT, _DOI):
         number = int(rest)
         content = number.to_bytes((number.bit_length() + 7) // 8)
         if content.startswith(_LEAD):
-            return f"Doc:{content[len(_LEAD) :].decode('utf-8', 'replace')}"
+            value = content[len(_LEAD) :].decode("utf-8", "replace")
+            return f"DOI:{value}" if kind == _DOI else f"Doc:{value}"
     return None

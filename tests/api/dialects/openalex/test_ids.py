@@ -32,6 +32,11 @@ def test_ids_of_a_collection(document: str) -> None:
     assert paper_id(work) == f"Doc:{document}"
 
 
+def test_dois() -> None:
+    work = work_id("DOI:10.1109/cvpr.2016.90")
+    assert paper_id(work) == "DOI:10.1109/cvpr.2016.90"
+
+
 def test_numbers_of_openalex_are_those_of_mag() -> None:
     assert paper_id("https://openalex.org/W2741809807") == "MAG:2741809807"
     assert paper_id("W9999999999") == "MAG:9999999999"  # ten digits

@@ -1,0 +1,126 @@
+"""Writes papers again from all of their records, in one order, so that the order of the sources does not matter."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, TypeVar
+
+from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number
+from scholarbase.ingest.sources import Dataset
+from scholarbase.ingest.store import About, RecordStore
+from scholarbase.ingest.writer import CatalogWriter
+
+_T = TypeVar("_T")
+
+GROUPED: Final = 2_000
+"""Papers that are written again at once: their records are in memory."""
+
+
+@dataclass(slots=True)
+class PaperIds:
+    """Ids of papers, those of one paper together: corpus ids, arXiv ids, and ids of a collection's documents."""
+
+    corpus_ids: set[int] = field(default_factory=set)
+    arxiv_ids: set[str] = field(default_factory=set)
+    documents: set[str] = field(default_factory=set)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers that papers with these ids may have in the catalogue, ascending."""
+        return sorted(
+            {
+                *map(corpus_number, self.corpus_ids),
+                *map(arxiv_number, self.arxiv_ids),
+                *map(document_number, self.documents),
+            }
+        )
+
+
+def groups(store: RecordStore, about: About) -> Iterator[PaperIds]:
+    """The papers that some records are or were about, some at a time, with all ids of their records.
+
+    Papers between which a record moved are in one group.
+    """
+    done = PaperIds()
+    for corpus_ids in _batches(sorted(about.corpus_ids)):
+        yield from _group(store, about, PaperIds(set(corpus_ids) - done.corpus_ids), done)
+    for arxiv_ids in _batches(sorted(about.arxiv_ids)):
+        yield from _group(store, about, PaperIds(arxiv_ids=set(arxiv_ids) - done.arxiv_ids), done)
+    for documents in _batches(sorted(about.documents)):
+        yield PaperIds(documents=set(documents))
+
+
+def _group(store: RecordStore, about: About, ids: PaperIds, done: PaperIds) -> Iterator[PaperIds]:
+    size = -1
+    while size != (size := len(ids.corpus_ids) + len(ids.arxiv_ids)):
+        for corpus_id in ids.corpus_ids:
+            ids.arxiv_ids |= about.arxiv_ids_of.get(corpus_id, set())
+        for arxiv_id in ids.arxiv_ids:
+            ids.corpus_ids |= about.corpus_ids_of.get(arxiv_id, set())
+        store.closure(ids.corpus_ids, ids.arxiv_ids)
+    done.corpus_ids |= ids.corpus_ids
+    done.arxiv_ids |= ids.arxiv_ids
+    if size:
+        yield ids
+
+
+def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> None:
+    """Replace these papers, without their citations, by what their records give, before the keep rule is applied."""
+    writer.remove(ids.numbers)
+    corpus, arxiv = sorted(ids.corpus_ids), sorted(ids.arxiv_ids)
+    for dataset, column, values in (
+        (Dataset.PAPERS, "key", corpus),
+        (Dataset.PAPER_IDS, "corpus_id", corpus),
+        (Dataset.ABSTRACTS, "key", corpus),
+        (Dataset.TLDRS, "key", corpus),
+        (Dataset.ARXIV, "key", arxiv),
+        (Dataset.BEIR, "key", sorted(ids.documents)),
+    ):
+        if values and (records := store.records(dataset, column, values)):
+            writer.write(dataset, records)
+
+
+def settle(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> int:
+    """Write the papers, authors and venues again of which the sources have several records of one kind, and return the
+    number of their ids.
+
+    They were written from the first record; the one that stays depends on the records alone.
+    """
+    found = store.settle()
+    found.arxiv_ids.update(store.shared_arxiv_ids())
+    for ids in groups(store, found):
+        write_papers(writer, store, ids)
+    if found.venues:
+        write_venues(db, writer, store)
+    writer.remove_authors(sorted(found.authors))
+    if found:
+        write_missing_authors(db, writer, store)
+    return len(found)
+
+
+def write_venues(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> None:
+    """Replace all venues, of which a release has some hundred thousand."""
+    db.execute("DELETE FROM venues")
+    db.execute("DELETE FROM venue_names")
+    for records in _batches(store.all_records(Dataset.PUBLICATION_VENUES)):
+        writer.write(Dataset.PUBLICATION_VENUES, records)
+
+
+def write_missing_authors(db: sqlite3.Connection, writer: CatalogWriter, store: RecordStore) -> None:
+    """Make the details of authors those of the papers' authors: remove the others, and add those that are missing."""
+    with writer.wanted_authors():
+        db.execute("DELETE FROM authors WHERE author_id NOT IN (SELECT author_id FROM wanted_authors)")
+        missing = db.execute(
+            "SELECT author_id FROM wanted_authors WHERE author_id NOT IN (SELECT author_id FROM authors)"
+        ).fetchall()
+        for authors in _batches(row[0] for row in missing):
+            writer.write(Dataset.AUTHORS, store.records(Dataset.AUTHORS, "key", authors))
+
+
+def _batches(values: Iterable[_T]) -> Iterator[list[_T]]:
+    rest = iter(values)
+    while batch := list(islice(rest, GROUPED)):
+        yield batch

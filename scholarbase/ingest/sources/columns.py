@@ -1,0 +1,246 @@
+"""Papers in named columns: CSV files with a header, and JSON lines.
+
+A column is recognised by its name, such as those of Zotero's and Scopus' CSV exports, or named by the caller.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from scholarbase.bibliographies.ids import leading_ids, whole_id
+from scholarbase.bibliographies.names import split_keywords, split_names
+from scholarbase.bibliographies.references import PAPERS, Reference
+from scholarbase.bibliographies.years import first_year, whole_day
+from scholarbase.errors import InvalidRequest
+from scholarbase.files import MAX_LINE
+from scholarbase.identifiers import Identifier, stored_arxiv_id
+from scholarbase.ingest.records import Reject
+from scholarbase.ingest.sources.s2ag import BadRecord, load
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "title": ("title", "papertitle", "articletitle", "documenttitle"),
+    "abstract": ("abstract", "abstractnote", "summary"),
+    "authors": ("authors", "author", "authornames", "creators"),
+    "year": ("year", "publicationyear", "pubyear"),
+    "date": ("date", "publicationdate", "published"),
+    "venue": ("venue", "publicationtitle", "journal", "journaltitle", "sourcetitle", "conferencename",
+              "proceedingstitle", "booktitle", "containertitle", "publisher"),
+    "doi": ("doi",),
+    "arxiv_id": ("arxivid", "arxiv", "eprint"),
+    "pmid": ("pmid", "pubmedid"),
+    "url": ("url", "link"),
+    "keywords": ("keywords", "authorkeywords", "manualtags", "automatictags", "tags"),
+    "volume": ("volume",),
+    "pages": ("pages",),
+    "type": ("type", "itemtype", "documenttype"),
+    "key": ("key", "citationkey", "id"),
+    "extra": ("extra", "note"),
+}  # fmt: skip
+"""The names of each field's columns in lower case without spaces and punctuation, the best first."""
+FIELDS: Final = tuple(_NAMES)
+DELIMITERS: Final = (",", ";", "\t", "|")
+MAX_COLUMNS: Final = 1000
+"""Columns of a file that are looked at."""
+_PUNCTUATION: Final = re.compile(r"[\W_]+")
+
+Columns = Mapping[str, str]
+"""Names of columns by field, as the caller gives them."""
+Found = Mapping[str, Sequence[str]]
+"""The names of each field's columns in one file."""
+
+
+class Row(NamedTuple):
+    """A row: its first line, the bytes of its lines, and what it says. ``repaired``: its arXiv id was damaged."""
+
+    line: int
+    size: int
+    content: Reference | Reject
+    repaired: bool = False
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """The columns in ``title=Paper Title,doi=DOI``. Raises InvalidRequest: another form, or an unknown field."""
+    columns: dict[str, str] = {}
+    for part in text.split(","):
+        field, equals, column = (piece.strip() for piece in part.partition("="))
+        if field not in FIELDS or not equals or not column:
+            raise InvalidRequest(
+                f"{part.strip()!r} in the columns {text!r} is not FIELD=COLUMN: use title=Title,doi=DOI, with the "
+                f"fields {', '.join(FIELDS)}."
+            )
+        if field in columns:
+            raise InvalidRequest(f"The columns {text!r} name the field {field!r} twice: name it once.")
+        columns[field] = column
+    return columns
+
+
+@lru_cache(maxsize=256)
+def _recognise(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> Found:
+    by_key: dict[str, str] = {}
+    for name in names[:MAX_COLUMNS]:
+        by_key.setdefault(_PUNCTUATION.sub("", name.casefold()), name)
+    found: dict[str, Sequence[str]] = {
+        field: columns
+        for field, keys in _NAMES.items()
+        if (columns := tuple(by_key[key] for key in keys if key in by_key))
+    }
+    return found | {field: (column,) for field, column in chosen if column in names}
+
+
+def recognise(names: Iterable[str], chosen: Columns) -> Found:
+    """The columns of each field among these names: the ``chosen`` one, if it is there, else those recognised."""
+    return _recognise(tuple(names), tuple(chosen.items()))
+
+
+def header_of(line: str, chosen: Columns) -> tuple[list[str], str] | None:
+    """The names in the first line of a CSV file, and their delimiter: the one that makes most columns. None if there
+    is no column of titles."""
+    best: tuple[list[str], str] | None = None
+    for delimiter in DELIMITERS:
+        try:
+            [names] = csv.reader([line], delimiter=delimiter, strict=True)
+        except (csv.Error, ValueError):
+            continue
+        names = [name.strip() for name in names]
+        if "title" in recognise(names, chosen) and (best is None or len(names) > len(best[0])):
+            best = names, delimiter
+    return best
+
+
+def csv_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Row]:
+    """The rows below the header of a CSV file with a column of titles."""
+    consumed = [0, 0]  # the last line that the reader has taken, and the bytes since the last row
+
+    def texts() -> Iterator[str]:
+        for number, line in lines:
+            consumed[0], consumed[1] = number, consumed[1] + len(line)
+            yield line.decode("utf-8", "surrogateescape") + "\n"
+
+    text = texts()
+    first = next(text, "")
+    header = header_of(first.removesuffix("\n"), chosen)
+    if header is None:
+        return
+    names, delimiter = header
+    found = recognise(names, chosen)
+    before = csv.field_size_limit(2 * MAX_LINE)
+    try:
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        while True:
+            begin, consumed[1] = consumed[0] + 1, 0
+            try:
+                values = next(reader, None)
+            except csv.Error as error:
+                yield Row(begin, consumed[1], Reject("bad-row", f"The row is not valid CSV: {error}."))
+                continue
+            if values is None:
+                return
+            if len(values) != len(names):
+                reason = f"The row has {len(values)} values, and the header has {len(names)} columns."
+                yield Row(begin, consumed[1], Reject("bad-row", reason))
+                continue
+            yield _row(begin, consumed[1], dict(zip(names, values, strict=True)), found)
+    finally:
+        csv.field_size_limit(before)
+
+
+def json_rows(lines: Iterator[tuple[int, bytes]], chosen: Columns) -> Iterator[Row]:
+    """The objects of a file of JSON lines."""
+    for number, line in lines:
+        try:
+            record = load(line)
+        except BadRecord as bad:
+            yield Row(number, len(line), bad.reject)
+            continue
+        yield _row(number, len(line), record, recognise(record, chosen))
+
+
+def _row(line: int, size: int, values: Mapping[str, Any], found: Found) -> Row:
+    texts: dict[str, str] = {}
+    for field, columns in found.items():
+        first = next((value for name in columns if (value := values.get(name)) not in (None, "", [])), None)
+        text = _text(first, "; " if field in ("authors", "keywords") else " ")
+        if len(text) > PAPERS.max_length:
+            reason = f"The column {columns[0]!r} has {len(text):,} characters: the maximum is {PAPERS.max_length:,}."
+            return Row(line, size, Reject("entry-too-long", reason))
+        texts[field] = text
+    if "keywords" in found:  # Zotero has two columns of them
+        listed = (_text(values.get(name), "; ") for name in found["keywords"])
+        texts["keywords"] = "; ".join(filter(None, listed))[: PAPERS.max_length]
+    ids, repaired = _ids(texts, values.get(found["arxiv_id"][0]) if "arxiv_id" in found else None)
+    names = _authors(texts.get("authors", ""))
+    date = texts.get("date", "")
+    reference = Reference(
+        "",
+        line,
+        texts.get("key") or None,
+        ids,
+        texts.get("title") or None,
+        tuple(names[: PAPERS.max_authors]),
+        year=first_year(texts.get("year", "")) or first_year(date),
+        venue=texts.get("venue") or None,
+        kind=texts.get("type", ""),
+        date=whole_day(date),
+        abstract=texts.get("abstract") or None,
+        keywords=split_keywords(texts.get("keywords", "")),
+        url=texts.get("url") or None,
+        volume=texts.get("volume") or None,
+        pages=texts.get("pages") or None,
+    )
+    return Row(line, size, reference, repaired)
+
+
+def _text(value: Any, separator: str) -> str:
+    """A value as text. Lists have texts, or objects with a name."""
+    if isinstance(value, list):
+        return separator.join(filter(None, (_text(one, " ") for one in value)))
+    if isinstance(value, dict):
+        if isinstance(value.get("name"), str):
+            return str(value["name"])
+        given, family = (str(value.get(part) or "") for part in ("given", "family"))
+        return f"{family}, {given}" if family and given else family or given
+    if isinstance(value, float) and value.is_integer():  # a column of whole numbers with an empty cell
+        value = int(value)
+    return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def _ids(texts: Mapping[str, str], arxiv: Any) -> tuple[tuple[Identifier, ...], bool]:
+    """The ids of a row, invalid ones left out, and whether the arXiv id was repaired."""
+    found: list[Identifier | None] = []
+    arxiv_id, repaired = stored_arxiv_id(arxiv)
+    if arxiv_id is not None:
+        found.append(Identifier("arXiv", arxiv_id))
+    elif text := texts.get("arxiv_id"):
+        found.append(whole_id(text if ":" in text else f"arXiv:{text}"))
+    if text := texts.get("doi"):
+        found.append(whole_id(text if text.lower().startswith(("http", "doi:")) else f"DOI:{text}"))
+    if text := texts.get("pmid"):
+        found.append(whole_id(f"PMID:{text}"))
+    found.append(whole_id(texts.get("url", "")))
+    found += leading_ids(texts.get("extra", ""))
+    return tuple(dict.fromkeys(one for one in found if one is not None)), repaired
+
+
+def _authors(text: str) -> list[str]:
+    """The names in a list with semicolons or ``and``, else with commas between whole names."""
+    names, _ = split_names(text.replace("|", ";"))
+    if len(names) == 1:
+        parts = [part.strip() for part in names[0].split(",")]
+        if len(parts) > 1 and all(" " in part for part in parts):
+            return parts
+    return names
+
+
+def is_record(line: bytes, chosen: Columns) -> bool:
+    """Whether a line is a JSON object with a title."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(record, dict) and "title" in recognise(record, chosen)

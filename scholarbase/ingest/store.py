@@ -1,0 +1,332 @@
+"""``records.sqlite``: the source records of a library, from which an update makes changed papers again.
+
+=============  =======================================================================================
+records        one row per record of a paper, author or venue: its dataset and key, the ids that it links, and its line
+citations      one row per citation between corpus ids, those of papers that the library lacks too
+state          the sums of the content's parts (:mod:`scholarbase.indexes.content_hash`), for the next update
+=============  =======================================================================================
+
+Searches never open this file. Rows are appended while sources are read; the indexes are created once they are.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from scholarbase.databases import open_for_writing
+from scholarbase.indexes.schema import BUILD_BUSY_SECONDS
+from scholarbase.ingest.records import (
+    AbstractRecord,
+    AuthorRecord,
+    CitationRecord,
+    PaperIdRecord,
+    PaperRecord,
+    Record,
+    Reject,
+    TldrRecord,
+    VenueRecord,
+)
+from scholarbase.ingest.sources import PARSERS, Dataset
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS records (
+    id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, key NOT NULL, corpus_id INTEGER, arxiv_id TEXT, line BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS citations (
+    id INTEGER PRIMARY KEY, key NOT NULL, citing INTEGER, cited INTEGER,
+    is_influential INTEGER, contexts TEXT, intents TEXT
+);
+CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+_INDEXES: Final = """
+CREATE INDEX IF NOT EXISTS records_by_key ON records (dataset, key);
+CREATE INDEX IF NOT EXISTS records_by_arxiv_id ON records (arxiv_id) WHERE arxiv_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS records_by_corpus_id ON records (corpus_id) WHERE corpus_id IS NOT NULL;
+"""
+_CITATION_INDEXES: Final = """
+CREATE INDEX IF NOT EXISTS citations_by_key ON citations (key);
+CREATE INDEX IF NOT EXISTS citations_by_citing ON citations (citing);
+CREATE INDEX IF NOT EXISTS citations_by_cited ON citations (cited);
+"""
+_PRAGMAS: Final = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -65536;
+PRAGMA temp_store = FILE;
+"""
+_COMPRESSION: Final = 1
+"""zlib's level: 28 microseconds for a line of arXiv's snapshot; the levels above make it 2% smaller at most."""
+
+Key = int | str
+
+
+def pack(line: bytes) -> bytes:
+    """A line as it is stored."""
+    return zlib.compress(line, _COMPRESSION)
+
+
+class Links(NamedTuple):
+    """A record's key in its dataset, and the ids by which it belongs to papers."""
+
+    key: Key
+    corpus_id: int | None = None
+    arxiv_id: str | None = None
+
+
+def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kind
+    """The key and links of a record."""
+    match record:
+        case PaperRecord(corpus_id=int(corpus_id)):
+            return Links(corpus_id, corpus_id, record.arxiv_id)
+        case PaperRecord(arxiv_id=str(arxiv_id)):
+            return Links(arxiv_id, None, arxiv_id)
+        case PaperRecord():
+            return Links(record.external_ids["Doc"])
+        case PaperIdRecord():
+            return Links(record.sha, record.corpus_id)
+        case AbstractRecord() | TldrRecord():
+            return Links(record.corpus_id, record.corpus_id)
+        case AuthorRecord():
+            return Links(record.author_id)
+        case VenueRecord():
+            return Links(record.venue_id)
+        case CitationRecord():
+            pair = f"{record.citing}>{record.cited}"
+            return Links(pair if record.citation_id is None else record.citation_id)
+
+
+@dataclass(slots=True)
+class About:
+    """The ids of papers, authors and venues that some records are about."""
+
+    corpus_ids: set[int] = field(default_factory=set)
+    arxiv_ids: set[str] = field(default_factory=set)
+    documents: set[str] = field(default_factory=set)
+    authors: set[str] = field(default_factory=set)
+    venues: set[str] = field(default_factory=set)
+    arxiv_ids_of: dict[int, set[str]] = field(default_factory=dict)
+    corpus_ids_of: dict[str, set[int]] = field(default_factory=dict)
+    """Which corpus ids and arXiv ids the records of papers link, also those records that no longer exist."""
+
+    def add(self, dataset: Dataset, links: Links) -> None:
+        """Add a record."""
+        if links.corpus_id is not None:
+            self.corpus_ids.add(links.corpus_id)
+        if links.arxiv_id is not None:
+            self.arxiv_ids.add(links.arxiv_id)
+            if links.corpus_id is not None:
+                self.arxiv_ids_of.setdefault(links.corpus_id, set()).add(links.arxiv_id)
+                self.corpus_ids_of.setdefault(links.arxiv_id, set()).add(links.corpus_id)
+        keyed = {
+            Dataset.BEIR: self.documents,
+            Dataset.AUTHORS: self.authors,
+            Dataset.PUBLICATION_VENUES: self.venues,
+        }
+        if dataset in keyed:
+            keyed[dataset].add(str(links.key))
+
+    def __len__(self) -> int:
+        return (
+            len(self.corpus_ids)
+            + len(self.arxiv_ids)
+            + len(self.documents)
+            + len(self.authors)
+            + len(self.venues)
+        )
+
+
+class RecordStore:
+    """The file, open for writing. The caller commits, with :meth:`transaction`."""
+
+    def __init__(self, path: Path) -> None:
+        self.db = open_for_writing(path, busy_seconds=BUILD_BUSY_SECONDS)
+        self.db.executescript(_PRAGMAS)
+        self.db.executescript(_SCHEMA)
+        # zlib releases the GIL.
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="records")
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        self.db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
+        self.db.execute("COMMIT")
+
+    # -- reading sources --------------------------------------------------------------------------------
+
+    @property
+    def ends(self) -> list[int]:
+        """The last rows of both tables: the progress of a job that appends."""
+        tables = ("records", "citations")
+        return [self.db.execute(f"SELECT coalesce(max(id), 0) FROM {t}").fetchone()[0] for t in tables]
+
+    def cut(self, ends: Sequence[int]) -> None:
+        """Delete the rows after these, which a killed job wrote without committing its progress."""
+        for table, end in zip(("records", "citations"), ends, strict=True):
+            self.db.execute(f"DELETE FROM {table} WHERE id > ?", (end,))
+
+    def packed(self, lines: Sequence[bytes]) -> Future[list[bytes]]:
+        """The compressed lines, computed in a thread."""
+        return self._threads.submit(lambda: [pack(line) for line in lines])
+
+    def append(self, dataset: Dataset, records: Sequence[Record], lines: Sequence[bytes]) -> None:
+        """Append records of one dataset, with their compressed lines; citations are stored without."""
+        if dataset is Dataset.CITATIONS:
+            self.db.executemany(
+                """
+                INSERT INTO citations (key, citing, cited, is_influential, contexts, intents)
+                VALUES (?, ?, ?, ?, ?, ?)
+                """,
+                (self.citation_row(r) for r in records if isinstance(r, CitationRecord)),
+            )
+            return
+        name = str(dataset)
+        self.db.executemany(
+            "INSERT INTO records (dataset, key, corpus_id, arxiv_id, line) VALUES (?, ?, ?, ?, ?)",
+            ((name, *links_of(r), line) for r, line in zip(records, lines, strict=True)),
+        )
+
+    @staticmethod
+    def citation_row(record: CitationRecord) -> tuple[Any, ...]:
+        """The columns of a citation, without its number."""
+        return (
+            links_of(record).key,
+            record.citing,
+            record.cited,
+            None if record.is_influential is None else int(record.is_influential),
+            orjson.dumps(record.contexts).decode() if record.contexts else None,
+            orjson.dumps(record.intents).decode() if record.intents else None,
+        )
+
+    def index(self) -> None:
+        """Create the indexes of the records, unless they exist."""
+        self.db.executescript(_INDEXES)
+
+    def index_citations(self) -> None:
+        """Create the indexes of the citations, unless they exist."""
+        self.db.executescript(_CITATION_INDEXES)
+
+    def settle(self) -> About:
+        """Keep one of several records of a dataset with one key: the longest line, of equally long ones the last in
+        the order of bytes. Returns what the others linked, where they differed."""
+        found = About()
+        repeated = self.db.execute(
+            "SELECT dataset, key FROM records GROUP BY dataset, key HAVING count(*) > 1"
+        ).fetchall()
+        for dataset, key in repeated:
+            rows = self.db.execute(
+                "SELECT id, corpus_id, arxiv_id, line FROM records WHERE dataset = ? AND key = ?",
+                (dataset, key),
+            ).fetchall()
+            lines = {row[0]: zlib.decompress(row[3]) for row in rows}
+            best = max(lines, key=lambda number: (len(lines[number]), lines[number], -number))
+            self.db.executemany(
+                "DELETE FROM records WHERE id = ?", [(number,) for number in lines if number != best]
+            )
+            if len(set(lines.values())) > 1:
+                for row in rows:
+                    found.add(Dataset(dataset), Links(key, row[1], row[2]))
+        return found
+
+    def shared_arxiv_ids(self) -> list[str]:
+        """The arXiv ids of several corpus ids."""
+        rows = self.db.execute(
+            """
+            SELECT arxiv_id FROM records WHERE arxiv_id IS NOT NULL AND dataset = 'papers'
+            GROUP BY arxiv_id HAVING count(*) > 1
+            """
+        )
+        return [row[0] for row in rows]
+
+    # -- reading records --------------------------------------------------------------------------------
+
+    def records(self, dataset: Dataset, column: str, values: Iterable[Key]) -> list[Any]:
+        """The records of a dataset whose ``column`` (``key``, ``corpus_id``, ``arxiv_id``) is one of these, by key."""
+        listed = orjson.dumps(list(values)).decode()
+        rows = self.db.execute(
+            f"""
+            SELECT line FROM records WHERE dataset = ?
+            AND {column} IN (SELECT value FROM json_each(?)) ORDER BY key
+            """,
+            (str(dataset), listed),
+        )
+        parsed = (PARSERS[dataset](zlib.decompress(line)) for (line,) in rows.fetchall())
+        return [record for record in parsed if not isinstance(record, Reject)]
+
+    def all_records(self, dataset: Dataset) -> Iterator[Any]:
+        """All records of a dataset, by key."""
+        for (line,) in self.db.execute(
+            "SELECT line FROM records WHERE dataset = ? ORDER BY key", (str(dataset),)
+        ):
+            record = PARSERS[dataset](zlib.decompress(line))
+            if not isinstance(record, Reject):
+                yield record
+
+    def has(self, dataset: Dataset) -> bool:
+        """Whether there is a record of a dataset."""
+        sql = "SELECT 1 FROM records WHERE dataset = ? LIMIT 1"
+        return self.db.execute(sql, (str(dataset),)).fetchone() is not None
+
+    def closure(self, corpus_ids: set[int], arxiv_ids: set[str]) -> None:
+        """Add the ids of all records that merge with those of these ids into one paper."""
+        for _ in range(2):
+            for column, values in (("corpus_id", sorted(corpus_ids)), ("arxiv_id", sorted(arxiv_ids))):
+                rows = self.db.execute(
+                    f"""
+                    SELECT corpus_id, arxiv_id FROM records
+                    WHERE dataset = 'papers' AND {column} IN (SELECT value FROM json_each(?))
+                    """,
+                    (orjson.dumps(values).decode(),),
+                ).fetchall()
+                corpus_ids.update(row[0] for row in rows if row[0] is not None)
+                arxiv_ids.update(row[1] for row in rows if row[1] is not None)
+
+    def citations(self, column: str, corpus_ids: Iterable[int]) -> list[CitationRecord]:
+        """The citations whose ``column`` (``citing`` or ``cited``) is one of these corpus ids."""
+        rows = self.db.execute(
+            f"""
+            SELECT citing, cited, is_influential, contexts, intents FROM citations
+            WHERE {column} IN (SELECT value FROM json_each(?))
+            """,
+            (orjson.dumps(list(corpus_ids)).decode(),),
+        )
+        return [
+            CitationRecord(
+                citing,
+                cited,
+                None if influential is None else bool(influential),
+                orjson.loads(contexts) if contexts else [],
+                orjson.loads(intents) if intents else [],
+            )
+            for citing, cited, influential, contexts, intents in rows.fetchall()
+        ]
+
+    # -- state ------------------------------------------------------------------------------------------
+
+    def sums(self) -> dict[str, int]:
+        """The sums of the parts of the content."""
+        return {name: int(value, 16) for name, value in self.db.execute("SELECT key, value FROM state")}
+
+    def set_sums(self, sums: Mapping[str, int]) -> None:
+        self.db.execute("DELETE FROM state")
+        self.db.executemany("INSERT INTO state VALUES (?, ?)", [(n, f"{s:x}") for n, s in sums.items()])
+
+    def finish(self) -> None:
+        """Turn the WAL off."""
+        self.db.execute("PRAGMA journal_mode = DELETE")

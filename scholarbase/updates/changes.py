@@ -1,0 +1,98 @@
+"""The files of changes: folders of differences between two releases, and new source files.
+
+A folder of differences has ``DATASET/updates/*`` and ``DATASET/deletes/*``. A folder of folders named ``FROM..TO`` is a
+chain of them, applied in the order of the names. Anything else is read as an ingest reads it: its records are added, or
+replace those with the same key.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from scholarbase.errors import SourceError
+from scholarbase.ingest.sources import READ_ORDER, UNUSED, Dataset, SourceFile, discover
+
+log = logging.getLogger("scholarbase.updates")
+
+UPDATES: Final = "updates"
+DELETES: Final = "deletes"
+_STEP: Final = re.compile(r"([A-Za-z0-9_-]{1,64})\.\.([A-Za-z0-9_-]{1,64})")
+
+
+class Step(NamedTuple):
+    """Changes that apply together: records to add or replace first, then keys to delete.
+
+    ``begins`` and ``ends`` are the releases between which they are the differences, None if the names do not say.
+    """
+
+    updates: list[SourceFile]
+    deletes: list[SourceFile]
+    begins: str | None = None
+    ends: str | None = None
+
+    @property
+    def files(self) -> list[SourceFile]:
+        return [*self.updates, *self.deletes]
+
+
+def find_steps(paths: Sequence[str | Path]) -> list[Step]:
+    """The steps of these folders and files, in their order.
+
+    Raises:
+        SourceError: a path does not exist or has no changes, or a chain has a gap.
+    """
+    steps: list[Step] = []
+    for source in paths:
+        root = Path(source)
+        if not root.exists():
+            raise SourceError(f"No file or folder at {source}: check the path of the changes.")
+        if root.is_dir() and (
+            chain := sorted(p for p in root.iterdir() if _STEP.fullmatch(p.name) and p.is_dir())
+        ):
+            steps += [_differences(folder, f"{folder.name}/") for folder in chain]
+        elif root.is_dir() and any((*root.glob(f"*/{UPDATES}"), *root.glob(f"*/{DELETES}"))):
+            steps.append(_differences(root, ""))
+        else:
+            steps.append(Step([file for file in discover([root]) if file.dataset not in UNUSED], []))
+    for before, after in pairwise(step for step in steps if step.begins is not None):
+        if before.ends != after.begins:
+            raise SourceError(
+                f"The changes from {before.begins} to {before.ends} are followed by those from {after.begins}: give "
+                f"those from {before.ends} too, or ingest the full release."
+            )
+    return steps
+
+
+def _differences(folder: Path, prefix: str) -> Step:
+    """The step of one folder of differences."""
+    found = _STEP.fullmatch(folder.resolve().name)
+    begins, ends = found.groups() if found else (None, None)
+    files: dict[str, list[SourceFile]] = {UPDATES: [], DELETES: []}
+    for part in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."):
+        try:
+            dataset = Dataset(part.name)
+        except ValueError:
+            raise SourceError(
+                f"{part} is not a dataset: the folders of differences are named after datasets, such as papers."
+            ) from None
+        if dataset in UNUSED:
+            log.warning("Skipping %s: the dataset %s is not used.", part, dataset)
+            continue
+        for kind, listed in files.items():
+            if (part / kind).is_dir():
+                listed += [
+                    SourceFile(path, f"{prefix}{dataset}/{kind}/{path.name}", dataset, path.stat().st_size)
+                    for path in sorted((part / kind).iterdir())
+                    if path.is_file() and path.name[0] != "."
+                ]
+    order = {dataset: place for place, dataset in enumerate(READ_ORDER)}
+    for listed in files.values():
+        listed.sort(key=lambda file: (order[file.dataset], file.name))
+    if not any(files.values()):
+        raise SourceError(f"{folder} has no changes: {UPDATES} and {DELETES} of datasets were expected.")
+    return Step(files[UPDATES], files[DELETES], begins, ends)

@@ -1,0 +1,389 @@
+"""The job that builds the next library from a library and changes of its sources.
+
+==========  =============================================================================================
+fingerprint finds and hashes the files of changes
+copy        copies the library into the folder of the new one
+records     applies the changes to the source records, step by step
+papers      writes the changed papers, their words and citations again
+vectors     replaces their points; encodes the texts that are new
+derived     the index of authors, document frequencies
+seal        writes the manifest and the list of files, then moves all files to their final names, the list last
+==========  =============================================================================================
+
+The library that is updated is only read. A job that was killed starts again from it, unless only the last moves were
+left.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.encoders import Encoder
+from scholarbase.encoders.probe import check_probe
+from scholarbase.errors import (
+    EncoderMismatch,
+    InvalidRequest,
+    LibraryExists,
+    SourceChanged,
+    SourceError,
+    TooManyRejects,
+)
+from scholarbase.indexes.author_changes import change_authors
+from scholarbase.indexes.catalog import FILE_NAME as CATALOG
+from scholarbase.indexes.catalog import open_finished, read_meta
+from scholarbase.indexes.content_hash import content_hash, part_hashes
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.schema import count_rows, open_for_building
+from scholarbase.indexes.vectors.base import DENSE, VectorConfig
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters
+from scholarbase.indexes.vectors.edge import EdgeIndex, read_config
+from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.folder import ENCODER, RECORDS, REJECTS, VECTORS, BuildFolder, build_errors
+from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
+from scholarbase.ingest.random_pairs import random_similarity
+from scholarbase.ingest.sources import OWN, sha256_of
+from scholarbase.ingest.store import RecordStore
+from scholarbase.ingest.writer import CatalogWriter
+from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.updates.applying import Applied, apply_deletes, apply_updates
+from scholarbase.updates.changes import Step, find_steps
+from scholarbase.updates.points import PointChanges
+from scholarbase.updates.rows import CatalogChanges, Changed
+
+log = logging.getLogger("scholarbase.updates")
+
+MAX_STEPS: Final = 60
+"""Steps of changes since the last full build: about a year of weekly releases. Each leaves a segment of vectors and
+deleted points behind."""
+
+
+def update(
+    old: str | Path,
+    changes: Sequence[str | Path],
+    library: str | Path,
+    *,
+    encoder: Encoder | None = None,
+    max_steps: int = MAX_STEPS,
+    max_reject_share: float = 0.05,
+    reporter: Reporter | None = None,
+) -> Manifest:
+    """Build the next library from a library and changes, in order.
+
+    Its content is that of a full build of the changed sources. Started again after a kill, it ends with the same
+    library.
+
+    Args:
+        encoder: the encoder of the library's vectors, None if it has none.
+        max_steps: the most steps of changes since the last full build.
+
+    Raises:
+        InvalidRequest: the library cannot be updated, since it was built without records, or with people's own files,
+            named sets or vectors computed elsewhere; the changes have people's own files; or there were too many
+            steps.
+        SourceError: the changes cannot be read, are for another release, or (TooManyRejects) have too many bad records.
+        LibraryError: a folder has no library or another one, or the encoder is not the library's.
+        StorageError: the disk is full, or the folder is not writable.
+        EncoderError: the encoder fails.
+    """
+    source, target = Path(old), Path(library)
+    manifest, snapshot = read_manifest(source)
+    if source.resolve() == target.resolve():
+        raise InvalidRequest(
+            f"{target} is the library that is updated, which does not change: give --library another folder."
+        )
+    steps = find_steps(changes)
+    _check(source, manifest, steps, max_steps, encoder)
+    with build_errors(target):
+        folder = BuildFolder(target)
+        try:
+            job = _UpdateJob(source, manifest, snapshot, folder, encoder, reporter or SilentReporter())
+            return job.run(steps, max_reject_share)
+        finally:
+            folder.close()
+
+
+def _check(
+    source: Path, manifest: Manifest, steps: Sequence[Step], max_steps: int, encoder: Encoder | None
+) -> None:
+    """Raises the errors of :func:`update` that its arguments show."""
+    own = [one.name for one in manifest.sources if one.dataset in OWN]
+    if own or manifest.sets:
+        what = (
+            f"files of people's own ({own[0]})" if own else f"named sets ({', '.join(sorted(manifest.sets))})"
+        )
+        raise InvalidRequest(
+            f'The library at {source} has {what}, which an update cannot merge with changed papers: run "scholarbase '
+            'ingest" again with the new release and the same files and sets.'
+        )
+    added = [file.name for step in steps for file in step.files if file.dataset in OWN]
+    if added:
+        raise InvalidRequest(
+            f"{added[0]} is a file of people's own, which an update cannot merge with the library's papers: run "
+            '"scholarbase ingest" again with the sources of the library and this file.'
+        )
+    if not manifest.rules["records"] or not (source / RECORDS).is_file():
+        raise InvalidRequest(
+            f"The library at {source} has no source records, which an update needs: ingest it again without "
+            "--no-records."
+        )
+    if manifest.vectors["computed_elsewhere"] is not None:
+        raise InvalidRequest(
+            f"The library at {source} has vectors that were computed elsewhere, which an update cannot add to: ingest "
+            "the new release with its vectors."
+        )
+    spec = encoder.spec if encoder else None
+    if spec != manifest.encoder:
+        names = [one.name if one else "no encoder" for one in (spec, manifest.encoder)]
+        raise EncoderMismatch(
+            f"The encoder of the update is {names[0]}, and the library at {source} was built with {names[1]}: give "
+            "that one with --encoder."
+        )
+    if encoder is not None and "query_probe" in (stored := stored_encoder(source)):
+        check_probe(encoder, stored["query_probe"])
+    done = sum(len(each["steps"]) for each in manifest.updates)
+    if done + len(steps) > max_steps:
+        raise InvalidRequest(
+            f"The library at {source} has had {done} steps of changes since it was built, and {len(steps)} more exceed "
+            f"the limit of {max_steps}: download and ingest the full release, or raise --max-steps."
+        )
+    release = manifest.release
+    for step in steps:
+        if step.begins is not None and release is not None and step.begins != release:
+            raise SourceError(
+                f"The changes from {step.begins} to {step.ends} are for another base: the library at {source} has the "
+                f"release {release}. Give the changes from {release}, or ingest the full release."
+            )
+        release = step.ends or release
+
+
+def stored_encoder(library: Path) -> dict[str, Any]:
+    """The locations of the models that a library was built with, and its vectors of a known text."""
+    path = library / ENCODER
+    stored: dict[str, Any] = orjson.loads(path.read_bytes()) if path.is_file() else {}
+    return stored
+
+
+class _UpdateJob:
+    def __init__(
+        self,
+        source: Path,
+        manifest: Manifest,
+        snapshot: str,
+        folder: BuildFolder,
+        encoder: Encoder | None,
+        reporter: Reporter,
+    ) -> None:
+        self._source = source
+        self._old = manifest
+        self._snapshot = snapshot
+        self._folder = folder
+        self._encoder = encoder
+        self._reporter = reporter
+
+    def run(self, steps: Sequence[Step], max_reject_share: float) -> Manifest:
+        self._updates = (*self._old.updates, {"base": self._snapshot, "steps": self._facts(steps)})
+        self._release = next((step.ends for step in reversed(steps) if step.ends), self._old.release)
+        if self._sealed():
+            written = self._folder.pending_manifest
+            if not written.exists():
+                written = self._folder.library / FILE_NAME
+            if Manifest.from_bytes(written.read_bytes(), written).updates == self._updates:
+                return self._publish()
+        elif (self._folder.library / FILE_NAME).exists():
+            return self._finished()
+        self._folder.clear()
+        try:
+            self._build(steps, max_reject_share)
+        except BaseException:
+            if not self._folder.pending_manifest.exists():
+                self._folder.clear()  # the next run starts over
+            raise
+        return self._publish()
+
+    def _build(self, steps: Sequence[Step], max_reject_share: float) -> None:
+        """Write all of the library in the building folder, the manifest last."""
+        self._copy()
+        db = open_for_building(self._folder.catalog)
+        store = RecordStore(self._folder.records)
+        try:
+            self._checkpoint = Checkpoint(db)
+            store.index()
+            store.index_citations()
+            self._sums = store.sums()
+            applied = self._apply(store, steps)
+            self._check_rejects(applied, max_reject_share)
+            changed = self._write_papers(db, store, applied)
+            points = self._write_points(db, changed)
+            self._write_authors(db, changed)
+            self._seal(db, store, changed, points)
+        finally:
+            store.close()
+            db.close()
+
+    # -- changes ----------------------------------------------------------------------------------------
+
+    def _facts(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
+        """Each step with its files and their hashes, for the manifest."""
+        total = sum(file.size for step in steps for file in step.files)
+        facts: list[dict[str, Any]] = []
+        with self._reporter.stage("fingerprint", "bytes", total) as tracker:
+            for step in steps:
+                files = []
+                for file in step.files:
+                    fact = SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path))
+                    files.append(asdict(fact))
+                    tracker.advance(file.size)
+                facts.append({"from": step.begins, "to": step.ends, "files": files})
+        return facts
+
+    def _copy(self) -> None:
+        """Copy the library: on file systems that share blocks, this takes no room."""
+        with self._reporter.stage("copy", "files", None) as tracker:
+            for name in (CATALOG, RECORDS, ENCODER):
+                if (self._source / name).exists():
+                    shutil.copyfile(self._source / name, self._folder.path / name)
+                    tracker.advance(1)
+            shutil.copytree(self._source / VECTORS, self._folder.vectors)
+            tracker.advance(1)
+
+    def _apply(self, store: RecordStore, steps: Sequence[Step]) -> Applied:
+        applied = Applied()
+        total = sum(file.size for step in steps for file in step.files)
+        with self._reporter.stage("apply changes", "bytes", total) as tracker:
+            for step in steps:
+                for file in step.updates:
+                    apply_updates(store, file, applied)
+                    tracker.advance(file.size)
+                for file in step.deletes:
+                    apply_deletes(store, file, applied)
+                    tracker.advance(file.size)
+        if self._facts(steps) != self._updates[-1]["steps"]:
+            raise SourceChanged("The changes changed while they were being read: run the same command again.")
+        return applied
+
+    def _check_rejects(self, applied: Applied, share: float) -> None:
+        rejects = 0
+        with self._checkpoint.transaction():
+            for file, dataset, found in applied.rejects:
+                self._checkpoint.reject(file, dataset, found)
+                rejects += len(found)
+        total = rejects + sum(applied.counts.values())
+        if rejects > max(REJECTS_ALWAYS_ALLOWED, share * total):
+            file, _, [(line, reject), *_] = applied.rejects[0]
+            raise TooManyRejects(
+                f"{rejects:,} of {total:,} lines of changes were rejected, more than the share of {share:g} that "
+                f"SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} of {file}: {reject.detail}"
+            )
+
+    # -- content ----------------------------------------------------------------------------------------
+
+    def _write_papers(self, db: sqlite3.Connection, store: RecordStore, applied: Applied) -> Changed:
+        with (
+            self._reporter.stage("write papers", "papers", len(applied.about.corpus_ids)) as tracker,
+            self._checkpoint.transaction(),
+        ):
+            writer = CatalogWriter(db, self._old.rules["keep"])
+            changed = CatalogChanges(db, writer, store, self._sums, tracker.advance).apply(applied)
+        changed.counts.update(applied.counts)
+        return changed
+
+    def _write_points(self, db: sqlite3.Connection, changed: Changed) -> PointChanges:
+        config = read_config(self._folder.vectors)
+        points = PointChanges(db, config, Bm25Parameters.from_dict(self._old.bm25), self._encoder, self._sums)
+        with self._reporter.stage("index vectors", "papers", len(changed.points)) as tracker:
+            points.apply(self._source / VECTORS, self._folder.vectors, changed, tracker)
+        with self._checkpoint.transaction():
+            points.frequencies.write(db)
+        return points
+
+    def _write_authors(self, db: sqlite3.Connection, changed: Changed) -> None:
+        with (
+            closing(open_finished(self._source / CATALOG)) as old,
+            self._reporter.stage("index authors", "authors", len(changed.author_ids)) as tracker,
+            self._checkpoint.transaction(),
+        ):
+            tracker.advance(change_authors(old, db, changed.author_ids, changed.authors))
+
+    # -- seal -------------------------------------------------------------------------------------------
+
+    def _seal(
+        self, db: sqlite3.Connection, store: RecordStore, changed: Changed, points: PointChanges
+    ) -> None:
+        counts = dict.fromkeys(_COUNTED, 0) | {**changed.counts, **points.counts, **count_rows(db)}
+        with closing(EdgeIndex.open(self._folder.vectors, view=False)) as index:
+            config = VectorConfig.from_dict(
+                {k: v for k, v in self._old.vectors.items() if k not in _NOT_LAYOUT}
+            )
+            counts["points"] = index.count(NO_FILTERS)
+            counts["dense_vectors"] = index.count(NO_FILTERS, vector=DENSE) if config.dimensions else 0
+            similarity = random_similarity(db, index, self._encoder) if self._encoder else None
+        if not counts["papers"]:
+            raise SourceError(
+                "The changes leave no papers that the keep rule keeps: ingest the full release."
+            )
+        content = part_hashes(self._sums)
+        manifest = Manifest(
+            sources=self._old.sources,
+            rules=self._old.rules,
+            counts=dict(sorted(counts.items())),
+            rejects=dict(sorted(self._checkpoint.get("rejects", {}).items())),
+            fulltext=self._old.fulltext,
+            bm25=self._old.bm25,
+            vectors=self._old.vectors | {"random_similarity": similarity},
+            content=content,
+            content_hash=content_hash(content),
+            encoder=self._old.encoder,
+            release=self._release,
+            updates=self._updates,
+        )
+        self._checkpoint.write_rejects(self._folder.path / REJECTS)
+        with store.transaction():
+            store.set_sums(self._sums)
+        store.finish()
+        self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
+        with self._checkpoint.transaction():
+            self._checkpoint.drop()
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+
+    def _sealed(self) -> bool:
+        """Whether an earlier run wrote the manifest, so that only the list of files and the moves are left."""
+        if self._folder.pending_contents.exists():
+            return True
+        if not self._folder.pending_manifest.exists():
+            return False
+        with closing(open_for_building(self._folder.catalog)) as db:
+            return read_meta(db, "snapshot") == snapshot_id(self._folder.pending_manifest.read_bytes())
+
+    def _finished(self) -> Manifest:
+        manifest, snapshot = read_manifest(self._folder.library)
+        if manifest.updates != self._updates:
+            raise LibraryExists(
+                f"{self._folder.library} already has a library (snapshot {snapshot}) from another base or other "
+                "changes: give another --library."
+            )
+        log.info("The library at %s is already complete.", self._folder.library)
+        return manifest
+
+    def _publish(self) -> Manifest:
+        if not self._folder.pending_contents.exists():
+            with self._reporter.stage("list files", "files", None):
+                finish_catalog(self._folder.catalog)
+                self._folder.list_files()
+        self._folder.publish()
+        manifest, snapshot = read_manifest(self._folder.library)
+        log.info("The library at %s is complete: snapshot %s.", self._folder.library, snapshot)
+        return manifest
+
+
+_COUNTED: Final = ("papers_added", "papers_changed", "papers_removed", "papers_encoded", "vectors_kept")
+_NOT_LAYOUT: Final = ("computed_elsewhere", "random_similarity")

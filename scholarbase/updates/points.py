@@ -1,0 +1,221 @@
+"""Applies changes of papers to the vector index: the points of changed papers are replaced, all others stay.
+
+A paper whose text did not change keeps its vectors, also if its number changed. The index has unit vectors as float16,
+and Qdrant scales what it is given to unit length: a vector that is written again must be one that rounds to the same
+numbers after that.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from scholarbase.encoders import Encoder, document_text
+from scholarbase.errors import VectorIndexError
+from scholarbase.indexes.content_hash import combined, dense_row, sparse_row, sum_of
+from scholarbase.indexes.frequencies import FrequencyChanges
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    PAYLOAD_COLUMNS,
+    EngineVector,
+    Payload,
+    SparseVector,
+    VectorConfig,
+    VectorPoint,
+)
+from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.progress import Tracker
+from scholarbase.updates.rows import Changed, text_key
+
+_AT_ONCE: Final = 2_000
+"""Points that are read, encoded and written at once."""
+_DELETED_SHARE: Final = 0.2
+"""The share of deleted points from which on a segment is built again. Their place on disk is lost until then."""
+_MARGIN: Final = 0.49
+"""How far from a float16 a number may be, in units of its distance to the next one, to be rounded to it."""
+_STEPS: Final = 50
+
+Vectors = tuple[npt.NDArray[np.float32] | None, SparseVector | None]
+"""A dense vector and learned term weights of a paper, None where it has none."""
+
+
+class PointChanges:
+    """Changes the points of a shard, and keeps the sums of its vectors."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        config: VectorConfig,
+        bm25: Bm25Parameters,
+        encoder: Encoder | None,
+        sums: dict[str, int],
+    ) -> None:
+        self._db = db
+        self._config = config
+        self._text = Bm25Text(bm25)
+        self._encoder = encoder
+        self._sums = sums
+        self.counts: Counter[str] = Counter(papers_encoded=0)
+        self.frequencies = FrequencyChanges()
+
+    def apply(self, old_shard: Path, shard: Path, changed: Changed, tracker: Tracker) -> None:
+        """Change the points of ``shard``, a copy of ``old_shard``.
+
+        Raises:
+            EncoderError: the encoder fails.
+            VectorIndexError: a shard cannot be read or written.
+        """
+        old = EdgeIndex.open(old_shard)
+        try:
+            writer = EdgeWriter.open(shard, self._config, deleted_share=_DELETED_SHARE)
+            try:
+                gone = sorted(changed.removed)
+                for start in range(0, len(gone), _AT_ONCE):
+                    some = gone[start : start + _AT_ONCE]
+                    self._subtract(old, some, changed)
+                    writer.delete(some)
+                points = sorted(changed.points)
+                for start in range(0, len(points), _AT_ONCE):
+                    some = points[start : start + _AT_ONCE]
+                    self._subtract(old, some, changed)
+                    writer.upsert(self._points(old, some, changed))
+                    tracker.advance(len(some))
+                writer.finish()
+            finally:
+                writer.close()
+        finally:
+            old.close()
+        new = EdgeIndex.open(shard, view=False)
+        try:
+            for start in range(0, len(points), _AT_ONCE):
+                self._add(new, points[start : start + _AT_ONCE])
+        finally:
+            new.close()
+
+    # -- new points -------------------------------------------------------------------------------------
+
+    def _points(self, old: EdgeIndex, numbers: Sequence[int], changed: Changed) -> list[VectorPoint]:
+        rows = self._db.execute(
+            f"""
+            SELECT id, title, abstract, {PAYLOAD_COLUMNS}
+            FROM papers LEFT JOIN abstracts ON paper_id = id
+            WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
+            """,
+            (orjson.dumps(list(numbers)).decode(),),
+        ).fetchall()
+        vectors = self._vectors(old, rows, changed) if self._encoder is not None else {}
+        points = []
+        for number, title, abstract, *fields in rows:
+            sparse: dict[str, SparseVector | EngineVector] = {BM25: self._text.document(title, abstract)}
+            dense, learned = vectors.get(number, (None, None))
+            if learned is not None:
+                sparse[LEARNED] = learned
+            points.append(VectorPoint(number, Payload.of_paper(*fields), dense, sparse))
+        return points
+
+    def _vectors(
+        self, old: EdgeIndex, rows: Sequence[tuple[int, str, str | None]], changed: Changed
+    ) -> dict[int, Vectors]:
+        """The encoder's vectors of these papers: those of the old library for texts that it has."""
+        assert self._encoder is not None
+        sources: dict[int, int] = {}
+        new: list[tuple[int, str]] = []
+        for number, title, abstract, *_ in rows:
+            source = (
+                number if number not in changed.texts else changed.old_texts.get(text_key(title, abstract))
+            )
+            if source is None:
+                new.append((number, document_text(title, abstract)))
+            else:
+                sources[number] = source
+        dense, learned = self._stored(old, sorted(set(sources.values())))
+        found: dict[int, Vectors] = {
+            n: (dense.get(source), learned.get(source)) for n, source in sources.items()
+        }
+        if new:
+            encodings = self._encoder.encode_documents([text for _, text in new])
+            self.counts["papers_encoded"] += len(new)
+            for place, (number, _) in enumerate(new):
+                vector = encodings.dense[place]
+                weights = encodings.sparse[place] if encodings.sparse is not None else None
+                found[number] = (
+                    vector if vector.any() else None,
+                    SparseVector(weights.indices.tolist(), weights.values.tolist())
+                    if weights is not None
+                    else None,
+                )
+        self.counts["vectors_kept"] += len(sources)
+        return found
+
+    def _stored(
+        self, old: EdgeIndex, numbers: Sequence[int]
+    ) -> tuple[dict[int, npt.NDArray[np.float32]], dict[int, SparseVector]]:
+        dense = {number: restored(vector) for number, vector in old.dense_vectors(numbers).items()}
+        return dense, old.sparse_vectors(LEARNED, numbers) if self._config.learned else {}
+
+    # -- sums -------------------------------------------------------------------------------------------
+
+    def _subtract(self, old: EdgeIndex, numbers: Sequence[int], changed: Changed) -> None:
+        had = [number for number in numbers if number in changed.days]
+        for name, rows in self._rows(old, had, changed.days, -1).items():
+            self._sums[name] = combined(self._sums[name], without=sum_of(rows))
+
+    def _add(self, new: EdgeIndex, numbers: Sequence[int]) -> None:
+        days = dict(
+            self._db.execute(
+                "SELECT id, last_day FROM papers WHERE id IN (SELECT value FROM json_each(?))",
+                (orjson.dumps(list(numbers)).decode(),),
+            ).fetchall()
+        )
+        for name, rows in self._rows(new, numbers, days, 1).items():
+            self._sums[name] = combined(self._sums[name], sum_of(rows))
+
+    def _rows(
+        self, index: EdgeIndex, numbers: Sequence[int], days: dict[int, int | None], sign: int
+    ) -> dict[str, list[bytes]]:
+        """The rows of the content's parts for these points; their terms are counted."""
+        found: dict[str, list[bytes]] = {}
+        for name in self._config.sparse_names:
+            vectors = index.sparse_vectors(name, numbers)
+            found[name] = [sparse_row(number, *vector) for number, vector in vectors.items()]
+            if name == BM25:
+                for number, vector in vectors.items():
+                    self.frequencies.add(days[number], vector.indices, sign)
+        if self._config.dimensions is not None:
+            found[DENSE] = [dense_row(number, v) for number, v in index.dense_vectors(numbers).items()]
+        return found
+
+
+def restored(stored: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """A vector of unit length that rounds to these float16 numbers, those of such a vector.
+
+    Each number may be anything that rounds to it. The nearest point of unit length within these bounds is found by
+    alternating projections.
+
+    Raises:
+        VectorIndexError: there is none, so the numbers are not those of a rounded unit vector.
+    """
+    half = stored.astype(np.float16)
+    exact = half.astype(np.float64)
+    above = np.nextafter(half, np.float16(np.inf)).astype(np.float64) - exact
+    below = exact - np.nextafter(half, np.float16(-np.inf)).astype(np.float64)
+    vector = exact
+    for _ in range(_STEPS):
+        vector = vector / np.linalg.norm(vector)
+        single = vector.astype(np.float32)
+        if (single.astype(np.float16) == half).all():
+            return single
+        vector = vector.clip(exact - _MARGIN * below, exact + _MARGIN * above)
+    raise VectorIndexError(
+        "A stored vector is not the rounded one of a vector of unit length: build the library again."
+    )

@@ -1,0 +1,157 @@
+"""Named sets: the papers of a source file, in every place that takes ``within``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from scholarbase.client import Client
+from scholarbase.errors import InvalidRequest, LibraryExists, SourceError
+from scholarbase.ingest.job import ingest
+from scholarbase.search import lookup
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
+from tests.conftest import SAMPLE, run_cli, serving_in_thread
+
+OWN = SAMPLE / "own"
+BIB = "@misc{a, title={Strings on my shelf}}\n@misc{b, title={A second string}, eprint={hep-th/9301068}}\n"
+STRINGS = "arXiv:hep-th/9301068"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's arXiv papers, a collection of 50 papers, most of them the same, and one of two."""
+    folder = tmp_path_factory.mktemp("sets")
+    (folder / "my.bib").write_text(BIB)
+    sets = {"zotero": [OWN / "zotero.json"], "shelf": [folder / "my.bib"]}
+    ingest([SAMPLE / "arxiv"], folder / "library", sets=sets)
+    return folder / "library"
+
+
+@pytest.fixture(scope="module", params=["listed", "large"])
+def library(path: Path, request: pytest.FixtureRequest) -> Iterator[Library]:
+    """The library, with its sets as lists of ids, and as indexes find the papers of large sets."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "large":
+            patch.setattr(lookup, "MAX_LISTED_SET", 0)
+        with Library.open(path) as opened:
+            yield opened
+
+
+def members(library: Library) -> list[str]:
+    """The papers of the collection, looked up by what its file says."""
+    items = orjson.loads((OWN / "zotero.json").read_bytes())
+    named = [f"DOI:{item['DOI']}" for item in items if "DOI" in item]
+    others = [library.match_title(item["title"]).results[0].paper.id for item in items if "DOI" not in item]
+    return [paper.id for paper in library.papers(named) if paper is not None] + others
+
+
+def test_the_manifest_lists_the_sets(library: Library, path: Path) -> None:
+    assert library.snapshot()["manifest"]["sets"] == {
+        "shelf": {"sources": ["my.bib"], "papers": 2},
+        "zotero": {"sources": ["zotero.json"], "papers": 50},
+    }
+    assert "50 papers of zotero.json" in run_cli("info", "--library", path).stdout
+
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"to": "1994"},
+    {"category": "hep-th"},
+    {"as_of": "1995-06"},
+    {"author": "C. Vafa"},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=repr)
+@pytest.mark.parametrize("engine", ["bm25", "fts5"])
+def test_a_set_is_the_list_of_its_papers(library: Library, engine: Any, filters: dict[str, Any]) -> None:
+    listed = members(library)
+    assert len(set(listed)) == 50
+    if "as_of" in filters:  # ids of later papers would be an error
+        day = filters["as_of"]
+        held = library.papers(listed, as_of=day)
+        listed = [paper.id for paper in held if paper is not None]
+    options = {"mode": "sparse", "engine": engine, "limit": 100, "exact": True} | filters
+    for within, same in (
+        (["set:zotero"], listed),
+        (["set:zotero", "set:shelf"], [*listed, STRINGS, *_shelf(library, filters)]),
+        ([" SET:zotero ", STRINGS], [*listed, STRINGS]),
+    ):
+        found = library.search("string theory of learning", within=within, **options)
+        expected = library.search("string theory of learning", within=same, **options)
+        assert found.results == expected.results
+        assert found.total == expected.total
+
+
+def _shelf(library: Library, filters: dict[str, Any]) -> list[str]:
+    return [] if "as_of" in filters else [library.match_title("Strings on my shelf").results[0].paper.id]
+
+
+def test_similar_papers_and_neighbours_within_a_set(library: Library) -> None:
+    assert library.expand([STRINGS], within=["set:zotero"]).total == 0
+    with pytest.raises(
+        InvalidRequest, match=r"within names the set 'books', which .* Its sets: shelf, zotero"
+    ):
+        library.expand([STRINGS], within=["set:books"])
+
+
+def test_a_set_of_another_list_of_ids_is_not_an_id(library: Library) -> None:
+    with pytest.raises(InvalidRequest, match="'set:zotero' is not a valid paper id"):
+        library.search("strings", exclude_ids=["set:zotero"])
+
+
+def test_the_library_is_verified_with_its_sets(path: Path) -> None:
+    assert any("sets" in line for line in verify(path))
+
+
+def test_sets_over_http(path: Path) -> None:
+    with Library.open(path) as library, serving_in_thread(library, sessions="none") as url:
+        own = library.search("strings", within=["set:shelf"])
+        get = httpx.get(f"{url}/v1/search", params={"q": "strings", "within": "set:shelf"}).json()
+        post = httpx.post(f"{url}/v1/search", json={"q": "strings", "within": ["set:shelf"]}).json()
+        tool = httpx.post(f"{url}/v1/tools/search_papers", json={"query": "strings", "within": ["set:shelf"]})
+        titles = [hit.paper.title for hit in own.results]
+        assert len(titles) == 2
+        assert [hit["paper"]["title"] for hit in get["results"]] == titles
+        assert get["results"] == post["results"]
+        assert tool.status_code == 200, tool.text
+        assert sorted(one["paper"]["title"] for one in tool.json()["results"]) == sorted(titles)
+        with Client(url) as client:
+            assert client.search("strings", within="set:shelf").results == own.results
+        unknown = httpx.get(f"{url}/v1/search", params={"q": "strings", "within": "set:nope"})
+        assert unknown.status_code == 400
+        assert "Its sets: shelf, zotero." in unknown.json()["detail"]
+        assert httpx.get(f"{url}/v1/snapshot").json()["manifest"]["sets"]["shelf"]["papers"] == 2
+
+
+def test_sets_of_the_command_line(path: Path, tmp_path: Path) -> None:
+    done = run_cli(
+        "search", "strings", "--library", path, "--within", "set:shelf", "--mode", "sparse", "--json"
+    )
+    assert len(orjson.loads(done.stdout)["results"]) == 2
+    for option, sentence in {
+        "zotero": "is not NAME=SOURCE",
+        "a b=x.bib": "is not a valid name of a set",
+        f"papers={SAMPLE / 's2ag' / 'citations'}": "a set takes files of papers",
+    }.items():
+        (tmp_path / "x.bib").write_text(BIB)
+        failed = run_cli("ingest", "--set", option, "--library", tmp_path / "l", cwd=tmp_path)
+        assert failed.returncode != 0
+        assert sentence in failed.stderr
+    assert "No sources" in run_cli("ingest", "--library", tmp_path / "l").stderr
+
+
+def test_other_sets_are_another_library(tmp_path: Path) -> None:
+    (tmp_path / "my.bib").write_text(BIB)
+    ingest([], tmp_path / "library", sets={"mine": [tmp_path / "my.bib"]})
+    with pytest.raises(LibraryExists, match="from other sets"):
+        ingest([], tmp_path / "library", sets={"ours": [tmp_path / "my.bib"]})
+    (tmp_path / "arxiv.json").write_text('{"id": "2309.06180", "title": "T", "categories": "cs.CL"}\n')
+    with pytest.raises(SourceError, match="The set 'arxiv' has no paper"):
+        ingest([tmp_path / "my.bib"], tmp_path / "other", sets={"arxiv": [tmp_path / "arxiv.json"]})
