@@ -18,12 +18,13 @@ from urllib.parse import quote
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scholarbase.api.admission import KEY, SLOT, release
 from scholarbase.api.capacity import stopping
 from scholarbase.api.conditional import NO_STORE
-from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Libraries
+from scholarbase.api.holding import HELD, SNAPSHOT, SNAPSHOT_KEY, Held, Libraries
 from scholarbase.api.paths import ADMIN_PATHS, OPEN_PATHS, STATIC
 from scholarbase.api.problems import add_errors, rejection, unexpected
 from scholarbase.api.tracing import Tracer
@@ -212,7 +213,7 @@ class Holding:
             return
         try:
             named = _named(scope) if _is_answered_from_library(scope["path"]) else None
-            held = scope[HELD] = self._libraries.take(named)
+            held = scope[HELD] = self._take(named, scope)
         except ScholarBaseError as error:
             await rejection(error, scope)(scope, receive, send)
             return
@@ -220,6 +221,16 @@ class Holding:
             await self._app(scope, receive, send)
         finally:
             held.release()
+
+    def _take(self, named: str | None, scope: Scope) -> Held:
+        try:
+            return self._libraries.take(named)
+        except SnapshotNotHeld:
+            if any(route.matches(scope)[0] is Match.FULL for route in scope["app"].routes):
+                raise
+            return (
+                self._libraries.take()
+            )  # another error will be the response: no such path, or not this method
 
 
 def _is_answered_from_library(path: str) -> bool:

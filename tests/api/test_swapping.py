@@ -213,6 +213,14 @@ def test_a_request_names_a_snapshot_that_is_kept(link: Path, libraries: tuple[Pa
         assert unknown.json()["type"].endswith("#snapshot-not-held")
         assert old in unknown.json()["detail"]
         assert new in unknown.json()["detail"]
+        for method, path, status in (
+            ("TRACE", query, 405),
+            ("GET", f"{url}/none", 404),
+            ("GET", f"{url}/snapshot", 404),
+        ):
+            other = httpx.request(method, path, headers={"X-ScholarBase-Snapshot": "0" * 32})
+            assert other.status_code == status
+            assert other.json()["type"].endswith("#snapshot-not-held") == (path == f"{url}/snapshot")
         twice = [("X-ScholarBase-Snapshot", old), ("X-ScholarBase-Snapshot", new)]
         assert httpx.get(query, headers=twice).status_code == 400
 
