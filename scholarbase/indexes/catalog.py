@@ -60,7 +60,7 @@ _TABLES: Final = frozenset(
 )
 
 
-def _ids_of(alias: str) -> str:
+def id_columns(alias: str) -> str:
     """The three columns that :func:`canonical_id` takes."""
     doc, doi = (f"'{scheme}:' || ({alias}.external_ids ->> '{scheme}')" for scheme in ("Doc", "DOI"))
     other = f"iif(coalesce({alias}.arxiv_id, {alias}.corpus_id) IS NULL, coalesce({doc}, {doi}), NULL)"
@@ -68,7 +68,7 @@ def _ids_of(alias: str) -> str:
 
 
 _COLUMNS: Final = {
-    "id": _ids_of("p"),
+    "id": id_columns("p"),
     "corpus_id": "p.corpus_id",
     "external_ids": "p.external_ids",
     "title": "p.title",
@@ -452,7 +452,7 @@ class Catalog:
         existing = "" if day is None else "AND p.last_day <= ?"
         numbers = [number for number in self.resolve(papers) if number is not None]
         sql = f"""
-            SELECT {_ids_of("c")}, {_ids_of("p")}
+            SELECT {id_columns("c")}, {id_columns("p")}
             FROM json_each(?) AS citing CROSS JOIN papers AS c ON c.id = citing.value
             CROSS JOIN edges ON edges.citing = c.id CROSS JOIN papers AS p ON p.id = edges.cited {existing}
         """

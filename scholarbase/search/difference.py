@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from scholarbase.databases import attach_immutable, open_immutable
-from scholarbase.indexes.catalog import FILE_NAME, canonical_id
+from scholarbase.indexes.catalog import FILE_NAME, canonical_id, id_columns
 from scholarbase.manifest import read_manifest
 
 Kind = Literal["paper", "edge"]
@@ -27,7 +27,6 @@ What = Literal["added", "removed", "changed"]
 _INTERNAL: Final = frozenset({"id", "title_hash", "main_title_hash", "first_day", "last_day", "venue_key"})
 """Columns of a paper that are derived from others, or mean something only in their library."""
 _EDGE_FIELDS: Final = ("is_influential", "contexts", "intents")
-_NAME: Final = "{0}.arxiv_id, {0}.corpus_id, {0}.external_ids ->> 'Doc'"
 _MATCHES: Final = """
 CREATE TEMP TABLE {target} (own INTEGER PRIMARY KEY, other INTEGER);
 INSERT INTO {target} SELECT p.id, coalesce(
@@ -100,7 +99,7 @@ def _single_papers(db: sqlite3.Connection, what: Literal["removed", "added"]) ->
     """The papers of one library that have no pair."""
     schema, column = _side(what)
     query = f"""
-        SELECT {_NAME.format("p")} FROM {schema}.papers p
+        SELECT {id_columns("p")} FROM {schema}.papers p
         WHERE NOT EXISTS (SELECT 1 FROM pairs WHERE {column} = p.id) ORDER BY p.id
         """
     return (Change("paper", what, (canonical_id(*row),)) for row in db.execute(query))
@@ -114,7 +113,7 @@ def _changed_papers(db: sqlite3.Connection) -> Iterator[Change]:
         "oa.abstract IS NOT na.abstract"
     ]
     query = f"""
-        SELECT {_NAME.format("n")}, o.details, n.details, {", ".join(conditions)}
+        SELECT {id_columns("n")}, o.details, n.details, {", ".join(conditions)}
         FROM new.papers n
         CROSS JOIN pairs ON pairs.new = n.id
         CROSS JOIN main.papers o ON o.id = pairs.old
@@ -143,7 +142,7 @@ def _single_edges(db: sqlite3.Connection, what: Literal["removed", "added"]) -> 
     schema, own = _side(what)
     other_schema, other = ("new", "new") if what == "removed" else ("main", "old")
     query = f"""
-        SELECT {_NAME.format("p")}, {_NAME.format("q")} FROM {schema}.edges e
+        SELECT {id_columns("p")}, {id_columns("q")} FROM {schema}.edges e
         LEFT JOIN pairs a ON a.{own} = e.citing
         LEFT JOIN pairs b ON b.{own} = e.cited
         LEFT JOIN {other_schema}.edges f ON f.citing = a.{other} AND f.cited = b.{other}
@@ -159,7 +158,7 @@ def _single_edges(db: sqlite3.Connection, what: Literal["removed", "added"]) -> 
 def _changed_edges(db: sqlite3.Connection) -> Iterator[Change]:
     conditions = [f"e.{name} IS NOT f.{name}" for name in _EDGE_FIELDS]
     query = f"""
-        SELECT {_NAME.format("p")}, {_NAME.format("q")}, {", ".join(conditions)} FROM new.edges e
+        SELECT {id_columns("p")}, {id_columns("q")}, {", ".join(conditions)} FROM new.edges e
         CROSS JOIN pairs a ON a.new = e.citing
         CROSS JOIN pairs b ON b.new = e.cited
         CROSS JOIN main.edges f ON f.citing = a.old AND f.cited = b.old
