@@ -174,7 +174,8 @@ class Admission:
         client = _Client(http)
         scope = http.scope
         try:
-            slot = await self._slot(scope, papers, client)
+            # Quick work with few papers does not wait for large responses of others.
+            slot = await self._slot(scope, 0 if quick and papers <= FEW_PAPERS else papers, client)
             if short and papers > FEW_PAPERS:
                 try:
                     return await self._on_loop(work)
@@ -207,7 +208,7 @@ class Admission:
     async def _slot(self, scope: Scope, papers: int, client: _Client) -> Slot:
         """Wait for room for the papers of a request."""
         release(scope)  # of an earlier attempt
-        if not self._papers.take(papers):
+        if papers and not self._papers.take(papers):
             waiting = self._papers.wait(papers, client=client.name)
             await client.unless_gone(waiting, partial(self._papers.release, papers))
         slot = scope[SLOT] = Slot(papers, self._release_papers)

@@ -288,6 +288,10 @@ def test_papers_in_memory_are_limited() -> None:
             )
             few = Client().request()
             assert await admitted.execute(lambda: "few", http=few, short=True, papers=100) == "few"
+            # A default search of ten papers waited for the large responses of others, for 20 s.
+            quick = Client().request()
+            found = await admitted.execute(lambda: "quick", http=quick, short=False, quick=True, papers=100)
+            assert found == "quick"
             await asyncio.sleep(0.01)
             assert not second.done()
             release(first.scope)
