@@ -54,14 +54,13 @@ def post(path: str, body: Any) -> bytes:
 def _titles(setting: Setting) -> list[str]:
     """Titles of papers; every third has a typing error."""
     with closing(sqlite3.connect(f"file:{setting.library / FILE_NAME}?mode=ro", uri=True)) as db:
-        last: int = db.execute("SELECT max(id) FROM papers").fetchone()[0]
+        held = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
         draw = random.Random(SEED)
         found: list[str] = []
         while len(found) < TITLES:
-            row = db.execute(
-                "SELECT title FROM papers WHERE id >= ? LIMIT 1", (draw.randint(1, last),)
-            ).fetchone()
-            found.append(row[0])
+            found.append(
+                db.execute("SELECT title FROM papers WHERE id = ?", (draw.choice(held),)).fetchone()[0]
+            )
     return [
         title if place % 3 or len(title) < 20 else title[:10] + title[11:]
         for place, title in enumerate(found)

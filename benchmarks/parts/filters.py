@@ -53,7 +53,7 @@ def run(setting: Setting) -> list[Row]:
         compared = check(index, vectors[:: max(1, len(vectors) // SAMPLE)][:SAMPLE], chosen, passing)
         searches = {name: partial(_search, index, filters) for name, filters in chosen.items()}
         times = interleaved({"unfiltered": partial(_search, index, NO_FILTERS), **searches}, vectors, ROUNDS)
-        total = papers.last_id()
+        total = read_manifest(setting.library)[0].counts["papers"]
     calls = whole_calls(setting, chosen)
     rows = []
     for name in chosen:

@@ -119,8 +119,8 @@ def mix(library: Path, questions: Sequence[str]) -> list[MixedRequest]:
 def _facts(library: Path) -> tuple[list[int], list[str], list[str]]:
     """Years (with their frequency), frequent categories and titles of a sample of papers."""
     with closing(sqlite3.connect(f"file:{quote(str(library / FILE_NAME))}?immutable=1", uri=True)) as db:
-        [last] = db.execute("SELECT max(id) FROM papers").fetchone()
-        ids = random.Random(SEED).sample(range(1, last + 1), min(TITLES, last))
+        held = [row[0] for row in db.execute("SELECT id FROM papers ORDER BY id")]
+        ids = random.Random(SEED).sample(held, min(TITLES, len(held)))
         rows = [
             db.execute("SELECT year, categories, title FROM papers WHERE id = ?", (i,)).fetchone()
             for i in ids

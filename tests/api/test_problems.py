@@ -93,7 +93,7 @@ INVALID = [
     ("GET", "/v1/title-match?title=x&min_score=nan", {}, "nan"),
     ("POST", "/v1/title-match/batch", {"json": {"titles": ["x", " "]}}, "In the title ' '"),
     ("GET", "/v1/papers/1706", {}, "'1706'"),
-    ("GET", "/v1/papers/arXiv:1706.0376200", {}, "'1706.0376200'"),
+    ("GET", "/v1/papers/arXiv:1706.0376211", {}, "'1706.0376211'"),
     ("POST", "/v1/papers/batch", {"json": {"ids": ["x"]}}, "'x'"),
     ("POST", "/v1/papers/batch", {"json": {"ids": []}}, "ids"),
     ("POST", "/v1/papers/batch", {"json": {"ids": [HOLOMORPHIC] * 10_001}}, "10001"),

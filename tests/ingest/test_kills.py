@@ -95,9 +95,9 @@ def test_killed_while_encoding_the_library_is_the_same(tmp_path: Path) -> None:
     same(whole, broken)
 
 
-@pytest.mark.parametrize("moved", [0, 1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("moved", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_killed_between_two_final_moves(tmp_path: Path, moved: int) -> None:
-    """The last step moves four entries, the manifest and the list of files: the next run completes these moves."""
+    """The last step moves five entries, the manifest and the list of files: the next run completes these moves."""
     interrupt = f"""
 import sys
 from pathlib import Path
@@ -117,11 +117,11 @@ main(sys.argv[1:])
     library = tmp_path / "library"
     arguments = ["ingest", str(SAMPLE / "arxiv"), "--library", str(library)]
     first = subprocess.run([sys.executable, "-c", interrupt, *arguments], capture_output=True, check=False)
-    if moved == 6:
+    if moved == 7:
         assert first.returncode == 0
     else:
         assert first.returncode == -9
-        assert (library / FILE_NAME).exists() == (moved == 5)
+        assert (library / FILE_NAME).exists() == (moved == 6)
         assert not (library / "files.json").exists()
         with pytest.raises((LibraryNotFound, LibraryCorrupt), match=r"not finished|no files\.json"):
             Library.open(library)

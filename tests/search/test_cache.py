@@ -44,10 +44,10 @@ def test_a_value_without_a_weight_counts_once() -> None:
 def test_lists_are_cached_by_their_bytes(sample: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     theory = Text("theory")
     by_words = len(sample._catalog.listed(theory, ["-relevance"], title_weight=2.0).ids)
-    assert sample._catalog.listed(theory, ["-relevance"], title_weight=2.0).nbytes == 8 * by_words
-    assert sample._catalog.listed(Every(()), ["id"], title_weight=2.0).nbytes == 4 * 2440
+    assert sample._catalog.listed(theory, ["-relevance"], title_weight=2.0).nbytes == 12 * by_words
+    assert sample._catalog.listed(Every(()), ["id"], title_weight=2.0).nbytes == 8 * 2440
     monkeypatch.setattr(lists, "CONDITION_BYTES", 100)
-    monkeypatch.setattr(lists, "CACHED_BYTES", 4 * 2440 + 100)
+    monkeypatch.setattr(lists, "CACHED_BYTES", 8 * 2440 + 100)
     cache = lists.list_cache()
     monkeypatch.setattr(sample, "_lists", cache)
     sample.listed(Every(()), order="id", limit=1)
@@ -61,7 +61,7 @@ def test_the_cache_is_at_most_40_mb() -> None:
     assert lists.CACHED_BYTES == 40 * 1024 * 1024
     cache = lists.list_cache()
     for number in range(100):
-        cache.get(number, lambda: Listed(np.empty(0, np.int32), None))
+        cache.get(number, lambda: Listed(np.empty(0, np.int64), None))
     assert sum(n in cache for n in range(100)) == 40  # each counts a megabyte for its condition
 
 

@@ -71,9 +71,9 @@ def test_unpack_is_killed_ten_times(sample_library: Path, tmp_path: Path) -> Non
     assert files(library) == files(sample_library)
 
 
-@pytest.mark.parametrize("moved", range(6))
+@pytest.mark.parametrize("moved", range(7))
 def test_unpack_is_killed_between_two_final_moves(sample_library: Path, tmp_path: Path, moved: int) -> None:
-    """The catalogue, the vectors, the rejects, the manifest and the list get their names in this order."""
+    """The catalogue, the vectors, the records, the rejects, the manifest and the list get their names in this order."""
     script = f"""
 import os, signal, sys
 from pathlib import Path
@@ -93,8 +93,8 @@ main(sys.argv[1:])
     pack(sample_library, file)
     command = ["unpack", str(file), "--library", str(library)]
     done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=False)
-    assert done.returncode == (0 if moved == 5 else -9)
-    if moved < 5:
+    assert done.returncode == (0 if moved == 6 else -9)
+    if moved < 6:
         assert not (library / "files.json").exists()
         with pytest.raises((LibraryNotFound, LibraryCorrupt), match=r"scholarbase unpack|no files\.json"):
             Library.open(library)

@@ -89,7 +89,7 @@ class VectorIndex(ABC):
         *,
         exact: bool,
     ) -> list[ScoredId]:
-        if filters.listed is not None and not filters.listed:
+        if filters is not NO_FILTERS and filters.listed is not None and not filters.listed:
             return []
         condition = None if filters is NO_FILTERS else self._condition(filters)
         count = limit + EXTRA_HITS
