@@ -27,6 +27,8 @@ SAMPLE: Final = 16
 """Random blocks that are compared when a library is opened, besides those that are always compared."""
 SMALL_BYTES: Final = 64 << 20
 """The total size of the smallest files, all blocks of which are compared when a library is opened."""
+RECORDS: Final = "records.sqlite"
+"""The file that only updates read, so that opening a library does not check its blocks."""
 _ALWAYS: Final = re.compile(r".*/id_tracker\..*")
 """Files that Qdrant reads whole: with damaged ones it may end the process."""
 
@@ -127,11 +129,13 @@ class Contents:
         total = 0
         whole = set()
         for name, fact in sorted(self.files.items(), key=lambda item: item[1].bytes):
+            if name == RECORDS:
+                continue
             total += fact.bytes
             if total <= SMALL_BYTES or _ALWAYS.fullmatch(name):
                 whole.add(name)
         blocks = self.blocks()
-        others = [block for block in blocks if block[0] not in whole]
+        others = [block for block in blocks if block[0] not in {*whole, RECORDS}]
         return [block for block in blocks if block[0] in whole] + random.sample(
             others, min(SAMPLE, len(others))
         )

@@ -15,13 +15,12 @@ from scholarbase import manifest
 from scholarbase.errors import LibraryBusy, LibraryExists
 from scholarbase.files import DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
 from scholarbase.indexes import catalog, contents
-from scholarbase.indexes.contents import Contents, files_in
+from scholarbase.indexes.contents import RECORDS, Contents, files_in
 from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
 
 VECTORS: Final = "vectors"
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
-RECORDS: Final = "records.sqlite"
 MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER, RECORDS)
 """The entries of a library besides its manifest and the list of its files."""
 _OWN: Final = frozenset({"lock", COMMAND})

@@ -41,13 +41,14 @@ from scholarbase.indexes.author_changes import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import open_finished, read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes
+from scholarbase.indexes.contents import RECORDS
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex, read_config
 from scholarbase.ingest.checkpoint import Checkpoint
-from scholarbase.ingest.folder import ENCODER, RECORDS, REJECTS, VECTORS, BuildFolder, build_errors
+from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, build_errors
 from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.sources import OWN, sha256_of
