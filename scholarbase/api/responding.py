@@ -34,7 +34,7 @@ from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.tools.definitions import Tool, never_short
-from scholarbase.tools.responding import CallResponse, make_response
+from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 
 COMMA_SEPARATED: Final = frozenset({"fields", "category"})
 """Parameters that accept values separated by commas in a URL, besides repetition."""
@@ -349,7 +349,12 @@ async def run_call(
     if recording is not None:
         await reserve(recording, seen)
 
+    is_limited = recording is None or bool(recording.session.limits)
+    is_changed = call.compact or request.max_tokens is not None or request.format != "json"
+
     def run() -> CallResponse:
+        if not (is_limited or is_changed or seen) and "searches" not in vars(request):
+            return unchanged_response(_json(call.run(library, apply_session(library, request, recording))))
         return make_response(
             library, request, lambda r: call.run(library, r).to_dict(), recording, compact=call.compact
         )

@@ -29,6 +29,7 @@ MAX_TERMS: Final = 5
 MAX_DEPTH: Final = 10
 """Nested parentheses. FTS5's own parser overflows a little above thirty."""
 
+_ASCII_WORD: Final = re.compile(r"[a-zA-Z0-9]+")
 _COLUMN: Final = re.compile(r"(?:title|abstract):")
 _FOREIGN_FIELD: Final = re.compile(
     r"(?:all|au|author|authors|ti|abs|cat|category|venue|year|date):(?=[^\s:/])"
@@ -68,6 +69,8 @@ def words(text: str) -> list[str]:
 
     Underscores, hyphens and apostrophes separate words, as they do in FTS5.
     """
+    if text.isascii():  # most texts, at a tenth of the time
+        return _ASCII_WORD.findall(text)
     spaced = "".join(char if _is_word_character(char) else " " for char in text)
     return [word for word in spaced.split() if any(map(str.isalnum, word))]
 

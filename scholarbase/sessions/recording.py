@@ -9,12 +9,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.runs import CallKind
 from scholarbase.responses.sizing import estimate_tokens
-from scholarbase.responses.text import is_unfinished
 from scholarbase.sessions.admissions import UNANSWERED
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now, unix_time
@@ -39,33 +40,56 @@ class ReturnedPapers:
     error: str | None = None
 
 
-def returned_papers(content: Mapping[str, Any], tokens: int) -> ReturnedPapers:
-    """The papers of a response, from its JSON."""
+class _Named(msgspec.Struct):
+    """The keys of a response, its items and their papers that name papers. No others are read."""
+
+    id: str | None = None
+    score: float | None = None
+    paper: _Named | None = None
+    matches: tuple[_Named, ...] = ()
+    results: tuple[_Named | tuple[_Named, ...] | None, ...] | None = None
+    reason: str | None = None
+    error: str | None = None
+    status: int | str | None = None
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.error is not None and self.status is not None
+
+
+_decode: Final = msgspec.json.Decoder(_Named).decode
+
+
+def returned_papers(content: Mapping[str, Any] | bytes, tokens: int) -> ReturnedPapers:
+    """The papers of a response, from its JSON or the bytes of that."""
+    response = _decode(content) if isinstance(content, bytes) else msgspec.convert(content, _Named)
+    results = response.results or ()
     ids: list[str] = []
     scores: list[float] = []
-    unfinished = [one for one in (content, *content.get("results", ())) if is_unfinished(one)]
-    if not is_unfinished(content):
-        _gather(content, ids, scores)
+    unfinished = [one for one in (response, *results) if isinstance(one, _Named) and one.is_unfinished]
+    if not response.is_unfinished:
+        _gather(response, ids, scores)
     has_scores = bool(ids) and len(scores) == len(ids)
-    error = unfinished[0]["error"] if unfinished else None
+    error = unfinished[0].error if unfinished else None
     return ReturnedPapers(tuple(ids), tuple(scores) if has_scores else None, tokens, error)
 
 
-def _gather(content: Mapping[str, Any], ids: list[str], scores: list[float]) -> None:
-    if "results" not in content:
-        ids.append(content["id"])
+def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
+    if response.results is None:
+        assert response.id is not None
+        ids.append(response.id)
         return
-    for item in content["results"]:
-        if isinstance(item, list):
-            _gather({"results": item}, ids, scores)
-        elif item is None or "error" in item:
+    for item in response.results:
+        if isinstance(item, tuple):
+            _gather(_Named(results=item), ids, scores)
+        elif item is None or item.error is not None:
             continue
-        elif "reason" in item:  # a checked reference
-            ids += [one["paper"]["id"] for one in (item, *item.get("matches", ())) if "paper" in one]
-        elif "paper" in item:
-            ids.append(item["paper"]["id"])
-            if "score" in item:
-                scores.append(item["score"])
+        elif item.reason is not None:  # a checked reference
+            ids += [one.paper.id for one in (item, *item.matches) if one.paper and one.paper.id]
+        elif item.paper is not None and item.paper.id is not None:
+            ids.append(item.paper.id)
+            if item.score is not None:
+                scores.append(item.score)
         else:
             _gather(item, ids, scores)
 

@@ -28,8 +28,8 @@ SEARCH_TOKENS: Final = 8
 class CallResponse:
     """The response to a call.
 
-    ``content`` is its JSON and ``body`` its bytes, JSON or text; ``returned`` has the papers of the call, or of each
-    search of a batch; ``remaining`` is what the session's budgets have left.
+    ``content`` is its JSON, empty where only the bytes were made; ``body`` is its bytes, JSON or text; ``returned`` has
+    the papers of the call, or of each search of a batch; ``remaining`` is what the session's budgets have left.
     """
 
     content: dict[str, Any]
@@ -131,6 +131,11 @@ def make_response(
             content := {**content, "budget": remaining}, is_text, offsets if searches else offsets[0]
         )
     return CallResponse(content, body, is_text, returned, remaining)
+
+
+def unchanged_response(body: bytes) -> CallResponse:
+    """The response of the JSON of one call, which no size, form or budget changes."""
+    return CallResponse({}, body, False, [returned_papers(body, estimate_tokens(body))])
 
 
 def share_of(max_tokens: int, searches: int) -> int:

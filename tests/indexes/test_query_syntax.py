@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase
 
 import pytest
 from hypothesis import example, given, settings
@@ -192,6 +193,7 @@ def test_a_text_without_words_has_no_expression(text: str) -> None:
         ("γ-лучи 深度学习", ["γ", "лучи", "深度学习"]),
         ("हिन्दी", ["हिन्दी"]),
         ("snake_case don't", ["snake", "case", "don", "t"]),
+        ("".join(map(chr, range(128))), ["0123456789", ascii_uppercase, ascii_lowercase]),
     ],
 )
 def test_letters_of_every_script_are_words(text: str, words: list[str]) -> None:

@@ -97,6 +97,23 @@ def test_each_route_is_recorded_as_its_tool(url: str, tmp_path: Path) -> None:
     assert len(read_trajectory(file)) == 13
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/v1/search?q={QUESTION}&limit=20&explain=true",
+        f"/v1/search?q={QUESTION}&fields=title&mode=sparse",
+        "/v1/search?q=zzzzqqqq&mode=sparse",
+        f"/v1/title-match?title={TITLE}",
+        f"/v1/papers/{SEED}",
+        f"/v1/papers/{SEED}/citations?limit=50",
+        f"/v1/papers/{SEED}/similar",
+    ],
+)
+def test_a_recorded_response_has_the_bytes_of_one_without_a_session(url: str, path: str) -> None:
+    agent = Agent(url)
+    assert agent.send("GET", path).content == send("GET", url + path).content
+
+
 def test_a_trajectory_of_the_server_makes_a_run(url: str, sample_library: Path, tmp_path: Path) -> None:
     agent = Agent(url, query=QUESTION, query_id="q1")
     agent.search(limit=5)
