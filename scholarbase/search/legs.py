@@ -6,12 +6,12 @@ Every leg applies the filters before it takes its first results; ties break by i
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -418,7 +418,7 @@ class Legs:
 
 def _above(hits: Sequence[ScoredId], floor: float) -> list[ScoredId]:
     """The hits, best first, with at least this score."""
-    return list(takewhile(lambda hit: hit.score >= floor, hits))
+    return list(hits[: bisect_right(hits, -floor, key=lambda hit: -hit.score)])
 
 
 def _once(run: Callable[[], T]) -> Callable[[], T]:

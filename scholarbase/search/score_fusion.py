@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scholarbase.indexes.vectors.base import DENSE, ScoredId
+from scholarbase.indexes.vectors.base import DENSE, ScoredId, scored_id
 
 WEIGHTS: Final = (0.45, 0.55)
 """The weights of the sparse and the dense leg."""
@@ -88,4 +88,5 @@ def combine(
     scores = np.bincount(places, np.concatenate(list(shares.values())), minlength=len(ids))
     # The ids ascend, and a stable sort keeps their order where scores are equal.
     order = np.argsort(-scores, kind="stable")[:limit]
-    return Combined(list(map(ScoredId, ids[order].tolist(), scores[order].tolist())), len(ids), shares)
+    best = list(map(scored_id, zip(ids[order].tolist(), scores[order].tolist(), strict=True)))
+    return Combined(best, len(ids), shares)

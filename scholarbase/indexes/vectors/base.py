@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -50,6 +51,10 @@ would take as long as making them. The order of its terms is undefined and does 
 class ScoredId(NamedTuple):
     id: int
     score: float
+
+
+scored_id: Callable[[tuple[int, float]], ScoredId] = partial(tuple.__new__, ScoredId)
+"""A :class:`ScoredId` of a pair, in half the time of its constructor: a search makes some thousands."""
 
 
 @dataclass(frozen=True, slots=True)

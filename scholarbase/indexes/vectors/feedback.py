@@ -11,11 +11,12 @@ rank of a single right result.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId
+import numpy as np
+
+from scholarbase.indexes.vectors.base import BM25, EngineVector, ScoredId, scored_id
 from scholarbase.indexes.vectors.bm25 import Bm25Queries
 from scholarbase.indexes.vectors.index import VectorIndex
 
@@ -50,15 +51,18 @@ class Feedback:
         Raises:
             VectorIndexError: the index fails or cannot be reached.
         """
-        summed: Counter[int] = Counter()
-        sharing: Counter[int] = Counter()
-        vectors = self._index.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]])
-        for vector in vectors.values():
-            sharing.update(vector.indices)
-            for term, weight in zip(vector.indices, vector.values, strict=True):
-                summed[term] += weight  # type: ignore[assignment]  # a counter of weights, whose sums are exact
+        vectors = self._index.sparse_vectors(BM25, [hit.id for hit in first[:PAPERS]]).values()
+        found, places, papers = np.unique(
+            np.array([term for vector in vectors for term in vector.indices], dtype=np.uint32),
+            return_inverse=True,
+            return_counts=True,
+        )
+        # The sums of rounded weights are exact in any order.
+        sums = np.bincount(places, [weight for vector in vectors for weight in vector.values])
+        is_shared = papers >= SHARED_BY
         own = set(terms)
-        shared = [term for term, papers in sharing.items() if papers >= SHARED_BY and term not in own]
+        summed = dict(zip(found[is_shared].tolist(), sums[is_shared].tolist(), strict=True))
+        shared = [term for term in summed if term not in own]
         if not shared:
             return None
         idf = self._queries.idf([*terms, *shared], day)
@@ -78,5 +82,7 @@ def follow(first: Sequence[ScoredId], second: Sequence[ScoredId]) -> list[Scored
     rest = [hit for hit in second if hit.id not in ids]
     if not kept or not rest:
         return kept + rest
-    scale = min(1.0, kept[-1].score / rest[0].score)
-    return kept + [ScoredId(hit.id, min(hit.score * scale, kept[-1].score)) for hit in rest]
+    most = kept[-1].score
+    scale = min(1.0, most / rest[0].score)
+    # Rounding may put the product above the limit.
+    return kept + [scored_id((number, most if (s := score * scale) > most else s)) for number, score in rest]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from scholarbase.indexes.vectors.base import (
     SparseVector,
     VectorConfig,
     VectorPoint,
+    scored_id,
 )
 from scholarbase.indexes.vectors.checks import check_dense, check_sparse
 
@@ -36,7 +36,6 @@ EXTRA_HITS: Final = 16
 """Hits fetched beyond the limit, which usually show in one call whether the last requested hit is tied."""
 
 _IDS_PER_BATCH: Final = 10_000
-_ID, _SCORE = itemgetter(0), itemgetter(1)
 
 
 class VectorIndex(ABC):
@@ -99,12 +98,11 @@ class VectorIndex(ABC):
             if len(points) < count or points[-1].score < points[limit - 1].score:
                 break
             count *= 2
-        hits = [ScoredId(key, point.score) for point in points if isinstance(key := point.id, int)]
-        if len(hits) < len(points):
+        ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
+        if len(ranked) < len(points):
             raise _foreign_id(next(point.id for point in points if not isinstance(point.id, int)))
-        hits.sort(key=_ID)
-        hits.sort(key=_SCORE, reverse=True)  # stable, in reverse too
-        return hits[:limit]
+        ranked.sort()
+        return [scored_id((key, -score)) for score, key in ranked[:limit]]
 
     def count(self, filters: ResolvedFilters, *, vector: str | None = None) -> int:
         """The exact number of points that pass the filters and, if ``vector`` is specified, have that vector."""
