@@ -100,7 +100,6 @@ class Details(msgspec.Struct, frozen=True):
 
 _DETAILS: Final = Details.__struct_fields__
 _decode_details: Final = msgspec.json.Decoder(Details).decode
-_NO_DETAILS: Final = Details()
 _FULL_TEXT: Final = (
     "The full-text search",
     "use fewer or longer words, prefixes and phrases, or engine 'bm25'",
@@ -605,9 +604,10 @@ def paper_reader(
             values["categories"] = tuple(values["categories"].split()) if values["categories"] else ()
         if external_ids:
             values["external_ids"] = _external_ids(arxiv_id, corpus_id, values["external_ids"])
-        if details:
-            found = _decode_details(row[-1]) if row[-1] else _NO_DETAILS
-            values.update((name, getattr(found, name)) for name in details)
+        if details and row[-1]:
+            found = _decode_details(row[-1])
+            for name in details:
+                values[name] = getattr(found, name)
             if values.get("journal"):
                 values["journal"] = Journal(*values["journal"])
         return Paper(canonical_id(arxiv_id, corpus_id, row[3]), **values)
