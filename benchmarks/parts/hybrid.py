@@ -1,4 +1,7 @@
-"""Hybrid search over HTTP, with reciprocal rank fusion, compared with the sum of its query encoder and its two legs."""
+"""Hybrid search over HTTP, compared with the sum of its query encoder and its two legs, each to the same depth.
+
+One row has a transformer as encoder and reciprocal rank fusion, the other the default of a library.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -23,6 +26,11 @@ from scholarbase.encoders import Encoder, open_encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.vectors.base import BM25
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
+from scholarbase.ingest.job import ingest
+from scholarbase.models.encoders import PACKAGED
+from scholarbase.models.limits import Engine, Mode
+from scholarbase.models.requests import SearchRequest
+from scholarbase.progress import reporter
 from scholarbase.search.library import Library
 from scholarbase.search.opening import encoder_location
 from scholarbase.settings import load_settings
@@ -38,14 +46,57 @@ QUESTIONS: Final = 30
 WARMING: Final = 60
 TARGET: Final = 1.2
 LEGS: Final = ("encoder", "sparse", "dense")
+"""Parts of a search with a transformer."""
 
 
 def run(setting: Setting) -> list[Row]:
-    """The row of hybrid search."""
-    return [_row(build(setting.data, setting.work, str(get_model_path())), free_questions(setting))]
+    """The rows of hybrid search."""
+    questions = free_questions(setting)
+    with_model = build(setting.data, setting.work, str(get_model_path()))
+    return [
+        _row(
+            _default_library(setting.work),
+            questions,
+            _default_parts,
+            "hybrid search over HTTP by default, one client: 10 results with all fields",
+            "a search by feedback and a dense one of the same depth, in the process and without papers",
+        ),
+        _row(
+            with_model,
+            questions,
+            _parts,
+            "hybrid search over HTTP by reciprocal ranks, one client: 10 results with all fields",
+            "the query encoder alone plus the two legs alone",
+            SCHOLARBASE_FUSION="rrf",
+        ),
+    ]
 
 
-def _row(library: Path, questions: Sequence[str]) -> Row:
+def _default_library(work: Path) -> Path:
+    """The library of :func:`.build` with the encoder in the package, built unless it is complete."""
+    library, encoder = work / "autoscholar-default", open_encoder(PACKAGED)
+    try:
+        ingest(
+            [work / "arxiv-with-vectors.jsonl"],
+            library,
+            encoder=encoder,
+            encoder_location=PACKAGED,
+            reporter=reporter(),
+        )
+    finally:
+        encoder.close()
+    return library
+
+
+def _row(
+    library: Path,
+    questions: Sequence[str],
+    legs: Callable[[Path, int, tuple[str, ...]], dict[str, float]],
+    what: str,
+    beside: str,
+    **environment: str,
+) -> Row:
+    """The row of a library. ``legs`` returns the mean milliseconds of each part of a search alone."""
     workers = cores()
     warming, rest = questions[:WARMING], questions[WARMING:]
     rounds = [rest[number * QUESTIONS :][:QUESTIONS] for number in range(ROUNDS)]
@@ -57,7 +108,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
     http: list[float] = []
     alone: list[dict[str, float]] = []
     with (
-        serving(library, workers=workers, SCHOLARBASE_FUSION="rrf") as server,
+        serving(library, workers=workers, **environment) as server,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
 
@@ -68,7 +119,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
             return [float(seconds) * 1000 for seconds in found.latencies]
 
         def parts(texts: Sequence[str]) -> dict[str, float]:
-            return pool.submit(_parts, library, workers, tuple(texts)).result()
+            return pool.submit(legs, library, workers, tuple(texts)).result()
 
         search(warming, CLIENTS)  # with enough clients to reach every process
         parts(warming)
@@ -81,8 +132,8 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
     here, floor = statistics.median(http), statistics.median(sum(each.values()) for each in alone)
     return Row(
         PART,
-        "hybrid search over HTTP by reciprocal ranks, one client: 10 results with all fields, questions never asked",
-        "the query encoder alone plus the two legs alone",
+        what,
+        beside,
         here,
         floor,
         "ms",
@@ -92,7 +143,7 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
         {
             "workers": workers,
             "rounds": {"http": http, "alone": [sum(each.values()) for each in alone]},
-            "alone": {leg: statistics.median(each[leg] for each in alone) for leg in LEGS},
+            "alone": {leg: statistics.median(each[leg] for each in alone) for leg in alone[0]},
             f"{CLIENTS} clients": {
                 "p50": statistics.median(together),
                 "max": max(together),
@@ -101,6 +152,26 @@ def _row(library: Path, questions: Sequence[str]) -> Row:
             },
         },
     )
+
+
+@cache
+def _opened_default(library: Path) -> Library:
+    return Library.open(library)
+
+
+def _default_parts(library: Path, workers: int, questions: tuple[str, ...]) -> dict[str, float]:
+    """Mean milliseconds of a search by feedback and of a dense one, to the depth of a hybrid search."""
+    opened = _opened_default(library)
+    depth = opened.settings.fusion_depth
+
+    def rank(mode: Mode, engine: Engine | None, question: str) -> None:
+        request = SearchRequest(q=question, mode=mode, engine=engine, limit=depth)
+        opened._ranker.rank(opened._resolve(request)[0])
+
+    return {
+        "feedback": _mean(partial(rank, "sparse", "feedback"), questions)[0],
+        "dense": _mean(partial(rank, "dense", None), questions)[0],
+    }
 
 
 @cache
