@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -123,8 +123,13 @@ def check_types(db: sqlite3.Connection) -> None:
             )
 
 
-def vector_sums(index: VectorIndex, count: FrequencyCounter | None = None) -> dict[str, int]:
-    """The sum of the stored vectors of each name. ``count`` counts their document frequencies."""
+def vector_sums(
+    index: VectorIndex,
+    count: FrequencyCounter | None = None,
+    advance: Callable[[int], None] = lambda points: None,
+) -> dict[str, int]:
+    """The sum of the stored vectors of each name. ``count`` counts their document frequencies; ``advance`` is called
+    with the number of points read since the last call."""
     dense = () if index.config.dimensions is None else (DENSE,)
     sums = dict.fromkeys((*index.config.sparse_names, *dense), 0)
     for records in index.records(_POINTS):
@@ -145,6 +150,7 @@ def vector_sums(index: VectorIndex, count: FrequencyCounter | None = None) -> di
                     np.array([len(terms) for _, terms, _ in copied], np.uint32),
                     np.fromiter(chain.from_iterable(terms for _, terms, _ in copied), np.uint32),
                 )
+        advance(len(records))
     return sums
 
 

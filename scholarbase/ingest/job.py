@@ -553,13 +553,12 @@ class _Job:
         """The sums of the vectors. The same pass over them counts the document frequencies, which are stored."""
         with (
             TemporaryDirectory(prefix="terms-", dir=self._folder.path) as temporary,
-            self._reporter.stage("hash content", "vectors", None) as tracker,
+            self._reporter.stage("hash content", "papers", points) as tracker,
         ):
             counter = FrequencyCounter(self._db, Path(temporary))
-            sums = vector_sums(index, counter)
+            sums = vector_sums(index, counter, tracker.advance)
             with self._checkpoint.transaction():
                 counter.write(self._db)
-            tracker.advance(points)
         return sums
 
     def _counts(self, index: EdgeIndex, config: VectorConfig) -> dict[str, int]:
