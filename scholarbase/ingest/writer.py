@@ -27,20 +27,23 @@ from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
     CitationRecord,
+    DeletedRecord,
     PaperIdRecord,
     PaperRecord,
     TldrRecord,
     VenueRecord,
+    work_end,
 )
 from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
 from scholarbase.models.checks import date_bounds
+from scholarbase.models.status import PaperStatus, is_withdrawn
 from scholarbase.settings import KeepRule
 
 _INSERT_PAPER = """
 INSERT INTO papers (
     id, corpus_id, arxiv_id, title, title_hash, main_title_hash, authors, year, publication_date, first_day, last_day,
-    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url, details
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url, details, status
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 _FILL = """
@@ -56,11 +59,15 @@ UPDATE papers SET
     authors = coalesce(authors, :authors),
     external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
     url = coalesce(url, :url),
-    details = json_patch(:details, coalesce(details, '{}'))
+    details = json_patch(:details, coalesce(details, '{}')),
+    citation_count = coalesce(citation_count, :citation_count),
+    reference_count = coalesce(reference_count, :reference_count),
+    status = coalesce(min(status, :status), status, :status)
 WHERE id = :id
 """
 """The values of a paper's first record stay, and other records fill those that are missing. A paper with only a year
-takes the date of another record with its year, so that the two agree."""
+takes the date of another record with its year, so that the two agree. Of two statuses the paper is ``retracted``, the
+first in the alphabet."""
 
 
 _DROPPED: Final = {
@@ -108,6 +115,7 @@ class CatalogWriter:
             Dataset.AUTHORS: self._authors,
             Dataset.TLDRS: self._tldrs,
             Dataset.ARXIV: self._arxiv_papers,
+            Dataset.OPENALEX: self._openalex_works,
             Dataset.BEIR: self._beir_documents,
             Dataset.CITATIONS: self._citations,
         }
@@ -120,8 +128,12 @@ class CatalogWriter:
         if dataset in OWN:
             counts = self._store_entries(records, sets)
         else:
-            counts = self._by_dataset[dataset](records)
-            self._store_members(records, sets)
+            kept = [record for record in records if not isinstance(record, DeletedRecord)]
+            counts = self._by_dataset[dataset](kept)
+            self._store_members(kept, sets)
+            if len(kept) < len(records):
+                counts[f"{dataset}_deleted"] = len(records) - len(kept)
+                records = kept
         if dataset in WITH_PAPERS and (repaired := sum(record.repaired for record in records)):
             counts["arxiv_ids_repaired"] = repaired
         return counts
@@ -175,6 +187,31 @@ class CatalogWriter:
         counts["papers_repeated"] = len(records) - from_s2ag - len(new)
         self._fill(joined)
         self._insert(list(new.values()))
+        return counts
+
+    def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
+        counts: Counter[str] = Counter(openalex_works=len(records))
+        seen = set(self.by_corpus_id([_work_end(r) for r in records]))
+        known = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
+        new: list[PaperRecord] = []
+        joined: list[tuple[int, PaperRecord]] = []
+        for record in records:
+            work = _work_end(record)
+            if work in seen:
+                counts["papers_repeated"] += 1
+                continue
+            seen.add(work)
+            if record.arxiv_id in known:
+                counts["openalex_joined"] += 1
+                joined.append((known[record.arxiv_id], record))
+            elif self._keep == "arxiv" and record.arxiv_id is None:
+                counts["papers_without_arxiv_id"] += 1
+            else:
+                if record.arxiv_id is not None:
+                    known[record.arxiv_id] = arxiv_number(record.arxiv_id)
+                new.append(record)
+        self._insert(new)
+        self._fill(joined)
         return counts
 
     def _beir_documents(self, records: Sequence[PaperRecord]) -> Counter[str]:
@@ -340,6 +377,9 @@ class CatalogWriter:
                     ).decode(),
                     "url": r.url,
                     "details": orjson.dumps(r.details).decode(),
+                    "citation_count": r.citation_count,
+                    "reference_count": r.reference_count,
+                    "status": _status(r),
                 }
                 for paper_id, r in joined
             ],
@@ -371,6 +411,7 @@ class CatalogWriter:
                     orjson.dumps(r.external_ids).decode() if r.external_ids else None,
                     r.url,
                     orjson.dumps(r.details).decode() if r.details else None,
+                    _status(r),
                 )
                 for paper_id, r in numbered
             ],
@@ -393,6 +434,10 @@ class CatalogWriter:
         written = self._changes(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
+        )
+        self._db.executemany(
+            "UPDATE papers SET status = coalesce(status, 'withdrawn') WHERE id = ?",
+            [(ids[r.corpus_id],) for r in records if r.corpus_id in ids and is_withdrawn(r.abstract)],
         )
         return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
 
@@ -536,8 +581,17 @@ class CatalogWriter:
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
 
     def by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
-        """Catalogue ids by corpus id, second corpus ids included."""
+        """Catalogue ids by corpus id, second corpus ids included; by the numbers of OpenAlex works below zero."""
+        works = [f"W{-number}" for number in corpus_ids if number < 0]
+        corpus_ids = [number for number in corpus_ids if number > 0]
         found = self._ids_of("corpus_id", corpus_ids)
+        if works:
+            sql = """
+                SELECT value, paper_id FROM aliases
+                WHERE scheme = 'OpenAlex' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
+            """
+            rows = self._db.execute(sql, (orjson.dumps(works).decode(),))
+            found.update((-int(value[1:]), paper_id) for value, paper_id in rows)
         if not self._has_corpus_aliases:
             return found
         sql = """
@@ -560,6 +614,10 @@ def _ids(record: PaperRecord) -> list[Identifier]:
     return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
 
 
+def _work_end(record: PaperRecord) -> int:
+    return work_end(int(record.external_ids["OpenAlex"][1:]))
+
+
 def _place(record: PaperRecord) -> int:
     """Entries with ids that others know come first."""
     return 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
@@ -567,6 +625,14 @@ def _place(record: PaperRecord) -> int:
 
 def _authors(record: PaperRecord) -> str | None:
     return orjson.dumps(record.authors).decode() if record.authors else None
+
+
+def _status(record: PaperRecord) -> PaperStatus | None:
+    if record.status is not None:
+        return record.status
+    return (
+        "withdrawn" if is_withdrawn(record.abstract) or is_withdrawn(record.details.get("comment")) else None
+    )
 
 
 def _days(record: PaperRecord) -> tuple[int | None, int | None]:

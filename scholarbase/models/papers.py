@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import listed
+from scholarbase.models.status import PaperStatus
 
 EXAMPLE_ID: Final = "arXiv:hep-th/9301068"
 
@@ -60,6 +61,13 @@ class Paper(msgspec.Struct, frozen=True):
     publication_types: Annotated[
         tuple[str, ...], Meta(description="From Semantic Scholar, such as `JournalArticle` or `Review`.")
     ] = ()
+    status: Annotated[
+        PaperStatus | None,
+        Meta(
+            description="`withdrawn` by its authors or arXiv, or `retracted` by its publisher; null for other papers, "
+            "and with `as_of`."
+        ),
+    ] = None
     categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
     fields_of_study: Annotated[
         tuple[str, ...], Meta(description="From Semantic Scholar, such as `Physics`.")

@@ -39,12 +39,23 @@ from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 
-_LISTED: Final = ["id", "title", "authors", "year", "venue", "citation_count"]
+_LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation_count"]
 """The default fields of papers in lists."""
-_CHECKED: Final = ["id", "title", "authors", "year", "venue"]
-_FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "citation_count"]
+_CHECKED: Final = ["id", "title", "authors", "year", "venue", "status"]
+_FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "status", "citation_count"]
 _READ: Final = [
-    *("id", "title", "abstract", "tldr", "authors", "year", "publication_date", "venue", "categories"),
+    *(
+        "id",
+        "title",
+        "abstract",
+        "tldr",
+        "authors",
+        "year",
+        "publication_date",
+        "venue",
+        "status",
+        "categories",
+    ),
     *("citation_count", "reference_count"),
 ]
 
@@ -237,7 +248,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "check_references",
-        "Check references: held with differences, near, withdrawn, not_in_snapshot or unreadable.",
+        "Check references: held with differences, near, withdrawn, retracted, not_in_snapshot or unreadable.",
         CheckBody,
         Library.run_check,
         {"references": "BibTeX, RIS, CSL or lines", "max_tokens": _MAX_TOKENS},

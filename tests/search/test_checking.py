@@ -11,7 +11,7 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import CheckedReference
-from scholarbase.search.checking import is_withdrawn
+from scholarbase.models.status import is_withdrawn
 from scholarbase.search.library import Library
 from tests.conftest import snapshot_of
 
