@@ -46,6 +46,8 @@ _PROSE_ACCENT = re.compile(
 _BRACED = re.compile(r"\{([^\x00-\x7f])\}")
 _LETTER = re.compile(r"\\(ss|[oOlLij]|ae|AE|oe|OE|aa|AA|dh|DH|th|TH|dj|DJ)(?![A-Za-z])(?:\{\}|\s(?=\w)|)")
 _NOTE = re.compile(r"\s*\((?:[^()]|\([^()]*\))*\)")
+_HYPHENATED = re.compile(r"\. -(?=\w)")
+"""What arXiv's parser of authors makes of initials such as ``C.-P.``."""
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
 
 
@@ -118,6 +120,7 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
                 )
             family, first, suffix = ((*parts[:3], "", "", "")[:3]) if parts else ("", "", "")
             name = " ".join(decode_tex(f"{first or ''} {family or ''} {suffix or ''}").split())
+            name = _HYPHENATED.sub(".-", name)
             if name:
                 authors.append((name, None))
         return authors
