@@ -118,9 +118,9 @@ def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kin
     """The key and links of a record."""
     match record:
         case PaperRecord(external_ids={"OpenAlex": work}, corpus_id=None):
-            return Links(int(work[1:]), work_end(int(work[1:])), record.arxiv_id)
+            return Links(work, work_end(int(work[1:])), record.arxiv_id)
         case DeletedRecord(work=int(work)):
-            return Links(work, work_end(work))
+            return Links(f"W{work}", work_end(work))
         case DeletedRecord():
             return Links(str(record.arxiv_id), None, record.arxiv_id)
         case PaperRecord(corpus_id=int(corpus_id)):
@@ -138,15 +138,10 @@ def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kin
         case VenueRecord():
             return Links(record.venue_id)
         case CitationRecord(citing=int(citing)) if citing < 0:
-            return Links(_work_key(citing))
+            return Links(f"W{-citing}")  # of all citations of a work, since they change together
         case CitationRecord():
             pair = f"{record.citing}>{record.cited}"
             return Links(pair if record.citation_id is None else record.citation_id)
-
-
-def _work_key(citing: int) -> Key:
-    """The key of a work's citations: of all of them, since they change together."""
-    return f"W{-citing}"
 
 
 @dataclass(slots=True)

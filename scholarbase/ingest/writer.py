@@ -21,8 +21,9 @@ from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
-from scholarbase.indexes.titles import main_title_hash, normalize_title, title_hash
+from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.numbering import arxiv_number, paper_number
+from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, filling, inserted
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -35,40 +36,8 @@ from scholarbase.ingest.records import (
     work_end,
 )
 from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
-from scholarbase.models.checks import date_bounds
-from scholarbase.models.status import PaperStatus, is_withdrawn
+from scholarbase.models.status import is_withdrawn
 from scholarbase.settings import KeepRule
-
-_INSERT_PAPER = """
-INSERT INTO papers (
-    id, corpus_id, arxiv_id, title, title_hash, main_title_hash, authors, year, publication_date, first_day, last_day,
-    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url, details, status
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-_FILL = """
-UPDATE papers SET
-    arxiv_id = coalesce(arxiv_id, :arxiv_id),
-    year = iif(publication_date IS NULL AND :date IS NOT NULL, :year, coalesce(year, :year)),
-    first_day = iif(publication_date IS NULL AND :date IS NOT NULL, :first_day, coalesce(first_day, :first_day)),
-    last_day = iif(publication_date IS NULL AND :date IS NOT NULL, :last_day, coalesce(last_day, :last_day)),
-    publication_date = coalesce(publication_date, :date),
-    venue_key = iif(venue IS NULL, :venue_key, venue_key),
-    venue = coalesce(venue, :venue),
-    categories = coalesce(categories, :categories),
-    authors = coalesce(authors, :authors),
-    external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
-    url = coalesce(url, :url),
-    details = json_patch(:details, coalesce(details, '{}')),
-    citation_count = coalesce(citation_count, :citation_count),
-    reference_count = coalesce(reference_count, :reference_count),
-    status = coalesce(min(status, :status), status, :status)
-WHERE id = :id
-"""
-"""The values of a paper's first record stay, and other records fill those that are missing. A paper with only a year
-takes the date of another record with its year, so that the two agree. Of two statuses the paper is ``retracted``, the
-first in the alphabet."""
-
 
 _DROPPED: Final = {
     "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
@@ -358,64 +327,12 @@ class CatalogWriter:
 
     def _fill(self, joined: Sequence[tuple[int, PaperRecord]]) -> None:
         """Fill the missing values of papers from other records of them."""
-        self._db.executemany(
-            _FILL,
-            [
-                {
-                    "id": paper_id,
-                    "arxiv_id": r.arxiv_id,
-                    "date": r.publication_date,
-                    "year": r.year,
-                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
-                    "venue": r.venue,
-                    "venue_key": venue_key(r.venue) if r.venue else None,
-                    "categories": " ".join(r.categories) or None,
-                    "authors": _authors(r),
-                    # The id made for an entry is only an alias of a paper that has others.
-                    "external_ids": orjson.dumps(
-                        {k: v for k, v in r.external_ids.items() if k != "Doc"}
-                    ).decode(),
-                    "url": r.url,
-                    "details": orjson.dumps(r.details).decode(),
-                    "citation_count": r.citation_count,
-                    "reference_count": r.reference_count,
-                    "status": _status(r),
-                }
-                for paper_id, r in joined
-            ],
-        )
+        self._db.executemany(FILL_PAPER, [filling(number, record) for number, record in joined])
         self._insert_names(joined)
 
     def _insert(self, records: Sequence[PaperRecord]) -> None:
         numbered = [(paper_number(r.arxiv_id, r.corpus_id, r.external_ids), r) for r in records]
-        self._db.executemany(
-            _INSERT_PAPER,
-            [
-                (
-                    paper_id,
-                    r.corpus_id,
-                    r.arxiv_id,
-                    r.title,
-                    title_hash(r.title),
-                    main_title_hash(r.title),
-                    _authors(r),
-                    r.year,
-                    r.publication_date,
-                    *_days(r),
-                    r.venue,
-                    venue_key(r.venue) if r.venue else None,
-                    r.venue_id,
-                    " ".join(r.categories) or None,
-                    r.citation_count,
-                    r.reference_count,
-                    orjson.dumps(r.external_ids).decode() if r.external_ids else None,
-                    r.url,
-                    orjson.dumps(r.details).decode() if r.details else None,
-                    _status(r),
-                )
-                for paper_id, r in numbered
-            ],
-        )
+        self._db.executemany(INSERT_PAPER, [inserted(number, record) for number, record in numbered])
         self._insert_names(numbered)
 
     def _insert_names(self, papers: Sequence[tuple[int, PaperRecord]]) -> None:
@@ -614,31 +531,10 @@ def _ids(record: PaperRecord) -> list[Identifier]:
     return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
 
 
-def _work_end(record: PaperRecord) -> int:
-    return work_end(int(record.external_ids["OpenAlex"][1:]))
-
-
 def _place(record: PaperRecord) -> int:
     """Entries with ids that others know come first."""
     return 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
 
 
-def _authors(record: PaperRecord) -> str | None:
-    return orjson.dumps(record.authors).decode() if record.authors else None
-
-
-def _status(record: PaperRecord) -> PaperStatus | None:
-    if record.status is not None:
-        return record.status
-    return (
-        "withdrawn" if is_withdrawn(record.abstract) or is_withdrawn(record.details.get("comment")) else None
-    )
-
-
-def _days(record: PaperRecord) -> tuple[int | None, int | None]:
-    """First and last possible day of publication: one day, a year, or unknown."""
-    if record.publication_date is not None:
-        return date_bounds(record.publication_date)
-    if record.year is not None and 1 <= record.year <= 9999:
-        return date_bounds(f"{record.year:04d}")
-    return None, None
+def _work_end(record: PaperRecord) -> int:
+    return work_end(int(record.external_ids["OpenAlex"][1:]))

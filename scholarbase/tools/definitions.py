@@ -216,7 +216,7 @@ _EDGE_DEFAULTS: Final = {"fields": _LISTED}
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "search_papers",
-        "Search titles and abstracts by words and meaning, best first; an empty list means nothing matched.",
+        "Search titles and abstracts by words and meaning, best first; empty if nothing matched.",
         SearchBody,
         Library.run,
         {
@@ -227,7 +227,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "offset": _OFFSET,
             "from": _FROM,
             "to": _TO,
-            "category": "such as cs.CL or cs",
+            "category": "cs.CL or cs",
             "min_citations": "worldwide",
             "exclude": "phrases that must not be the topic",
             "exclude_seen": "leave out returned papers",

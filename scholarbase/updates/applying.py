@@ -50,7 +50,7 @@ PRIMARY_KEYS: Final[dict[Dataset, tuple[str, Callable[[Any], Key | None]]]] = {
     Dataset.AUTHORS: ("authorid", _digits),
     Dataset.PUBLICATION_VENUES: ("id", _text),
     Dataset.ARXIV: ("id", _arxiv_id),
-    Dataset.OPENALEX: ("id", openalex.work_number),
+    Dataset.OPENALEX: ("id", openalex.work_key),
     Dataset.BEIR: ("_id", _text),
 }
 """The primary key of each dataset, and how it is read."""
@@ -172,7 +172,7 @@ def _replace_cited(
     store: RecordStore, works: list[Key], new: list[tuple[Record, bytes]], applied: Applied
 ) -> None:
     """Replace the citations of works, which their records have."""
-    listed = orjson.dumps([f"W{work}" for work in works]).decode()
+    listed = orjson.dumps(works).decode()
     gone = "FROM citations WHERE key IN (SELECT value FROM json_each(?))"
     applied.pairs.update(store.db.execute(f"SELECT citing, cited {gone}", (listed,)))
     store.db.execute(f"DELETE {gone}", (listed,))

@@ -169,6 +169,12 @@ def work_number(value: Any) -> int | None:
     return None if found is None else int(found[1:])
 
 
+def work_key(value: Any) -> str | None:
+    """The id of a work as it is stored, such as ``W2741809807``, or None."""
+    number = work_number(value)
+    return None if number is None else f"W{number}"
+
+
 def _required_id(record: Mapping[str, Any]) -> int:
     stored = record.get("id")
     found = work_number(stored)
