@@ -378,7 +378,8 @@ def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[in
 
 
 def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
-    """Whether a condition or an order needs the source's counts of citations or references."""
+    """Whether a condition or an order needs what is known only since the snapshot: counts of citations or references, or
+    retractions."""
     if any(order.removeprefix("-") in _COUNTS for order in orders):
         return True
     match condition:
@@ -388,6 +389,8 @@ def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
             return uses_counts(part)
         case Number(field):
             return field in _COUNTS
+        case Has(what):
+            return what == "retracted"
     return False
 
 

@@ -83,6 +83,8 @@ from scholarbase.settings import KeepRule, Profile
 log = logging.getLogger("scholarbase.ingest")
 
 LINES_PER_COMMIT: Final = 10_000
+WORKS_PER_COMMIT: Final = 2_000
+"""Works whose citations are written at once: some have thousands."""
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
 _RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -340,7 +342,7 @@ class _Job:
             return
         last = self._checkpoint.get("cited_works", 0)
         with self._reporter.stage("cite works", "works", None) as tracker:
-            while works := self._store.works(last, LINES_PER_COMMIT):
+            while works := self._store.works(last, WORKS_PER_COMMIT):
                 last = works[-1][0]
                 citations = [one for _, work in works if work for one in cited_works(work)]
                 with self._checkpoint.transaction():
