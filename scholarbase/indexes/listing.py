@@ -378,7 +378,7 @@ def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[in
 
 
 def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
-    """Whether a condition or an order needs what is known only since the snapshot: counts of citations or references, or
+    """Whether a condition or an order needs what only the snapshot knows: counts of citations or references, or
     retractions."""
     if any(order.removeprefix("-") in _COUNTS for order in orders):
         return True

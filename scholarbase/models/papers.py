@@ -59,7 +59,8 @@ class Paper(msgspec.Struct, frozen=True):
         Meta(description="From Semantic Scholar, else arXiv's journal reference as its `name` alone."),
     ] = None
     publication_types: Annotated[
-        tuple[str, ...], Meta(description="From Semantic Scholar, such as `JournalArticle` or `Review`.")
+        tuple[str, ...],
+        Meta(description="From Semantic Scholar or OpenAlex, such as `JournalArticle` or `Review`."),
     ] = ()
     status: Annotated[
         PaperStatus | None,
@@ -70,11 +71,12 @@ class Paper(msgspec.Struct, frozen=True):
     ] = None
     categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
     fields_of_study: Annotated[
-        tuple[str, ...], Meta(description="From Semantic Scholar, such as `Physics`.")
+        tuple[str, ...],
+        Meta(description="From Semantic Scholar, such as `Physics`, or the topics of OpenAlex."),
     ] = ()
     is_open_access: Annotated[
         bool | None,
-        Meta(description="True for papers on arXiv, else from Semantic Scholar; null if unknown."),
+        Meta(description="True for papers on arXiv, else from the source; null if unknown."),
     ] = None
     comment: Annotated[
         str | None, Meta(description="The authors' comment on arXiv, such as the number of pages.")

@@ -503,7 +503,7 @@ def _cuts(abstract: str, whole: int, form: _Form) -> _Cuts:
 
 
 def _compact(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The response with the authors of each paper as one line, and its status only if it has one."""
+    """The response with the authors of each paper as one line."""
     if "results" not in response:
         compact: dict[str, Any] = _compact_item(response)
         return compact
@@ -518,9 +518,7 @@ def _compact_item(item: Any) -> Any:
     if "matches" in item:
         item = {**item, "matches": [_compact_item(match) for match in item["matches"]]}
     paper = item.get("paper", item)
-    compact = dict(paper)
-    if compact.get("authors") is not None:
-        compact["authors"] = compact_authors(compact["authors"])
-    if compact.get("status", "") is None:
-        del compact["status"]  # of nearly every paper
+    if paper.get("authors") is None:
+        return dict(item)
+    compact = {**paper, "authors": compact_authors(paper["authors"])}
     return {**item, "paper": compact} if "paper" in item else compact

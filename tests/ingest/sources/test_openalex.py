@@ -19,10 +19,14 @@ import pytest
 from scholarbase import Library
 from scholarbase.errors import SourceError, TooManyRejects
 from scholarbase.identifiers import parse
+from scholarbase.ingest import job
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
+from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.sources.openalex import MAX_WORDS, abstract_of, line_of, parse_works
+from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import read_manifest
+from scholarbase.updates.job import update
 from tests.ingest.contents import rows
 
 TITLE_RULE = IngestRules(keep="title")
@@ -403,3 +407,32 @@ def test_ids_of_works_resolve_by_mag_ids_too(tmp_path: Path) -> None:
         assert library.paper("OpenAlex:W2741809807").id == "CorpusId:7"
         assert library.papers(["OpenAlex:W1"]) == [None]
     assert read_manifest(tmp_path / "library")[0].counts["papers"] == 1
+
+
+def test_citations_of_works_continue_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(tmp_path / "works.gz", WORKS)
+    whole = ingest([source], tmp_path / "whole", rules=TITLE_RULE)
+    without = ingest([source], tmp_path / "without", rules=IngestRules(keep="title", records=False))
+    assert (without.content_hash, without.counts) == (whole.content_hash, whole.counts)
+    monkeypatch.setattr(job, "WORKS_PER_COMMIT", 1)
+    write_batch, batches = CatalogWriter.write, []
+
+    def fails_once(self: CatalogWriter, dataset: Dataset, *args: Any, **options: Any) -> Any:
+        if dataset == "citations":
+            batches.append(dataset)
+            if len(batches) == 2:
+                raise KeyboardInterrupt
+        return write_batch(self, dataset, *args, **options)
+
+    monkeypatch.setattr(CatalogWriter, "write", fails_once)
+    with pytest.raises(KeyboardInterrupt):
+        ingest([source], tmp_path / "library", rules=TITLE_RULE)
+    assert ingest([source], tmp_path / "library", rules=TITLE_RULE).to_bytes() == whole.to_bytes()
+    new = write(tmp_path / "new.gz", [work(13, title="New", updated_date="2026-08-01T00:00:00")])
+    one, other = (
+        update(tmp_path / name, [new], tmp_path / f"updated-{name}") for name in ("whole", "library")
+    )
+    assert one.content_hash == other.content_hash
+    assert one.counts["edges"] == 2, "the first work still cites the changed one"
