@@ -165,8 +165,8 @@ def test_a_status_is_shown_in_every_response(library: Library, path: Path, url: 
     ]
     text = httpx.get(f"{url}/v1/papers/{BOTH}", params={"format": "text"}).text
     assert "RETRACTED" in text
-    shown = run_cli("search", "lattice photon", "--status", "retracted", "--library", path)
-    assert shown.stdout.count("RETRACTED") == 2
+    printed = run_cli("search", "lattice photon", "--status", "retracted", "--library", path)
+    assert printed.stdout.count("RETRACTED") == 2
     checked = library.check_references(f"arXiv:{RETRACTED}\narXiv:{WITHDRAWN}\narXiv:{ACTIVE}")
     assert [one.status for one in checked.results] == ["retracted", "withdrawn", "held"]
 
