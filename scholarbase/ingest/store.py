@@ -95,8 +95,9 @@ def rank(dataset: Dataset, line: bytes) -> tuple[str, int, bytes]:
 
 
 def is_older(dataset: Dataset, line: bytes, other: bytes) -> bool:
-    """Whether a record does not replace another one with its key. Only those of datasets in parts can be older."""
-    return dataset in _DATED and rank(dataset, line) < rank(dataset, other)
+    """Whether a record changed last before another one with its key. Of records without dates this is unknown."""
+    when = dated(dataset, line)
+    return bool(when) and when < dated(dataset, other)
 
 
 def cited_works(record: PaperRecord) -> list[CitationRecord]:

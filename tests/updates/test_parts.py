@@ -13,7 +13,7 @@ from scholarbase import Library
 from scholarbase.ingest.job import IngestRules, ingest
 from scholarbase.updates.job import update
 from tests.ingest.sources import harvests
-from tests.ingest.sources.test_oai import KNOWN
+from tests.ingest.sources.test_oai import KNOWN, write_lines
 from tests.ingest.sources.test_openalex import work, write, write_parquet
 from tests.updates import releases
 from tests.updates.test_job import assert_same
@@ -172,3 +172,14 @@ def test_a_folder_of_harvests_is_no_chain_of_releases(tmp_path: Path) -> None:
     harvests.write(folder / "2026-11-22..2026-11-22/pages/000001.xml.gz", [harvests.raw(new)])
     manifest = update(tmp_path / "library", [folder], tmp_path / "updated")
     assert (manifest.counts["papers"], manifest.counts["records_updated"]) == (2, 1)
+
+
+@pytest.mark.parametrize("day", [None, "2026-11-22"])
+def test_a_record_without_a_newer_date_replaces_the_stored_one(tmp_path: Path, day: str | None) -> None:
+    """A shorter line of arXiv's snapshot was left out."""
+    lines = [KNOWN | {"title": title, "update_date": day} for title in ("A longer title", "Short")]
+    sources = [write_lines(tmp_path / f"{n}.jsonl", [line]) for n, line in enumerate(lines)]
+    ingest(sources[:1], tmp_path / "library")
+    update(tmp_path / "library", sources[1:], tmp_path / "updated")
+    with Library.open(tmp_path / "updated") as library:
+        assert library.paper("0704.0001").title == "Short"
