@@ -74,15 +74,21 @@ def is_other_entity(record: Mapping[str, Any]) -> bool:
 
 
 def line_of(work: Mapping[str, Any]) -> bytes:
-    """A work as a JSON line of its fields that are read, alike for both formats."""
+    """A work as a JSON line of its fields that are read, alike for both formats.
+
+    Raises:
+        BadRecord: it has values within each other that orjson reads and does not write.
+    """
     kept = {name: _plain(name, work.get(name)) for name in COLUMNS}
     kept["authorships"] = _each(kept["authorships"], _authorship)
     kept["topics"] = _each(kept["topics"], _topic)
     kept["locations"] = _each(kept["locations"], _location)
     kept["primary_location"] = _location(kept["primary_location"])
-    return orjson.dumps(
-        {name: value for name, value in kept.items() if value is not None}, option=orjson.OPT_SORT_KEYS
-    )
+    present = {name: value for name, value in kept.items() if value is not None}
+    try:
+        return orjson.dumps(present, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise BadRecord("bad-type", f"The work cannot be stored: {error}.") from None
 
 
 def _plain(name: str, value: Any) -> Any:

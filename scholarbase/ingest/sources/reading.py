@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import arxiv, beir, openalex, own, s2ag
@@ -82,7 +82,7 @@ def _contents(file: SourceFile, read: StoredBytes, after: int) -> Iterator[tuple
     elif file.form == "table":
         for number, row in enumerate(open_table(file.path, openalex.COLUMNS, read), 1):
             if number > after:
-                yield number, number, openalex.line_of(row)
+                yield number, number, _work(row)
     elif file.form == "deleted":
         for number, line in openalex.deleted_lines(open_lines(file.path, read)):
             if number > after:
@@ -91,12 +91,19 @@ def _contents(file: SourceFile, read: StoredBytes, after: int) -> Iterator[tuple
         is_work = file.dataset is Dataset.OPENALEX
         for number, line in open_lines(file.path, read):
             if number > after:
-                yield number, number, _work(line) if is_work else line
+                yield number, number, _line_of_work(line) if is_work else line
 
 
-def _work(line: bytes) -> bytes | Reject:
+def _line_of_work(line: bytes) -> bytes | Reject:
     """What is stored of a line of a work."""
     try:
-        return openalex.line_of(s2ag.load(line))
+        return _work(s2ag.load(line))
+    except s2ag.BadRecord as bad:
+        return bad.reject
+
+
+def _work(work: Mapping[str, Any]) -> bytes | Reject:
+    try:
+        return openalex.line_of(work)
     except s2ag.BadRecord as bad:
         return bad.reject

@@ -237,6 +237,15 @@ def test_bad_works_are_rejected(changes: dict[str, Any], reason: str) -> None:
     assert record.reason == reason
 
 
+def test_a_work_of_many_levels_is_rejected(tmp_path: Path) -> None:
+    """orjson reads 1,024 levels, and writes 254."""
+    deep = json.dumps(work(7)).replace('"article"', "[" * 400 + "]" * 400)
+    (tmp_path / "works.jsonl").write_text(f"{deep}\n{json.dumps(work(8))}\n")
+    assert ingest([tmp_path / "works.jsonl"], tmp_path / "library", rules=TITLE_RULE).rejects == {
+        "bad-type": 1
+    }
+
+
 def test_deleted_works() -> None:
     line = b'{"deleted": true, "id": "https://openalex.org/W7", "updated_date": "2026-01-02T99"}'
     assert parse_works(line) == DeletedRecord(work=7)
