@@ -1,9 +1,9 @@
 """Paper ids: every accepted form to one canonical identifier.
 
 ``parse`` accepts prefixed ids (``arXiv:``, ``CorpusId:``, ``DOI:``, ``ACL:``,
-``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``Doc:``, ``URL:``), bare arXiv ids, DOIs and Semantic Scholar's 40-digit
-hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar Graph
-API, and ``Doc:`` for the document ids of a test collection; the forms of arXiv ids are those of
+``PMID:``, ``PMCID:``, ``MAG:``, ``DBLP:``, ``OpenAlex:``, ``Doc:``, ``URL:``), bare arXiv ids, DOIs and Semantic
+Scholar's 40-digit hexadecimal ids, and links to the sites that use them. The prefixes are those of the Semantic Scholar
+Graph API, ``OpenAlex:``, and ``Doc:`` for the document ids of a test collection; the forms of arXiv ids are those of
 https://info.arxiv.org/help/arxiv_identifier.html.
 
 The functions named after a scheme (``arxiv_id``, ``doi``, ...) read one form and return None for anything else.
@@ -28,9 +28,9 @@ MAX_DOCUMENT_ID: Final = 1000
 
 FORMS: Final = (
     "arXiv:2309.06180, arXiv:hep-th/9901001, CorpusId:13756489, DOI:10.18653/v1/P18-1001, ACL:P18-1001, "
-    "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, Doc:MED-10, URL:https://..., a Semantic "
-    "Scholar id of 40 hexadecimal digits, or a link to arXiv, Semantic Scholar, doi.org, the ACL Anthology "
-    "or PubMed"
+    "PMID:19872477, PMCID:2323736, MAG:112218234, DBLP:conf/acl/LoWNKW20, OpenAlex:W2741809807, Doc:MED-10, "
+    "URL:https://..., a Semantic Scholar id of 40 hexadecimal digits, or a link to arXiv, Semantic Scholar, OpenAlex, "
+    "doi.org, the ACL Anthology or PubMed"
 )
 
 
@@ -188,6 +188,12 @@ def dblp_key(text: str) -> str | None:
     return text if _DBLP.fullmatch(text) is not None else None
 
 
+def openalex_id(text: str) -> str | None:
+    """An OpenAlex work's id (``W2741809807``) with a capital letter and without leading zeros, or None."""
+    digits = number(text[1:]) if text[:1] in ("W", "w") else None
+    return None if digits is None else f"W{digits}"
+
+
 def document_id(text: str) -> str | None:
     """A collection's own document id (``MED-10``), unchanged: printable, without white space; or None."""
     whole = 0 < len(text) <= MAX_DOCUMENT_ID and text.isprintable() and " " not in text
@@ -207,6 +213,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], str | None], str]]] = {
     "pmcid": ("PMCID", pmcid, "a positive whole number, with or without PMC before it"),
     "mag": ("MAG", number, "a positive whole number"),
     "dblp": ("DBLP", dblp_key, "a record key such as conf/acl/LoWNKW20"),
+    "openalex": ("OpenAlex", openalex_id, "W and a positive whole number"),
     "doc": (
         "Doc",
         document_id,
@@ -379,6 +386,11 @@ def _semantic_scholar_api(path: str) -> Identifier | None:
     return None
 
 
+def _openalex_site(path: str) -> Identifier | None:
+    value = openalex_id(path.removeprefix("works/"))
+    return None if value is None else Identifier("OpenAlex", value)
+
+
 def _acl_site(path: str) -> Identifier | None:
     parts = path.removeprefix("anthology/").removeprefix("papers/").split("/")
     value = acl_id(re.sub(r"\.(?:pdf|bib|xml|endf)$", "", parts[0]))
@@ -421,6 +433,8 @@ _SITES: Final[dict[str, Callable[[str], Identifier | None]]] = {
     "semanticscholar.org": _semantic_scholar_site,
     "pdfs.semanticscholar.org": _semantic_scholar_site,
     "api.semanticscholar.org": _semantic_scholar_api,
+    "openalex.org": _openalex_site,
+    "api.openalex.org": _openalex_site,
     "aclanthology.org": _acl_site,
     "aclanthology.info": _acl_site,
     "aclweb.org": _acl_site,

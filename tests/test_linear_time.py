@@ -28,8 +28,8 @@ from scholarbase.errors import ScholarBaseError
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.indexes.titles import main_title, normalize_title
+from scholarbase.models.status import is_withdrawn
 from scholarbase.responses.sentences import sentence_ends
-from scholarbase.search.checking import is_withdrawn
 from scholarbase.search.known_items import MAY_BE_ID
 from scholarbase.tools.definitions import tool_named
 

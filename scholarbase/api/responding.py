@@ -36,7 +36,7 @@ from scholarbase.sessions.recording import WRITE_SECONDS, Recording
 from scholarbase.tools.definitions import Tool, never_short
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 
-COMMA_SEPARATED: Final = frozenset({"fields", "category"})
+COMMA_SEPARATED: Final = frozenset({"fields", "category", "status"})
 """Parameters that accept values separated by commas in a URL, besides repetition."""
 LARGE_RESPONSE: Final = 2**18
 """Bytes of a response whose compression would block the event loop."""

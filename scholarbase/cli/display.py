@@ -31,9 +31,9 @@ from scholarbase.models.responses import (
 )
 from scholarbase.responses.text import counts_line, plain, reference_lines
 
-_STATUS_STYLES: Final = {"held": "", "near": "yellow", "withdrawn": "yellow", "not_in_snapshot": "red"} | {
-    "unreadable": "red"
-}
+_STATUS_STYLES: Final = {"held": "", "near": "yellow", "withdrawn": "yellow"} | dict.fromkeys(
+    ("retracted", "not_in_snapshot", "unreadable"), "red"
+)
 
 
 def _console() -> Console:
@@ -57,6 +57,7 @@ def _line(mark: str, paper: Paper, note: str = "") -> Text:
     text = Text()
     text.append(f"{mark:>4}  ", style="dim")
     text.append(paper.title or paper.id, style="bold")
+    text.append(f" {paper.status.upper()}" if paper.status else "", style="bold red")
     text.append(f"\n      {_authors(paper)}" if paper.authors else "")
     text.append(f"\n      {_summary(paper)}{note}", style="cyan")
     return text

@@ -37,6 +37,12 @@ def author_option(command: F) -> F:
     return click.option("--author", multiple=True, help="An author's name or id; may be repeated.")(command)
 
 
+def status_option(command: F) -> F:
+    return click.option(
+        "--status", multiple=True, help="active, withdrawn or retracted papers only; may be repeated."
+    )(command)
+
+
 def page_options(command: F) -> F:
     """The options of a page of papers in an order."""
     for option in reversed(
@@ -48,6 +54,7 @@ def page_options(command: F) -> F:
             ),
             click.option("--from", "from_", help="Earliest date: YYYY, YYYY-MM or YYYY-MM-DD."),
             click.option("--to", help="Latest date."),
+            status_option,
             as_of_option,
         )
     ):
@@ -69,6 +76,7 @@ def filter_options(command: F) -> F:
             click.option("--venue", multiple=True, help="A venue by any of its names; may be repeated."),
             author_option,
             click.option("--min-citations", type=int, help="Minimum number of citations."),
+            status_option,
             click.option(
                 "--exclude",
                 multiple=True,

@@ -55,7 +55,7 @@ def check(
 ) -> None:
     """Check the references of FILE (- for standard input): BibTeX, RIS, CSL-JSON, or one reference, DOI or id per line.
 
-    A reference is held, near other papers, withdrawn, not in this snapshot, or unreadable.
+    A reference is held, near other papers, withdrawn, retracted, not in this snapshot, or unreadable.
     """
     from scholarbase.responses.report import as_html, as_markdown
 

@@ -62,8 +62,10 @@ _TABLES: Final = frozenset(
 
 def id_columns(alias: str) -> str:
     """The three columns that :func:`canonical_id` takes."""
-    doc, doi = (f"'{scheme}:' || ({alias}.external_ids ->> '{scheme}')" for scheme in ("Doc", "DOI"))
-    other = f"iif(coalesce({alias}.arxiv_id, {alias}.corpus_id) IS NULL, coalesce({doc}, {doi}), NULL)"
+    shown = ", ".join(
+        f"'{scheme}:' || ({alias}.external_ids ->> '{scheme}')" for scheme in ("Doc", "OpenAlex", "DOI")
+    )
+    other = f"iif(coalesce({alias}.arxiv_id, {alias}.corpus_id) IS NULL, coalesce({shown}), NULL)"
     return f"{alias}.arxiv_id, {alias}.corpus_id, {other}"
 
 
@@ -78,6 +80,7 @@ _COLUMNS: Final = {
     "year": "p.year",
     "publication_date": "p.publication_date",
     "venue": "p.venue",
+    "status": "p.status",
     "categories": "p.categories",
     "citation_count": "p.citation_count",
     "reference_count": "p.reference_count",
@@ -110,7 +113,7 @@ _EDGES: Final = ("Reading citations", "request a smaller limit, or no filters")
 _AUTHORS: Final = ("Reading authors", "request a smaller limit, or use a longer name or an id")
 _COCITATIONS: Final = ("Counting co-citations", "request it with fewer filters, or a longer timeout")
 """Activities and advice for the error at the time limit."""
-_LATER: Final = ("citation_count", "reference_count", "comment", "versions", "update_date")
+_LATER: Final = ("citation_count", "reference_count", "status", "comment", "versions", "update_date")
 """Fields that change after a paper's publication."""
 _WITH_ABSTRACT: Final = "LEFT JOIN abstracts a ON a.paper_id = p.id"
 
@@ -555,6 +558,17 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
             """,
             (numbers,),
         )
+    if scheme == "OpenAlex":
+        # The ids of OpenAlex's first works are those of Microsoft Academic Graph, which other sources have too.
+        return (
+            """
+            SELECT wanted.value, coalesce(
+                (SELECT min(paper_id) FROM aliases WHERE scheme = 'OpenAlex' AND value = wanted.value),
+                (SELECT min(paper_id) FROM aliases WHERE scheme = 'MAG' AND value = substr(wanted.value, 2))
+            ) AS paper FROM json_each(?) AS wanted WHERE paper IS NOT NULL
+            """,
+            (listed,),
+        )
     # Two papers may claim one id: it names the one with the lowest number.
     return (
         """
@@ -567,7 +581,7 @@ def _lookup(scheme: str, values: set[str]) -> tuple[str, tuple[str, ...]]:
 
 def canonical_id(arxiv_id: str | None, corpus_id: int | None, other: str | None = None) -> str:
     """Return a paper's id in responses: its arXiv id if it has one, else its corpus id, else the ``other``: that of its
-    collection or file, else its DOI."""
+    collection or file, else that of OpenAlex, else its DOI."""
     if arxiv_id is not None:
         return f"arXiv:{arxiv_id}"
     return f"CorpusId:{corpus_id}" if corpus_id is not None else str(other)

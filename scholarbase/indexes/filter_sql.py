@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.models.status import ACTIVE
 
 VENUE_KEYS: Final = """
     SELECT value FROM json_each(?) UNION SELECT name_key FROM venue_names WHERE venue_key IN (
@@ -55,6 +56,10 @@ def filter_sql(filters: ResolvedFilters, alias: str) -> tuple[str, list[int | st
         add(f"{alias}.venue_key IN (SELECT value FROM json_each(?))", json_list(filters.venues))
     if filters.min_citations is not None:
         add(f"{alias}.citation_count >= ?", filters.min_citations)
+    if filters.statuses:
+        params.append(json_list(filters.statuses))
+        active = f"{alias}.status IS NULL OR " if ACTIVE in filters.statuses else ""
+        conditions.append(f"({active}{alias}.status IN (SELECT value FROM json_each(?)))")
     if filters.listed is not None:
         add(f"{alias}.id IN (SELECT value FROM json_each(?))", json_list(sorted(filters.listed)))
     elif filters.sets:

@@ -11,7 +11,8 @@ class ResolvedFilters:
 
     ``first_day`` and ``last_day`` are numbers ``yyyymmdd``: a paper passes when its whole range of possible days is
     within them. ``categories`` and ``venues`` pass when any value matches: a category as stored or its archive
-    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`). ``within`` and ``exclude`` are catalogue ids. With
+    (``cs`` for ``cs.CL``), a venue by its key (:func:`venue_key`); ``statuses`` has
+    values of :data:`.status.STATUSES`, () all of them. ``within`` and ``exclude`` are catalogue ids. With
     ``within`` or ``sets`` only those papers pass that are in ``within`` or in one of these sets.
     """
 
@@ -20,6 +21,7 @@ class ResolvedFilters:
     categories: tuple[str, ...] = ()
     venues: tuple[str, ...] = ()
     min_citations: int | None = None
+    statuses: tuple[str, ...] = ()
     within: frozenset[int] | None = None
     sets: tuple[str, ...] = ()
     exclude: frozenset[int] = frozenset()

@@ -31,7 +31,7 @@ ListOrder: TypeAlias = Literal[
 """By BM25 of the condition's words (without any, by date), by date, day of the last change, arXiv id, counts, title or
 place in the library; with ``-`` the greatest first."""
 Presence: TypeAlias = Literal[
-    "abstract", "doi", "references", "open_access", "closed_access", "fields_of_study"
+    "abstract", "doi", "references", "open_access", "closed_access", "retracted", "fields_of_study"
 ]
 
 
@@ -223,6 +223,7 @@ Condition: TypeAlias = (
 
 FIELDS: Final = {
     "id": "coalesce(p.arxiv_id, 'CorpusId:' || p.corpus_id, 'Doc:' || (p.external_ids ->> 'Doc'), "
+    "'OpenAlex:' || (p.external_ids ->> 'OpenAlex'), "
     "'DOI:' || (p.external_ids ->> 'DOI'))",
     "title": "p.title",
     "abstract": "(SELECT abstract FROM abstracts WHERE paper_id = p.id)",
@@ -270,6 +271,7 @@ _PRESENT: Final = {
     "references": "EXISTS (SELECT 1 FROM edges WHERE citing = p.id)",
     "open_access": "p.details ->> 'is_open_access' = 1",
     "closed_access": "p.details ->> 'is_open_access' = 0",
+    "retracted": "p.status = 'retracted'",
     "fields_of_study": "json_array_length(p.details, '$.fields_of_study') > 0",
 }
 _AMONG: Final = {
@@ -376,7 +378,8 @@ def years(connection: sqlite3.Connection, condition: Condition) -> list[tuple[in
 
 
 def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
-    """Whether a condition or an order needs the source's counts of citations or references."""
+    """Whether a condition or an order needs what only the snapshot knows: counts of citations or references, or
+    retractions."""
     if any(order.removeprefix("-") in _COUNTS for order in orders):
         return True
     match condition:
@@ -386,6 +389,8 @@ def uses_counts(condition: Condition, orders: Sequence[ListOrder] = ()) -> bool:
             return uses_counts(part)
         case Number(field):
             return field in _COUNTS
+        case Has(what):
+            return what == "retracted"
     return False
 
 

@@ -160,6 +160,11 @@ def m006_sets(db: Database) -> None:
     db.execute("CREATE INDEX sets_by_paper ON sets (paper)")
 
 
+@migrations()
+def m007_status(db: Database) -> None:
+    db.table("papers").add_column("status", str)
+
+
 def open_for_building(path: Path) -> sqlite3.Connection:
     """Open or create a catalogue that is being built, and migrate it to the current schema.
 

@@ -70,7 +70,7 @@ from scholarbase.ingest.sources import (
     read_records,
     sha256_of,
 )
-from scholarbase.ingest.store import RecordStore
+from scholarbase.ingest.store import RecordStore, cited_works
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
@@ -83,6 +83,8 @@ from scholarbase.settings import KeepRule, Profile
 log = logging.getLogger("scholarbase.ingest")
 
 LINES_PER_COMMIT: Final = 10_000
+WORKS_PER_COMMIT: Final = 2_000
+"""Works whose citations are written at once: some have thousands."""
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
 _RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -317,6 +319,7 @@ class _Job:
                 "title, which the documents of a BEIR collection need)."
             )
         self._check_sets()
+        self._cite_works(writer)
         self._read_files("read citations", edges, facts, writer)
 
     def _settle(self, writer: CatalogWriter) -> None:
@@ -332,6 +335,26 @@ class _Job:
             repeated = settle(self._db, writer, self._store)
             self._checkpoint.set("settled", True)
             tracker.advance(repeated)
+
+    def _cite_works(self, writer: CatalogWriter) -> None:
+        """Write the citations of OpenAlex works, whose records have them."""
+        if not self._store.has(Dataset.OPENALEX):
+            return
+        last = self._checkpoint.get("cited_works", 0)
+        with self._reporter.stage("cite works", "works", None) as tracker:
+            while works := self._store.works(last, WORKS_PER_COMMIT):
+                last = works[-1][0]
+                citations = [one for _, work in works if work for one in cited_works(work)]
+                with self._checkpoint.transaction():
+                    counts = writer.write(Dataset.CITATIONS, citations)
+                    counts["openalex_citations"] = counts.pop("s2ag_citations")
+                    self._checkpoint.add("counts", counts.items())
+                    self._checkpoint.set("cited_works", last)
+                    if self._rules.records:
+                        with self._store.transaction():
+                            self._store.append(Dataset.CITATIONS, citations, [])
+                        self._checkpoint.set("records", self._store.ends)
+                tracker.advance(len(works))
 
     def _read_files(
         self,

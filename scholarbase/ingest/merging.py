@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number
+from scholarbase.ingest.numbering import arxiv_number, corpus_number, document_number, openalex_number
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
@@ -21,7 +21,8 @@ GROUPED: Final = 2_000
 
 @dataclass(slots=True)
 class PaperIds:
-    """Ids of papers, those of one paper together: corpus ids, arXiv ids, and ids of a collection's documents."""
+    """Ids of papers, those of one paper together: corpus ids (below zero the numbers of OpenAlex works), arXiv ids, and
+    ids of a collection's documents."""
 
     corpus_ids: set[int] = field(default_factory=set)
     arxiv_ids: set[str] = field(default_factory=set)
@@ -32,7 +33,8 @@ class PaperIds:
         """The numbers that papers with these ids may have in the catalogue, ascending."""
         return sorted(
             {
-                *map(corpus_number, self.corpus_ids),
+                *(corpus_number(one) for one in self.corpus_ids if one > 0),
+                *(openalex_number(-one) for one in self.corpus_ids if one < 0),
                 *map(arxiv_number, self.arxiv_ids),
                 *map(document_number, self.documents),
             }
@@ -77,6 +79,7 @@ def write_papers(writer: CatalogWriter, store: RecordStore, ids: PaperIds) -> No
         (Dataset.ABSTRACTS, "key", corpus),
         (Dataset.TLDRS, "key", corpus),
         (Dataset.ARXIV, "key", arxiv),
+        (Dataset.OPENALEX, "corpus_id", corpus),
         (Dataset.BEIR, "key", sorted(ids.documents)),
     ):
         if values and (records := store.records(dataset, column, values)):

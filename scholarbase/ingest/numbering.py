@@ -72,6 +72,11 @@ def document_number(document_id: str) -> int:
     return _hashed(f"Doc:{document_id}")
 
 
+def openalex_number(work: int) -> int:
+    """The number of a paper that has this OpenAlex id, no arXiv id and no corpus id."""
+    return _hashed(f"OpenAlex:W{work}")
+
+
 def _month(digits: str) -> int:
     """Months since January of year 00: of ``9901``, which precedes it, 1,188. Only the order of ids depends on it."""
     return int(digits[:2]) * 12 + int(digits[2:4]) - 1

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from scholarbase.models.status import PaperStatus
+
 
 @dataclass(slots=True)
 class PaperRecord:
     """A paper in one source. ``publication_date`` is ISO ``YYYY-MM-DD``, ``arxiv_id`` has no version.
 
     ``external_ids`` maps schemes of :mod:`scholarbase.identifiers` (``DOI``, ``ACL``, ``DBLP``, ``MAG``, ``PMID``,
-    ``PMCID``, ``sha``, ``Doc``) to canonical values; arXiv and corpus ids have their own fields. ``details`` has the
-    known fields of :class:`.catalog.Details`. ``repaired``: the source has a damaged form of the arXiv id.
+    ``PMCID``, ``sha``, ``Doc``, ``OpenAlex``) to canonical values; arXiv and corpus ids have their own fields.
+    ``details`` has the known fields of :class:`.catalog.Details`. ``repaired``: the source has a damaged arXiv id.
+    ``status`` is what the source says besides the abstract and the comment. ``references`` are the numbers of the
+    OpenAlex works that the paper cites.
     """
 
     title: str
@@ -31,6 +35,16 @@ class PaperRecord:
     reference_count: int | None = None
     url: str | None = None
     repaired: bool = False
+    status: PaperStatus | None = None
+    references: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeletedRecord:
+    """Says that a source no longer has a paper: an arXiv record, or an OpenAlex work by its number."""
+
+    arxiv_id: str | None = None
+    work: int | None = None
 
 
 @dataclass(slots=True)
@@ -41,7 +55,10 @@ class AbstractRecord:
 
 @dataclass(slots=True)
 class CitationRecord:
-    """A citation between corpus ids. ``citing`` or ``cited`` is None where the source does not know that end."""
+    """A citation between corpus ids; the numbers of OpenAlex works are below zero (:func:`work_end`).
+
+    ``citing`` or ``cited`` is None where the source does not know that end.
+    """
 
     citing: int | None
     cited: int | None
@@ -88,8 +105,20 @@ class VenueRecord:
     url: str | None = None
 
 
+def work_end(work: int) -> int:
+    """The number of an OpenAlex work where corpus ids stand: below zero, where no corpus id is."""
+    return -work
+
+
 Record = (
-    PaperRecord | AbstractRecord | CitationRecord | PaperIdRecord | AuthorRecord | TldrRecord | VenueRecord
+    PaperRecord
+    | DeletedRecord
+    | AbstractRecord
+    | CitationRecord
+    | PaperIdRecord
+    | AuthorRecord
+    | TldrRecord
+    | VenueRecord
 )
 
 

@@ -2,7 +2,8 @@
 
 =============  =======================================================================================
 records        one row per record of a paper, author or venue: its dataset and key, the ids that it links, and its line
-citations      one row per citation between corpus ids, those of papers that the library lacks too
+citations      one row per citation between corpus ids, those of papers that the library lacks too; the numbers of
+               OpenAlex works are below zero, and their citations have the key of the citing work
 state          the sums of the content's parts (:mod:`scholarbase.indexes.content_hash`), for the next update
 =============  =======================================================================================
 
@@ -27,14 +28,16 @@ from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
     CitationRecord,
+    DeletedRecord,
     PaperIdRecord,
     PaperRecord,
     Record,
     Reject,
     TldrRecord,
     VenueRecord,
+    work_end,
 )
-from scholarbase.ingest.sources import PARSERS, Dataset
+from scholarbase.ingest.sources import PARSERS, Dataset, openalex
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS records (
@@ -73,8 +76,39 @@ def pack(line: bytes) -> bytes:
     return zlib.compress(line, _COMPRESSION)
 
 
+_DATED: Final = frozenset({Dataset.ARXIV, Dataset.OPENALEX})
+"""Datasets in parts, whose records move to a newer part when they change: a record says when that was."""
+
+
+def dated(dataset: Dataset, line: bytes) -> str:
+    """The time of a record's last change as a text that sorts, empty if it is unknown."""
+    if dataset not in _DATED:
+        return ""
+    record = orjson.loads(line)
+    stored = record.get("updated_date" if dataset is Dataset.OPENALEX else "update_date")
+    return stored if isinstance(stored, str) else ""
+
+
+def rank(dataset: Dataset, line: bytes) -> tuple[str, int, bytes]:
+    """The order in which records with one key replace each other."""
+    return dated(dataset, line), len(line), line
+
+
+def is_older(dataset: Dataset, line: bytes, other: bytes) -> bool:
+    """Whether a record changed last before another one with its key. Of records without dates this is unknown."""
+    when = dated(dataset, line)
+    return bool(when) and when < dated(dataset, other)
+
+
+def cited_works(record: PaperRecord) -> list[CitationRecord]:
+    """The citations of a work, each once."""
+    work = work_end(int(record.external_ids["OpenAlex"][1:]))
+    return [CitationRecord(work, work_end(cited)) for cited in dict.fromkeys(record.references)]
+
+
 class Links(NamedTuple):
-    """A record's key in its dataset, and the ids by which it belongs to papers."""
+    """A record's key in its dataset, and the ids by which it belongs to papers. The number of an OpenAlex work is a
+    corpus id below zero."""
 
     key: Key
     corpus_id: int | None = None
@@ -84,6 +118,12 @@ class Links(NamedTuple):
 def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kind
     """The key and links of a record."""
     match record:
+        case PaperRecord(external_ids={"OpenAlex": work}, corpus_id=None):
+            return Links(work, work_end(int(work[1:])), record.arxiv_id)
+        case DeletedRecord(work=int(work)):
+            return Links(f"W{work}", work_end(work))
+        case DeletedRecord():
+            return Links(str(record.arxiv_id), None, record.arxiv_id)
         case PaperRecord(corpus_id=int(corpus_id)):
             return Links(corpus_id, corpus_id, record.arxiv_id)
         case PaperRecord(arxiv_id=str(arxiv_id)):
@@ -98,6 +138,8 @@ def links_of(record: Record) -> Links:  # noqa: PLR0911  # one case for each kin
             return Links(record.author_id)
         case VenueRecord():
             return Links(record.venue_id)
+        case CitationRecord(citing=int(citing)) if citing < 0:
+            return Links(f"W{-citing}")  # of all citations of a work, since they change together
         case CitationRecord():
             pair = f"{record.citing}>{record.cited}"
             return Links(pair if record.citation_id is None else record.citation_id)
@@ -223,8 +265,8 @@ class RecordStore:
         self.db.executescript(_CITATION_INDEXES)
 
     def settle(self) -> About:
-        """Keep one of several records of a dataset with one key: the longest line, of equally long ones the last in
-        the order of bytes. Returns what the others linked, where they differed."""
+        """Keep one of several records of a dataset with one key: the newest if they have dates, else the longest line,
+        of equally long ones the last in the order of bytes. Returns what the others linked, where they differed."""
         found = About()
         repeated = self.db.execute(
             "SELECT dataset, key FROM records GROUP BY dataset, key HAVING count(*) > 1"
@@ -235,7 +277,7 @@ class RecordStore:
                 (dataset, key),
             ).fetchall()
             lines = {row[0]: zlib.decompress(row[3]) for row in rows}
-            best = max(lines, key=lambda number: (len(lines[number]), lines[number], -number))
+            best = max(lines, key=lambda number: (*rank(Dataset(dataset), lines[number]), -number))
             self.db.executemany(
                 "DELETE FROM records WHERE id = ?", [(number,) for number in lines if number != best]
             )
@@ -245,11 +287,11 @@ class RecordStore:
         return found
 
     def shared_arxiv_ids(self) -> list[str]:
-        """The arXiv ids of several corpus ids."""
+        """The arXiv ids of several corpus ids, or of several works."""
         rows = self.db.execute(
             """
-            SELECT arxiv_id FROM records WHERE arxiv_id IS NOT NULL AND dataset = 'papers'
-            GROUP BY arxiv_id HAVING count(*) > 1
+            SELECT DISTINCT arxiv_id FROM records WHERE arxiv_id IS NOT NULL AND dataset IN ('papers', 'openalex')
+            GROUP BY dataset, arxiv_id HAVING count(*) > 1
             """
         )
         return [row[0] for row in rows]
@@ -267,7 +309,7 @@ class RecordStore:
             (str(dataset), listed),
         )
         parsed = (PARSERS[dataset](zlib.decompress(line)) for (line,) in rows.fetchall())
-        return [record for record in parsed if not isinstance(record, Reject)]
+        return [record for record in parsed if not isinstance(record, Reject | DeletedRecord)]
 
     def all_records(self, dataset: Dataset) -> Iterator[Any]:
         """All records of a dataset, by key."""
@@ -275,8 +317,18 @@ class RecordStore:
             "SELECT line FROM records WHERE dataset = ? ORDER BY key", (str(dataset),)
         ):
             record = PARSERS[dataset](zlib.decompress(line))
-            if not isinstance(record, Reject):
+            if not isinstance(record, Reject | DeletedRecord):
                 yield record
+
+    def works(self, after: int, limit: int) -> list[tuple[int, PaperRecord | None]]:
+        """The next works behind a row, with the numbers of their rows; None for deleted ones."""
+        # The + keeps SQLite from the other index, by which it would sort all works for each batch.
+        rows = self.db.execute(
+            "SELECT id, line FROM records WHERE +dataset = 'openalex' AND id > ? ORDER BY id LIMIT ?",
+            (after, limit),
+        ).fetchall()
+        parsed = ((number, openalex.parse_works(zlib.decompress(line))) for number, line in rows)
+        return [(number, record if isinstance(record, PaperRecord) else None) for number, record in parsed]
 
     def has(self, dataset: Dataset) -> bool:
         """Whether there is a record of a dataset."""
@@ -290,7 +342,7 @@ class RecordStore:
                 rows = self.db.execute(
                     f"""
                     SELECT corpus_id, arxiv_id FROM records
-                    WHERE dataset = 'papers' AND {column} IN (SELECT value FROM json_each(?))
+                    WHERE dataset IN ('papers', 'openalex') AND {column} IN (SELECT value FROM json_each(?))
                     """,
                     (orjson.dumps(values).decode(),),
                 ).fetchall()

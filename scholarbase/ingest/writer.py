@@ -21,47 +21,23 @@ from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
-from scholarbase.indexes.titles import main_title_hash, normalize_title, title_hash
+from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.numbering import arxiv_number, paper_number
+from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, filling, inserted
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
     CitationRecord,
+    DeletedRecord,
     PaperIdRecord,
     PaperRecord,
     TldrRecord,
     VenueRecord,
+    work_end,
 )
 from scholarbase.ingest.sources import OWN, WITH_PAPERS, Dataset
-from scholarbase.models.checks import date_bounds
+from scholarbase.models.status import is_withdrawn
 from scholarbase.settings import KeepRule
-
-_INSERT_PAPER = """
-INSERT INTO papers (
-    id, corpus_id, arxiv_id, title, title_hash, main_title_hash, authors, year, publication_date, first_day, last_day,
-    venue, venue_key, venue_id, categories, citation_count, reference_count, external_ids, url, details
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-_FILL = """
-UPDATE papers SET
-    arxiv_id = coalesce(arxiv_id, :arxiv_id),
-    year = iif(publication_date IS NULL AND :date IS NOT NULL, :year, coalesce(year, :year)),
-    first_day = iif(publication_date IS NULL AND :date IS NOT NULL, :first_day, coalesce(first_day, :first_day)),
-    last_day = iif(publication_date IS NULL AND :date IS NOT NULL, :last_day, coalesce(last_day, :last_day)),
-    publication_date = coalesce(publication_date, :date),
-    venue_key = iif(venue IS NULL, :venue_key, venue_key),
-    venue = coalesce(venue, :venue),
-    categories = coalesce(categories, :categories),
-    authors = coalesce(authors, :authors),
-    external_ids = json_patch(:external_ids, coalesce(external_ids, '{}')),
-    url = coalesce(url, :url),
-    details = json_patch(:details, coalesce(details, '{}'))
-WHERE id = :id
-"""
-"""The values of a paper's first record stay, and other records fill those that are missing. A paper with only a year
-takes the date of another record with its year, so that the two agree."""
-
 
 _DROPPED: Final = {
     "arxiv": "arxiv_id IS NULL OR id NOT IN (SELECT paper_id FROM abstracts)",
@@ -108,6 +84,7 @@ class CatalogWriter:
             Dataset.AUTHORS: self._authors,
             Dataset.TLDRS: self._tldrs,
             Dataset.ARXIV: self._arxiv_papers,
+            Dataset.OPENALEX: self._openalex_works,
             Dataset.BEIR: self._beir_documents,
             Dataset.CITATIONS: self._citations,
         }
@@ -120,8 +97,12 @@ class CatalogWriter:
         if dataset in OWN:
             counts = self._store_entries(records, sets)
         else:
-            counts = self._by_dataset[dataset](records)
-            self._store_members(records, sets)
+            kept = [record for record in records if not isinstance(record, DeletedRecord)]
+            counts = self._by_dataset[dataset](kept)
+            self._store_members(kept, sets)
+            if len(kept) < len(records):
+                counts[f"{dataset}_deleted"] = len(records) - len(kept)
+                records = kept
         if dataset in WITH_PAPERS and (repaired := sum(record.repaired for record in records)):
             counts["arxiv_ids_repaired"] = repaired
         return counts
@@ -175,6 +156,31 @@ class CatalogWriter:
         counts["papers_repeated"] = len(records) - from_s2ag - len(new)
         self._fill(joined)
         self._insert(list(new.values()))
+        return counts
+
+    def _openalex_works(self, records: Sequence[PaperRecord]) -> Counter[str]:
+        counts: Counter[str] = Counter(openalex_works=len(records))
+        seen = set(self.by_corpus_id([_work_end(r) for r in records]))
+        known = self._ids_of("arxiv_id", [r.arxiv_id for r in records if r.arxiv_id is not None])
+        new: list[PaperRecord] = []
+        joined: list[tuple[int, PaperRecord]] = []
+        for record in records:
+            work = _work_end(record)
+            if work in seen:
+                counts["papers_repeated"] += 1
+                continue
+            seen.add(work)
+            if record.arxiv_id in known:
+                counts["openalex_joined"] += 1
+                joined.append((known[record.arxiv_id], record))
+            elif self._keep == "arxiv" and record.arxiv_id is None:
+                counts["papers_without_arxiv_id"] += 1
+            else:
+                if record.arxiv_id is not None:
+                    known[record.arxiv_id] = arxiv_number(record.arxiv_id)
+                new.append(record)
+        self._insert(new)
+        self._fill(joined)
         return counts
 
     def _beir_documents(self, records: Sequence[PaperRecord]) -> Counter[str]:
@@ -321,60 +327,12 @@ class CatalogWriter:
 
     def _fill(self, joined: Sequence[tuple[int, PaperRecord]]) -> None:
         """Fill the missing values of papers from other records of them."""
-        self._db.executemany(
-            _FILL,
-            [
-                {
-                    "id": paper_id,
-                    "arxiv_id": r.arxiv_id,
-                    "date": r.publication_date,
-                    "year": r.year,
-                    **dict(zip(("first_day", "last_day"), _days(r), strict=True)),
-                    "venue": r.venue,
-                    "venue_key": venue_key(r.venue) if r.venue else None,
-                    "categories": " ".join(r.categories) or None,
-                    "authors": _authors(r),
-                    # The id made for an entry is only an alias of a paper that has others.
-                    "external_ids": orjson.dumps(
-                        {k: v for k, v in r.external_ids.items() if k != "Doc"}
-                    ).decode(),
-                    "url": r.url,
-                    "details": orjson.dumps(r.details).decode(),
-                }
-                for paper_id, r in joined
-            ],
-        )
+        self._db.executemany(FILL_PAPER, [filling(number, record) for number, record in joined])
         self._insert_names(joined)
 
     def _insert(self, records: Sequence[PaperRecord]) -> None:
         numbered = [(paper_number(r.arxiv_id, r.corpus_id, r.external_ids), r) for r in records]
-        self._db.executemany(
-            _INSERT_PAPER,
-            [
-                (
-                    paper_id,
-                    r.corpus_id,
-                    r.arxiv_id,
-                    r.title,
-                    title_hash(r.title),
-                    main_title_hash(r.title),
-                    _authors(r),
-                    r.year,
-                    r.publication_date,
-                    *_days(r),
-                    r.venue,
-                    venue_key(r.venue) if r.venue else None,
-                    r.venue_id,
-                    " ".join(r.categories) or None,
-                    r.citation_count,
-                    r.reference_count,
-                    orjson.dumps(r.external_ids).decode() if r.external_ids else None,
-                    r.url,
-                    orjson.dumps(r.details).decode() if r.details else None,
-                )
-                for paper_id, r in numbered
-            ],
-        )
+        self._db.executemany(INSERT_PAPER, [inserted(number, record) for number, record in numbered])
         self._insert_names(numbered)
 
     def _insert_names(self, papers: Sequence[tuple[int, PaperRecord]]) -> None:
@@ -393,6 +351,10 @@ class CatalogWriter:
         written = self._changes(
             "INSERT OR IGNORE INTO abstracts VALUES (?, ?)",
             [(ids[r.corpus_id], r.abstract) for r in records if r.corpus_id in ids],
+        )
+        self._db.executemany(
+            "UPDATE papers SET status = coalesce(status, 'withdrawn') WHERE id = ?",
+            [(ids[r.corpus_id],) for r in records if r.corpus_id in ids and is_withdrawn(r.abstract)],
         )
         return Counter(s2ag_abstracts=len(records), s2ag_abstracts_used=written)
 
@@ -536,8 +498,17 @@ class CatalogWriter:
         return dict(self._db.execute(sql, (orjson.dumps(values).decode(),)).fetchall())
 
     def by_corpus_id(self, corpus_ids: Sequence[int]) -> dict[int, int]:
-        """Catalogue ids by corpus id, second corpus ids included."""
+        """Catalogue ids by corpus id, second corpus ids included; by the numbers of OpenAlex works below zero."""
+        works = [f"W{-number}" for number in corpus_ids if number < 0]
+        corpus_ids = [number for number in corpus_ids if number > 0]
         found = self._ids_of("corpus_id", corpus_ids)
+        if works:
+            sql = """
+                SELECT value, paper_id FROM aliases
+                WHERE scheme = 'OpenAlex' AND value IN (SELECT value FROM json_each(?)) ORDER BY paper_id DESC
+            """
+            rows = self._db.execute(sql, (orjson.dumps(works).decode(),))
+            found.update((-int(value[1:]), paper_id) for value, paper_id in rows)
         if not self._has_corpus_aliases:
             return found
         sql = """
@@ -565,14 +536,5 @@ def _place(record: PaperRecord) -> int:
     return 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
 
 
-def _authors(record: PaperRecord) -> str | None:
-    return orjson.dumps(record.authors).decode() if record.authors else None
-
-
-def _days(record: PaperRecord) -> tuple[int | None, int | None]:
-    """First and last possible day of publication: one day, a year, or unknown."""
-    if record.publication_date is not None:
-        return date_bounds(record.publication_date)
-    if record.year is not None and 1 <= record.year <= 9999:
-        return date_bounds(f"{record.year:04d}")
-    return None, None
+def _work_end(record: PaperRecord) -> int:
+    return work_end(int(record.external_ids["OpenAlex"][1:]))

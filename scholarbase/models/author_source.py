@@ -42,6 +42,7 @@ class PageArguments(TypedDict, total=False):
     sort: CitationSort | None
     from_: str | None
     to: str | None
+    status: Sequence[str]
     as_of: str | None
     fields: Sequence[str] | None
     timeout: float | None
@@ -137,6 +138,7 @@ class AuthorSource(ABC):
         sort: CitationSort | None = None,
         from_: str | None = None,
         to: str | None = None,
+        status: Sequence[str] = (),
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
         timeout: float | None = None,
@@ -151,6 +153,7 @@ class AuthorSource(ABC):
                 None: most cited first, or newest first with ``as_of``.
             from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
             to: only papers up to this date.
+            status: only papers with one of these statuses, as in ``search``.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
             timeout: seconds that the request may take.

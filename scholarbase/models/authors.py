@@ -16,7 +16,8 @@ NAMED: Final = "name:"
 def is_author_id(text: str) -> bool:
     """Whether a text has the form of an author's id, which no name has."""
     text = text.strip()
-    return text.startswith(NAMED) or (text.isascii() and text.isdigit())
+    digits = text[1:] if text[:1] == "A" else text  # OpenAlex's ids start with A
+    return text.startswith(NAMED) or (digits.isascii() and digits.isdigit())
 
 
 class AuthorProfile(msgspec.Struct, frozen=True):

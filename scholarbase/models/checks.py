@@ -25,6 +25,7 @@ from scholarbase.models.limits import (
     MAX_TITLE_MATCHES,
     CitationSort,
 )
+from scholarbase.models.status import STATUSES
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 _CATEGORY: Final = re.compile(r"""(?!.*[,;][a-z])[^\s'"\[\]]{1,50}""")
@@ -216,6 +217,26 @@ def check_authors(names: Sequence[str], name: str) -> tuple[str, ...]:
     for value in values:
         check_author_id(value, name)
     return values
+
+
+def check_statuses(values: Any) -> tuple[str, ...]:
+    """Return the statuses of the filter ``status``, each once, or raise InvalidRequest. A string may have several,
+    separated by commas."""
+    parts = values.split(",") if isinstance(values, str) else values
+    found = tuple(dict.fromkeys(one.strip().lower() for one in check_names(parts, "status")))
+    for one in found:
+        if one not in STATUSES:
+            raise InvalidRequest(f"status is {shown(one)}: use {', '.join(STATUSES)}.")
+    return found
+
+
+def check_status(statuses: Sequence[str], as_of: str | None) -> None:
+    """Raise InvalidRequest for a filter by status at a point in time."""
+    if statuses and as_of is not None:
+        raise InvalidRequest(
+            f"status {', '.join(statuses)} cannot be combined with as_of {as_of!r}: the snapshot has only its own, "
+            "later status of papers. Leave one of them out."
+        )
 
 
 def check_author_id(value: str, name: str) -> str:

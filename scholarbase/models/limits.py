@@ -11,7 +11,7 @@ Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
 ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
-ReferenceStatus = Literal["held", "near", "withdrawn", "not_in_snapshot", "unreadable"]
+ReferenceStatus = Literal["held", "near", "withdrawn", "retracted", "not_in_snapshot", "unreadable"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)

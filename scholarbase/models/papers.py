@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import listed
+from scholarbase.models.status import PaperStatus
 
 EXAMPLE_ID: Final = "arXiv:hep-th/9301068"
 
@@ -58,15 +59,24 @@ class Paper(msgspec.Struct, frozen=True):
         Meta(description="From Semantic Scholar, else arXiv's journal reference as its `name` alone."),
     ] = None
     publication_types: Annotated[
-        tuple[str, ...], Meta(description="From Semantic Scholar, such as `JournalArticle` or `Review`.")
+        tuple[str, ...],
+        Meta(description="From Semantic Scholar or OpenAlex, such as `JournalArticle` or `Review`."),
     ] = ()
+    status: Annotated[
+        PaperStatus | None,
+        Meta(
+            description="`withdrawn` by its authors or arXiv, or `retracted` by its publisher; null for other papers, "
+            "and with `as_of`."
+        ),
+    ] = None
     categories: Annotated[tuple[str, ...], Meta(description="arXiv categories.")] = ()
     fields_of_study: Annotated[
-        tuple[str, ...], Meta(description="From Semantic Scholar, such as `Physics`.")
+        tuple[str, ...],
+        Meta(description="From Semantic Scholar, such as `Physics`, or the topics of OpenAlex."),
     ] = ()
     is_open_access: Annotated[
         bool | None,
-        Meta(description="True for papers on arXiv, else from Semantic Scholar; null if unknown."),
+        Meta(description="True for papers on arXiv, else from the source; null if unknown."),
     ] = None
     comment: Annotated[
         str | None, Meta(description="The authors' comment on arXiv, such as the number of pages.")

@@ -29,6 +29,7 @@ from scholarbase.models.checks import (
     check_list,
     check_papers,
     check_sort,
+    check_status,
     check_text,
     check_title,
     check_type,
@@ -80,6 +81,7 @@ from scholarbase.models.values import (
     Rerank,
     RerankDepth,
     SomeStrings,
+    Statuses,
     Timeout,
     TitleLimit,
     ToDate,
@@ -220,13 +222,15 @@ class Filters(_Dates):
     but not ``from_='2006-03'``, and a paper without a date matches no date limit.
     ``category`` matches a category (``cs.CL``) or a whole archive (``cs``). ``category``, ``venue`` and ``author``
     match any of their values. ``exclude`` removes papers whose title or abstract contains one of the phrases, compared
-    by word stems. ``as_of`` removes papers published after that day (of a month: its last day) or on an unknown day.
+    by word stems. ``status`` keeps papers that are ``active``, ``withdrawn`` or ``retracted``. ``as_of`` removes papers
+    published after that day (of a month: its last day) or on an unknown day.
     """
 
     category: Categories = ()
     venue: Venues = ()
     author: Authors = ()
     min_citations: MinCitations = None
+    status: Statuses = ()
     exclude: Exclude = ()
     exclude_ids: ExcludeIds = ()
     within: Within = None
@@ -239,6 +243,7 @@ class Filters(_Dates):
                 f"min_citations {self.min_citations} cannot be combined with as_of {self.as_of!r}: the "
                 "snapshot has only its own, later citation counts. Leave one of them out."
             )
+        check_status(self.status, self.as_of)
         return self
 
 
@@ -517,12 +522,14 @@ class _EdgePage(ResponseOptions, Timed):
 class PaperPage(_Dates, _EdgePage):
     """A page of papers in an order."""
 
+    status: Statuses = ()
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
 
     @model_validator(mode="after")
     def _check_sort(self) -> Self:
         check_sort(self.sort, self.as_of)
+        check_status(self.status, self.as_of)
         return self
 
 

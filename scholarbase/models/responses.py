@@ -294,15 +294,15 @@ class CheckedReference(msgspec.Struct, frozen=True, omit_defaults=True):
         ReferenceStatus,
         Meta(
             description="held: the library has the paper; near: it has similar ones; withdrawn: it has the paper, "
-            "whose abstract or comment says that it has been withdrawn; not_in_snapshot: it has none, which does not "
-            "mean that none exists; unreadable: the entry is broken."
+            "which its authors withdrew; retracted: it has the paper, which its publisher retracted; not_in_snapshot: "
+            "it has none, which does not mean that none exists; unreadable: the entry is broken."
         ),
     ]
     reason: Annotated[str, Meta(description="Why, as a sentence.")]
     text: Annotated[str, Meta(description="The beginning of the reference.")]
     key: Annotated[str | None, Meta(description="Its key or number in the bibliography.")] = None
     paper: Annotated[
-        Paper | None, Meta(description="The paper of a reference that is held or withdrawn.")
+        Paper | None, Meta(description="The paper of a reference that is held, withdrawn or retracted.")
     ] = None
     differences: Annotated[
         tuple[Difference, ...], Meta(description="Where the reference and the paper differ.")

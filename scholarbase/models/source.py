@@ -59,6 +59,7 @@ class SearchArguments(TypedDict, total=False):
     venue: Sequence[str]
     author: Sequence[str]
     min_citations: int | None
+    status: Sequence[str]
     exclude: Sequence[str]
     exclude_ids: Sequence[str]
     within: Sequence[str] | None
@@ -81,6 +82,7 @@ class SimilarArguments(TypedDict, total=False):
     venue: Sequence[str]
     author: Sequence[str]
     min_citations: int | None
+    status: Sequence[str]
     exclude: Sequence[str]
     exclude_ids: Sequence[str]
     within: Sequence[str] | None
@@ -171,6 +173,7 @@ class Source(AuthorSource):
         venue: Sequence[str] = (),
         author: Sequence[str] = (),
         min_citations: int | None = None,
+        status: Sequence[str] = (),
         exclude: Sequence[str] = (),
         exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
@@ -206,6 +209,8 @@ class Source(AuthorSource):
                 ``search_authors`` finds by it. Authors that the library does not have are named in the ``warnings``
                 of the response.
             min_citations: only papers with at least this many citations worldwide.
+            status: only papers with one of these statuses: ``active`` (neither withdrawn nor retracted), ``withdrawn``
+                or ``retracted``.
             exclude: leave out papers whose title or abstract contains one of these phrases.
             exclude_ids: leave out these papers, by ids of any form. Ids that the library does not hold are named in
                 the ``warnings`` of the response.
@@ -395,6 +400,7 @@ class Source(AuthorSource):
         venue: Sequence[str] = (),
         author: Sequence[str] = (),
         min_citations: int | None = None,
+        status: Sequence[str] = (),
         exclude: Sequence[str] = (),
         exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
@@ -413,8 +419,8 @@ class Source(AuthorSource):
             paper_id: an id of any form.
             limit: the number of results, 1 to 1000.
             offset: the number of results to skip: the ``next_offset`` of the previous page.
-            from_, to, category, venue, author, min_citations, exclude, exclude_ids, within: as in ``search``, for the
-                results.
+            from_, to, category, venue, author, min_citations, status, exclude, exclude_ids, within: as in ``search``,
+                for the results.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM), without later papers, also
                 among those that cite both.
             exact: compare with every vector, without approximation.
@@ -459,6 +465,7 @@ class Source(AuthorSource):
         from_: str | None = None,
         to: str | None = None,
         author: Sequence[str] = (),
+        status: Sequence[str] = (),
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
         timeout: float | None = None,
@@ -474,6 +481,7 @@ class Source(AuthorSource):
             from_: only papers from this date on: YYYY, YYYY-MM or YYYY-MM-DD.
             to: only papers up to this date.
             author: only papers by one of these authors, as in ``search``.
+            status: only papers with one of these statuses, as in ``search``.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
             timeout: seconds that the request may take.
@@ -496,6 +504,7 @@ class Source(AuthorSource):
         from_: str | None = None,
         to: str | None = None,
         author: Sequence[str] = (),
+        status: Sequence[str] = (),
         as_of: str | None = None,
         fields: Sequence[str] | None = None,
         timeout: float | None = None,
@@ -535,6 +544,7 @@ class Source(AuthorSource):
         venue: Sequence[str] = (),
         author: Sequence[str] = (),
         min_citations: int | None = None,
+        status: Sequence[str] = (),
         exclude: Sequence[str] = (),
         exclude_ids: Sequence[str] = (),
         within: Sequence[str] | None = None,
@@ -553,8 +563,8 @@ class Source(AuthorSource):
             hops: 1, or 2 for the neighbours of neighbours too.
             limit: the number of results, 1 to 1000.
             offset: the number of results to skip: the ``next_offset`` of the previous page.
-            from_, to, category, venue, author, min_citations, exclude, exclude_ids, within: as in ``search``, for the
-                neighbours.
+            from_, to, category, venue, author, min_citations, status, exclude, exclude_ids, within: as in ``search``,
+                for the neighbours.
             as_of: as if on this day (YYYY-MM-DD) or at the end of this month (YYYY-MM).
             fields: the fields of each paper; None returns all.
             timeout: seconds that the expansion may take.

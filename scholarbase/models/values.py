@@ -19,6 +19,7 @@ from scholarbase.models.checks import (
     check_ids,
     check_names,
     check_phrases,
+    check_statuses,
     check_text,
     check_title,
     check_whole,
@@ -249,6 +250,15 @@ MinCitations = Annotated[
         description="Only papers with at least this many citations worldwide.",
         examples=[10],
         json_schema_extra=_range(0),
+    ),
+]
+Statuses = Annotated[
+    StringTuple,
+    BeforeValidator(check_statuses),
+    Field(
+        description="Only papers with one of these statuses: `active` (neither withdrawn nor retracted), `withdrawn` "
+        "or `retracted`. In a string or a URL, separated by commas.",
+        examples=[["active"]],
     ),
 ]
 Exclude = Annotated[

@@ -15,7 +15,7 @@ _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|!])")
 _STYLE: Final = (
     "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}"
     "td,th{border:1px solid #bbb;padding:.3em .6em;text-align:left;vertical-align:top}"
-    ".held{color:#176117}.near,.withdrawn{color:#8a5000}.not_in_snapshot,.unreadable{color:#9b1c1c}"
+    ".held{color:#176117}.near,.withdrawn{color:#8a5000}.retracted,.not_in_snapshot,.unreadable{color:#9b1c1c}"
 )
 
 

@@ -18,6 +18,7 @@ LABELS: Final[Mapping[str, str]] = {
     "held": "held",
     "near": "near",
     "withdrawn": "withdrawn",
+    "retracted": "retracted",
     "not_in_snapshot": "not in this snapshot",
     "unreadable": "unreadable",
 }
@@ -186,6 +187,7 @@ def paper_line(paper: Mapping[str, Any]) -> str:
     """A paper on one line."""
     parts = (
         plain(paper.get("title")),
+        (paper.get("status") or "").upper(),
         plain(compact_authors(paper.get("authors"))),
         plain(paper.get("year")),
         plain(paper.get("venue")),
@@ -242,6 +244,8 @@ def plain(value: Any) -> str:
 
 
 def _about(paper: Mapping[str, Any]) -> Iterator[str]:
+    if paper.get("status"):
+        yield paper["status"].upper()
     if paper.get("authors"):
         yield plain(compact_authors(paper["authors"]))
     if date := paper.get("publication_date") or paper.get("year"):

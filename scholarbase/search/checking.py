@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from scholarbase.indexes.titles import main_title
 from scholarbase.models.limits import MAX_NEAR, MAX_TITLE_LENGTH, MIN_TITLE_SCORE, ReferenceStatus
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Difference
+from scholarbase.models.status import is_withdrawn
 from scholarbase.search.comparison import Comparison, compare, compare_line, relation_of, shortened
 
 _FIELDS: Final = ("id", "title", "authors", "year", "venue", "external_ids")
@@ -30,14 +30,6 @@ NEAR_EXACT_WORDS: Final = 2
 """Words of a title that is a part of a line."""
 ID_TITLE_SCORE: Final = 0.6
 """The minimum similarity between the title of a reference and that of the paper with its id."""
-_PAPER: Final = r"(?:paper|article|submission|manuscript|preprint|work|note|version)"
-_WITHDRAWN: Final = re.compile(
-    rf"\b(?:this|the)\s+(?:version\s+of\s+(?:this|the)\s+)?{_PAPER}\s+(?:has\s+been|had\s+been|is|was)"
-    r"\s+(?:\w+\s+)?withdrawn(?!\s+from\s+submission)"
-    rf"|\A\W*(?:admin\s+note:\s+)?(?:{_PAPER}\s+)?(?:(?:has\s+been|is|was)\s+)?withdrawn\b"
-    rf"|\b(?:update|note):\s+{_PAPER}\s+withdrawn",
-    re.IGNORECASE,
-)
 
 
 class Outcome(NamedTuple):
@@ -242,17 +234,16 @@ class References:
         return self._held(_reason(found, differences), best.number, differences)
 
     def _held(self, reason: str, number: int, differences: tuple[Difference, ...]) -> Outcome:
-        [paper] = self._catalog.papers([number], ("abstract", "comment"))
-        for name, text in (("abstract", paper.abstract), ("comment on arXiv", paper.comment)):
-            if is_withdrawn(text):
-                found = f"Its {name} says that it has been withdrawn. {reason}"
-                return Outcome("withdrawn", found, number, differences)
-        return Outcome("held", reason, number, differences)
-
-
-def is_withdrawn(text: str | None) -> bool:
-    """Whether an abstract or a comment says that its paper has been withdrawn, as on arXiv."""
-    return text is not None and "withdrawn" in text.lower() and _WITHDRAWN.search(text) is not None
+        [paper] = self._catalog.papers([number], ("abstract", "comment", "status"))
+        if paper.status is None:
+            return Outcome("held", reason, number, differences)
+        texts = (("abstract", paper.abstract), ("comment on arXiv", paper.comment))
+        where = next((name for name, text in texts if is_withdrawn(text)), None)
+        if paper.status == "withdrawn" and where is not None:
+            return Outcome(
+                "withdrawn", f"Its {where} says that it has been withdrawn. {reason}", number, differences
+            )
+        return Outcome(paper.status, f"It has been {paper.status}. {reason}", number, differences)
 
 
 def _reason(found: str, differences: Sequence[Difference]) -> str:

@@ -105,8 +105,8 @@ class Lists(Opened):
             return condition
         if uses_counts(condition, orders):
             raise InvalidRequest(
-                f"Counts of citations and references cannot be combined with as_of {as_of!r}: the snapshot has only "
-                "its own, later counts. Leave one of them out."
+                f"Counts of citations and references, and retractions, cannot be combined with as_of {as_of!r}: the "
+                "snapshot has only its own, later ones. Leave one of them out."
             )
         return every([condition, Days(last=day)])
 

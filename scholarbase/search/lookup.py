@@ -19,6 +19,7 @@ from scholarbase.models.checks import as_of_day, date_bounds, shown
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.requests import EdgeBody, Filters
 from scholarbase.models.sets import PREFIX, is_set
+from scholarbase.models.status import STATUSES
 from scholarbase.search.cache import Cache
 
 MAX_SYNTAX_MATCHES: Final = 200_000
@@ -118,11 +119,12 @@ class Lookup:
         return (listed or None if large else listed), large
 
     def dates(self, request: Filters | EdgeBody | AuthorPapersBody) -> ResolvedFilters:
-        """The filters of a request's dates. Raises NothingLeft: ``as_of`` is before every paper."""
+        """The filters of a request's dates and status. Raises NothingLeft: ``as_of`` is before every paper."""
         to = None if request.to is None else date_bounds(request.to, "to")[1]
         days = [limit for limit in (to, self.day(request.as_of)) if limit is not None]
         first = None if request.from_ is None else date_bounds(request.from_, "from")[0]
-        return ResolvedFilters(first_day=first, last_day=min(days, default=None))
+        statuses = () if set(request.status) == set(STATUSES) else tuple(sorted(request.status))
+        return ResolvedFilters(first_day=first, last_day=min(days, default=None), statuses=statuses)
 
     def _papers_by(self, authors: Sequence[str]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
         """The papers by any of the authors, None without authors, and a warning about unknown ones.

@@ -57,10 +57,12 @@ _TIME: Final = r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?
 _DATE: Final = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})(?:[-/.](\d{{1,2}})(?:{_TIME})?)?", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 _DATES: Final = frozenset({"from", "to", "as_of"})
-_COMMA_SEPARATED: Final = frozenset({"category", "fields"})
+_COMMA_SEPARATED: Final = frozenset({"category", "fields", "status"})
 _IDS: Final = frozenset({"ids", "seeds", "exclude_ids", "within"})
 _NULLS: Final = frozenset({"null", "none"})
-_NULLABLE: Final = frozenset({"category", "venue", "author", "fields", "from", "to", "as_of", "mode", "sort"})
+_NULLABLE: Final = frozenset(
+    {"category", "venue", "author", "fields", "from", "to", "as_of", "mode", "sort", "status"}
+)
 """Arguments of which no value is one of ``_NULLS``."""
 
 

@@ -39,12 +39,23 @@ from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 
-_LISTED: Final = ["id", "title", "authors", "year", "venue", "citation_count"]
+_LISTED: Final = ["id", "title", "authors", "year", "venue", "status", "citation_count"]
 """The default fields of papers in lists."""
-_CHECKED: Final = ["id", "title", "authors", "year", "venue"]
-_FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "citation_count"]
+_CHECKED: Final = ["id", "title", "authors", "year", "venue", "status"]
+_FOUND: Final = ["id", "title", "abstract", "authors", "year", "venue", "status", "citation_count"]
 _READ: Final = [
-    *("id", "title", "abstract", "tldr", "authors", "year", "publication_date", "venue", "categories"),
+    *(
+        "id",
+        "title",
+        "abstract",
+        "tldr",
+        "authors",
+        "year",
+        "publication_date",
+        "venue",
+        "status",
+        "categories",
+    ),
     *("citation_count", "reference_count"),
 ]
 
@@ -205,7 +216,7 @@ _EDGE_DEFAULTS: Final = {"fields": _LISTED}
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "search_papers",
-        "Search titles and abstracts by words and meaning, best first; an empty list means nothing matched.",
+        "Search titles and abstracts by words and meaning, best first; empty if nothing matched.",
         SearchBody,
         Library.run,
         {
@@ -216,7 +227,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "offset": _OFFSET,
             "from": _FROM,
             "to": _TO,
-            "category": "such as cs.CL or cs",
+            "category": "cs.CL or cs",
             "min_citations": "worldwide",
             "exclude": "phrases that must not be the topic",
             "exclude_seen": "leave out returned papers",
@@ -237,7 +248,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "check_references",
-        "Check references: held with differences, near, withdrawn, not_in_snapshot or unreadable.",
+        "Check references: held with differences, near, withdrawn, retracted, not_in_snapshot or unreadable.",
         CheckBody,
         Library.run_check,
         {"references": "BibTeX, RIS, CSL or lines", "max_tokens": _MAX_TOKENS},

@@ -6,15 +6,16 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from scholarbase import identifiers
-from scholarbase.ingest.records import CitationRecord, Record, Reject
-from scholarbase.ingest.sources import PARSERS, Dataset, SourceFile, open_lines
-from scholarbase.ingest.store import About, Key, Links, RecordStore, links_of, pack
+from scholarbase.ingest.records import CitationRecord, PaperRecord, Record, Reject
+from scholarbase.ingest.sources import Dataset, SourceFile, StoredBytes, open_lines, openalex, read_records
+from scholarbase.ingest.store import About, Key, Links, RecordStore, cited_works, is_older, links_of, pack
 
+_T = TypeVar("_T")
 _AT_ONCE: Final = 5_000
 """Lines that are compared with the stored records at once."""
 
@@ -49,6 +50,7 @@ PRIMARY_KEYS: Final[dict[Dataset, tuple[str, Callable[[Any], Key | None]]]] = {
     Dataset.AUTHORS: ("authorid", _digits),
     Dataset.PUBLICATION_VENUES: ("id", _text),
     Dataset.ARXIV: ("id", _arxiv_id),
+    Dataset.OPENALEX: ("id", openalex.work_key),
     Dataset.BEIR: ("_id", _text),
 }
 """The primary key of each dataset, and how it is read."""
@@ -68,22 +70,22 @@ class Applied:
 def apply_updates(store: RecordStore, file: SourceFile, applied: Applied) -> None:
     """Add the file's records, or replace those with the same key. A rejected line removes the record of its key, which
     the full release would not have either."""
-    parse = PARSERS[file.dataset]
-    for batch in _batches(open_lines(file.path)):
+    for batch in _batches(read_records(file, StoredBytes(), {})):
         records: dict[Key, tuple[Record, bytes]] = {}
         gone: set[Key] = set()
         rejects: list[tuple[int, Reject]] = []
-        for number, line in batch:
-            record = parse(line)
+        for entry in batch:
+            record, line = entry.record, entry.content
             if isinstance(record, Reject):
-                rejects.append((number, record))
+                rejects.append((entry.line, record))
                 key = _key_of(file.dataset, line)
                 if key is not None:
                     gone.add(key)
                     records.pop(key, None)
             else:
                 key = links_of(record).key
-                records[key] = record, line
+                if key not in records or not is_older(file.dataset, line, records[key][1]):
+                    records[key] = record, line
                 gone.discard(key)
         with store.transaction():
             new = _replace(store, file.dataset, records, gone, applied)
@@ -145,18 +147,38 @@ def _replace(
     new = [
         (record, line)
         for key, (record, line) in records.items()
-        if [zlib.decompress(row[2]) for row in stored.get(key, [])] != [line]
+        if _replaces(dataset, line, [zlib.decompress(row[2]) for row in stored.get(key, [])])
     ]
     replaced = [row for record, _ in new for row in stored.get(links_of(record).key, [])]
     deleted = [row for key in gone for row in stored.get(key, [])]
     store.db.executemany("DELETE FROM records WHERE id = ?", [(row[0],) for row in (*replaced, *deleted)])
     store.append(dataset, [record for record, _ in new], [pack(line) for _, line in new])
+    if dataset is Dataset.OPENALEX:
+        _replace_cited(store, [row[1].key for row in (*replaced, *deleted)], new, applied)
     for _, links, _ in (*replaced, *deleted):
         applied.about.add(dataset, links)
     for record, _ in new:
         applied.about.add(dataset, links_of(record))
     applied.counts["records_deleted"] += len(deleted)
     return len(new)
+
+
+def _replaces(dataset: Dataset, line: bytes, stored: list[bytes]) -> bool:
+    """Whether a record takes the place of the stored ones."""
+    return stored != [line] and not any(is_older(dataset, line, one) for one in stored)
+
+
+def _replace_cited(
+    store: RecordStore, works: list[Key], new: list[tuple[Record, bytes]], applied: Applied
+) -> None:
+    """Replace the citations of works, which their records have."""
+    listed = orjson.dumps(works).decode()
+    gone = "FROM citations WHERE key IN (SELECT value FROM json_each(?))"
+    applied.pairs.update(store.db.execute(f"SELECT citing, cited {gone}", (listed,)))
+    store.db.execute(f"DELETE {gone}", (listed,))
+    citations = [one for record, _ in new if isinstance(record, PaperRecord) for one in cited_works(record)]
+    store.append(Dataset.CITATIONS, citations, [])
+    applied.pairs.update((one.citing or 0, one.cited or 0) for one in citations)
 
 
 def _replace_citations(
@@ -189,8 +211,8 @@ def _replace_citations(
     return len(new)
 
 
-def _batches(lines: Iterable[tuple[int, bytes]]) -> Iterable[Sequence[tuple[int, bytes]]]:
-    batch: list[tuple[int, bytes]] = []
+def _batches(lines: Iterable[_T]) -> Iterable[Sequence[_T]]:
+    batch: list[_T] = []
     for line in lines:
         batch.append(line)
         if len(batch) == _AT_ONCE:

@@ -51,9 +51,8 @@ def find_steps(paths: Sequence[str | Path]) -> list[Step]:
         root = Path(source)
         if not root.exists():
             raise SourceError(f"No file or folder at {source}: check the path of the changes.")
-        if root.is_dir() and (
-            chain := sorted(p for p in root.iterdir() if _STEP.fullmatch(p.name) and p.is_dir())
-        ):
+        chain = sorted(p for p in root.iterdir() if _is_step(p)) if root.is_dir() else []
+        if chain:
             steps += [_differences(folder, f"{folder.name}/") for folder in chain]
         elif root.is_dir() and any((*root.glob(f"*/{UPDATES}"), *root.glob(f"*/{DELETES}"))):
             steps.append(_differences(root, ""))
@@ -66,6 +65,11 @@ def find_steps(paths: Sequence[str | Path]) -> list[Step]:
                 f"those from {before.ends} too, or ingest the full release."
             )
     return steps
+
+
+def _is_step(folder: Path) -> bool:
+    """Whether a folder has the differences between two releases. That of a harvest from arXiv has a name like it."""
+    return bool(_STEP.fullmatch(folder.name)) and folder.is_dir() and not (folder / "pages").is_dir()
 
 
 def _differences(folder: Path, prefix: str) -> Step:

@@ -25,7 +25,7 @@ from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.updates.applying import Applied
 
-_PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count")
+_PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status")
 
 
 @dataclass(slots=True)
@@ -223,12 +223,12 @@ class CatalogChanges:
         self.changed.counts["edges_removed"] += len(old) - len(both)
 
     def _corpus_ids(self, numbers: Sequence[int]) -> dict[int, int]:
-        """The corpus ids of papers, with their papers."""
+        """The corpus ids of papers, below zero the numbers of OpenAlex works, with their papers."""
         rows = self._db.execute(
             """
             SELECT corpus_id, id FROM papers WHERE corpus_id IS NOT NULL AND id IN (SELECT value FROM json_each(?1))
-            UNION SELECT CAST(value AS INTEGER), paper_id FROM aliases
-            WHERE scheme = 'CorpusId' AND paper_id IN (SELECT value FROM json_each(?1))
+            UNION SELECT iif(scheme = 'CorpusId', 1, -1) * CAST(ltrim(value, 'W') AS INTEGER), paper_id FROM aliases
+            WHERE scheme IN ('CorpusId', 'OpenAlex') AND paper_id IN (SELECT value FROM json_each(?1))
             """,
             (orjson.dumps(numbers).decode(),),
         )

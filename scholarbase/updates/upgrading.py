@@ -39,6 +39,7 @@ STEPS: Final[Mapping[int, Step]] = {
     5: "the similarity of unrelated papers for its encoder",
     6: "journals, publication types, fields of study, open access, comments and versions of papers",
     7: "numbers of papers that follow from their ids, and a content hash that an update can change",
+    8: "which papers were withdrawn or retracted",
 }
 
 

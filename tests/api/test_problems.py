@@ -255,6 +255,7 @@ FILTERS: dict[str, Any] = {
     "category": st.lists(ODD, max_size=2),
     "venue": st.lists(ODD, max_size=2),
     "min_citations": NUMBERS,
+    "status": st.lists(st.sampled_from(["active", "retracted"]) | ODD, max_size=2),
     "exclude": st.lists(ODD, max_size=2),
     "exclude_ids": st.lists(IDS, max_size=2),
     "within": st.lists(IDS, max_size=2),

@@ -251,7 +251,7 @@ def test_a_library_that_cannot_be_opened_leaves_the_old_one_serving(
     link: Path, libraries: tuple[Path, Path], sample_library: Path, tmp_path: Path
 ) -> None:
     format_6 = Path(shutil.copytree(libraries[1], tmp_path / "format-6"))
-    manifest = (format_6 / "manifest.json").read_bytes().replace(b'"format": 8', b'"format": 6')
+    manifest = (format_6 / "manifest.json").read_bytes().replace(b'"format": 9', b'"format": 6')
     (format_6 / "manifest.json").write_bytes(manifest)
     cut = Path(shutil.copytree(libraries[1], tmp_path / "cut"))
     (cut / "encoder.json").unlink()

@@ -85,6 +85,7 @@ OPTIONAL: Final = {"nothing"}
 TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
     **dict.fromkeys(("q", "references", "title", "titles", "category", "venue", "author", "exclude"), TEXT),
+    "status": set(),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
     **dict.fromkeys(
         ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL

@@ -11,7 +11,7 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase.ingest.job import ingest
 from scholarbase.models.responses import CheckedReference
-from scholarbase.search.checking import is_withdrawn
+from scholarbase.models.status import is_withdrawn
 from scholarbase.search.library import Library
 from tests.conftest import snapshot_of
 
@@ -113,7 +113,14 @@ def test_a_broken_entry_is_unreadable_in_its_place(sample: Library) -> None:
         "unreadable",
         "held",
     ]
-    assert response.counts == {"held": 1, "near": 0, "withdrawn": 0, "not_in_snapshot": 0, "unreadable": 1}
+    assert response.counts == {
+        "held": 1,
+        "near": 0,
+        "withdrawn": 0,
+        "retracted": 0,
+        "not_in_snapshot": 0,
+        "unreadable": 1,
+    }
 
 
 def test_later_papers_are_not_found_as_of_a_date(sample: Library) -> None:

@@ -281,7 +281,7 @@ def test_an_earlier_format_is_rejected(library: Path) -> None:
     text = (library / "manifest.json").read_text()
     (library / "manifest.json").write_text(text.replace(f'"format": {FORMAT}', '"format": 3'))
     done = run_cli("info", "--library", library)
-    assert "has format 3, and this ScholarBase reads format 8" in done.stderr
+    assert "has format 3, and this ScholarBase reads format 9" in done.stderr
 
 
 def test_a_replaced_library_keeps_no_file_of_the_old_one(dense_library: Path, tmp_path: Path) -> None:

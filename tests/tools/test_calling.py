@@ -66,7 +66,7 @@ def test_authors_are_one_line_and_fields_few(sample: Library) -> None:
     assert isinstance(content, dict)
     paper = content["results"][0]["paper"]
     assert isinstance(paper["authors"], str)
-    assert list(paper) == ["id", "title", "abstract", "authors", "year", "venue", "citation_count"]
+    assert list(paper) == ["id", "title", "abstract", "authors", "year", "venue", "status", "citation_count"]
 
 
 def test_an_answer_keeps_its_size(sample: Library) -> None:

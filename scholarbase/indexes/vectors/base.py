@@ -19,13 +19,13 @@ BM25 = "bm25"
 LEARNED = "learned"
 
 INTEGER_FIELDS: Final = ("first_day", "last_day", "citation_count")
-KEYWORD_FIELDS: Final = ("categories", "venue", "sets")
+KEYWORD_FIELDS: Final = ("categories", "venue", "sets", "status")
 """The fields of a payload, each with an index."""
 
 
 PAYLOAD_COLUMNS: Final = """
     first_day, last_day, categories, venue_key, citation_count,
-    (SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id)
+    (SELECT group_concat(name, ' ') FROM sets WHERE paper = papers.id), status
 """
 """The SQL of the values of a payload, of a row of ``papers``. The names of sets have no spaces."""
 
@@ -67,6 +67,7 @@ class Payload:
     venue: str | None = None
     citation_count: int | None = None
     sets: list[str] = field(default_factory=list)
+    status: str | None = None
 
     @classmethod
     def of_paper(
@@ -77,10 +78,11 @@ class Payload:
         venue: str | None,
         citation_count: int | None,
         sets: str | None,
+        status: str | None,
     ) -> Payload:
         """The payload of a row of the catalogue: the columns in ``PAYLOAD_COLUMNS``."""
         keys = category_keys((categories or "").split())
-        return cls(first_day, last_day, keys, venue, citation_count, sorted((sets or "").split()))
+        return cls(first_day, last_day, keys, venue, citation_count, sorted((sets or "").split()), status)
 
     def to_dict(self) -> dict[str, Any]:
         """The known fields. A missing field fails every filter on it."""
@@ -91,6 +93,7 @@ class Payload:
             "venue": self.venue,
             "citation_count": self.citation_count,
             "sets": list(self.sets) or None,
+            "status": self.status,
         }
         return {name: value for name, value in stored.items() if value is not None}
 

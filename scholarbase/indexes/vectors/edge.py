@@ -35,6 +35,7 @@ from scholarbase.indexes.vectors.checks import check_points
 from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
 from scholarbase.indexes.vectors.shard_view import ShardView
 from scholarbase.indexes.vectors.space import check_engine_memory, check_space, required_bytes
+from scholarbase.models.status import ACTIVE, other_statuses
 
 SPARSE_FULL_SCAN: Final = 20_000
 """Up to this many points of a segment that pass a filter are scored one by one, instead of reading the posting lists.
@@ -115,6 +116,11 @@ class EdgeIndex(VectorIndex):
         if vector is not None:
             must.append(qdrant.HasVectorCondition(vector))
         must_not: list[Any] = [qdrant.HasIdCondition(set(filters.exclude))] if filters.exclude else []
+        # Points of active papers have no status.
+        if filters.statuses and ACTIVE not in filters.statuses:
+            must.append(qdrant.FieldCondition("status", match=qdrant.MatchAny(list(filters.statuses))))
+        elif others := filters.statuses and other_statuses(filters.statuses):
+            must_not.append(qdrant.FieldCondition("status", match=qdrant.MatchAny(list(others))))
         if not must and not must_not:
             return None
         return qdrant.Filter(must=must or None, must_not=must_not or None)

@@ -31,6 +31,7 @@ from scholarbase.indexes.vectors.base import (
 )
 from scholarbase.indexes.vectors.checks import check_points
 from scholarbase.indexes.vectors.index import HNSW_EF, OVERSAMPLING, VectorIndex
+from scholarbase.models.status import ACTIVE, other_statuses
 
 _BUILD_TIMEOUT_SECONDS: Final = 6 * 3600
 
@@ -122,6 +123,13 @@ class ServerIndex(VectorIndex):
         must_not: list[Any] = (
             [models.HasIdCondition(has_id=sorted(filters.exclude))] if filters.exclude else []
         )
+        # Points of active papers have no status.
+        if filters.statuses and ACTIVE not in filters.statuses:
+            must.append(
+                models.FieldCondition(key="status", match=models.MatchAny(any=list(filters.statuses)))
+            )
+        elif others := filters.statuses and other_statuses(filters.statuses):
+            must_not.append(models.FieldCondition(key="status", match=models.MatchAny(any=list(others))))
         if not must and not must_not:
             return None
         return models.Filter(must=must or None, must_not=must_not or None)

@@ -13,8 +13,9 @@ from datetime import date, time
 from typing import Any, Final
 
 from scholarbase import identifiers
-from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
 from scholarbase.ingest.sources.s2ag import BadRecord, clean, clean_title, iso_date, load
+from scholarbase.models.status import PaperStatus
 
 _MONTHS: Final = {
     name: month
@@ -45,6 +46,8 @@ _PROSE_ACCENT = re.compile(
 _BRACED = re.compile(r"\{([^\x00-\x7f])\}")
 _LETTER = re.compile(r"\\(ss|[oOlLij]|ae|AE|oe|OE|aa|AA|dh|DH|th|TH|dj|DJ)(?![A-Za-z])(?:\{\}|\s(?=\w)|)")
 _NOTE = re.compile(r"\s*\((?:[^()]|\([^()]*\))*\)")
+_HYPHENATED = re.compile(r"\. -(?=\w)")
+"""What arXiv's parser of authors makes of initials such as ``C.-P.``."""
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV)\.?")
 
 
@@ -117,6 +120,7 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
                 )
             family, first, suffix = ((*parts[:3], "", "", "")[:3]) if parts else ("", "", "")
             name = " ".join(decode_tex(f"{first or ''} {family or ''} {suffix or ''}").split())
+            name = _HYPHENATED.sub(".-", name)
             if name:
                 authors.append((name, None))
         return authors
@@ -180,8 +184,24 @@ def _year_of_id(arxiv_id: str) -> int:
     return 1900 + two if two >= 91 else 2000 + two
 
 
-def parse_arxiv(line: bytes) -> PaperRecord | Reject:
-    """Parse a line of an arXiv metadata snapshot.
+def _created(record: Mapping[str, Any], arxiv_id: str) -> str | None:
+    """The day of an OAI record without versions, if it can be that of the first version: in the month of the id, or
+    at the end of the one before. Of a revised paper it is the day of the last version."""
+    created = iso_date(record.get("created"))
+    if created is None:
+        return None
+    month = _year_of_id(arxiv_id) * 12 + int(arxiv_id.rpartition("/")[2][2:4])
+    return created if 0 <= month - (int(created[:4]) * 12 + int(created[5:7])) <= 1 else None
+
+
+def _status(record: Mapping[str, Any]) -> PaperStatus | None:
+    """Whether arXiv says that the last version is a withdrawal: its source type, in OAI records, has an ``I``."""
+    versions = record.get("versions") or [{}]
+    return "withdrawn" if "I" in str(versions[-1].get("source_type") or "") else None
+
+
+def parse_arxiv(line: bytes) -> PaperRecord | DeletedRecord | Reject:
+    """Parse a line of an arXiv metadata snapshot, or one made of an OAI record (:mod:`.oai`).
 
     The date is that of the first version; if it is missing or invalid, the year comes from the id. The venue is None:
     a journal reference is a citation and not a venue's name. Of several DOIs the first is used. An id stored as a
@@ -195,8 +215,16 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
         arxiv_id, repaired = identifiers.stored_arxiv_id(stored)
         if arxiv_id is None:
             return Reject("bad-id", f"id is {str(stored)[:80]!r}: an arXiv id was expected.")
+        if record.get("deleted") is True:
+            return DeletedRecord(arxiv_id)
+        if "unknown_format" in record:
+            return Reject(
+                "bad-format",
+                f"The record has metadata in {record['unknown_format'] or 'no format'}: arXiv or arXivRaw was "
+                "expected.",
+            )
         versions = _versions(record)
-        published = versions[0][:10] if versions and versions[0] is not None else None
+        published = versions[0][:10] if versions and versions[0] is not None else _created(record, arxiv_id)
         abstract = clean(record.get("abstract"), "abstract")
         categories = clean(record.get("categories"), "categories")
         external_ids = {}
@@ -217,6 +245,7 @@ def parse_arxiv(line: bytes) -> PaperRecord | Reject:
             details=_details(record, versions),
             url=f"https://arxiv.org/abs/{arxiv_id}",
             repaired=repaired,
+            status=_status(record),
         )
     except BadRecord as bad:
         return bad.reject

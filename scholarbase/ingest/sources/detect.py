@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.bibliographies import bibtex, ris
+from scholarbase.ingest.sources import oai, openalex
 from scholarbase.ingest.sources.columns import Columns, header_of, is_record
 
 
@@ -25,9 +26,11 @@ class Dataset(StrEnum):
     AUTHORS = "authors"
     TLDRS = "tldrs"
     ARXIV = "arxiv"
+    OPENALEX = "openalex"
     CITATIONS = "citations"
     EMBEDDINGS = "embeddings"
     S2ORC = "s2orc"
+    OPENALEX_OTHER = "openalex-other"
     BEIR = "beir"
     BEIR_QUERIES = "beir-queries"
     BEIR_QRELS = "beir-qrels"
@@ -41,12 +44,20 @@ class Dataset(StrEnum):
 OWN: Final = frozenset({Dataset.BIBTEX, Dataset.RIS, Dataset.CSL_JSON, Dataset.CSV, Dataset.JSON_LINES})
 """People's own files."""
 
-WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.BEIR}
+WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
 """Datasets whose records are papers."""
 
-UNUSED: Final = frozenset({Dataset.EMBEDDINGS, Dataset.S2ORC, Dataset.BEIR_QUERIES, Dataset.BEIR_QRELS})
-"""Detected and skipped: the vectors are another model's, full texts are not indexed, and queries and judgements are
-for evaluation."""
+UNUSED: Final = frozenset(
+    {
+        Dataset.EMBEDDINGS,
+        Dataset.S2ORC,
+        Dataset.OPENALEX_OTHER,
+        Dataset.BEIR_QUERIES,
+        Dataset.BEIR_QRELS,
+    }
+)
+"""Detected and skipped: the vectors are another model's, full texts are not indexed, works have the names of OpenAlex's
+other entities, and queries and judgements are for evaluation."""
 
 MAX_LINES: Final = 100
 """Lines in which a record must be found."""
@@ -76,7 +87,11 @@ _QRELS_HEADER: Final = [b"query-id", b"corpus-id", b"score"]
 
 
 def dataset_of_record(record: Mapping[str, Any]) -> Dataset | None:
-    """The dataset of a record by its keys, or None."""
+    """The dataset of a record by its keys, or by the form of its id, or None."""
+    if openalex.is_work(record):
+        return Dataset.OPENALEX
+    if openalex.is_other_entity(record):
+        return Dataset.OPENALEX_OTHER
     keys = record.keys()
     return next((dataset for dataset, needed in _KEYS if needed <= keys), None)
 
@@ -119,6 +134,10 @@ def _snapshot(lines: Iterable[bytes], name: str) -> Dataset | None:
         except orjson.JSONDecodeError:
             if line.split(maxsplit=len(_QRELS_HEADER)) == _QRELS_HEADER:
                 return Dataset.BEIR_QRELS
+            if line.replace(b'"', b"").strip() in openalex.DELETED_HEADERS:
+                return Dataset.OPENALEX
+            if oai.START.search(line):
+                return Dataset.ARXIV
             continue
         dataset = dataset_of_record(record) if isinstance(record, dict) else None
         if dataset in _BEIR_NAMES.values():

@@ -5,17 +5,18 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from scholarbase.errors import SourceError
 from scholarbase.extras import missing
 from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
+from scholarbase.ingest.sources import oai, openalex, tables
 from scholarbase.ingest.sources.columns import Columns, header_of
 from scholarbase.ingest.sources.detect import MAX_LINES, OWN, UNUSED, Dataset, detect
 
@@ -33,6 +34,7 @@ READ_ORDER: Final[tuple[Dataset, ...]] = (
     Dataset.AUTHORS,
     Dataset.TLDRS,
     Dataset.ARXIV,
+    Dataset.OPENALEX,
     Dataset.BEIR,
     Dataset.BIBTEX,
     Dataset.RIS,
@@ -44,18 +46,23 @@ READ_ORDER: Final[tuple[Dataset, ...]] = (
 """The order in which datasets are read: papers before the records that refer to them."""
 
 
+Form = Literal["lines", "page", "table", "deleted"]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file of a snapshot.
 
     ``name`` is its path below the source folder, with forward slashes: it does not depend on where the snapshot is.
-    ``size`` is in bytes, as stored.
+    ``size`` is in bytes, as stored. ``form`` is how its records are written: as lines, as a page of OAI-PMH, as rows of
+    a Parquet table, or as a list of deleted works of OpenAlex.
     """
 
     path: Path
     name: str
     dataset: Dataset
     size: int
+    form: Form = "lines"
 
 
 class StoredBytes:
@@ -167,6 +174,45 @@ def read_whole(path: Path, read: StoredBytes) -> bytes:
         raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
 
 
+def open_page(path: Path, read: StoredBytes) -> Iterator[oai.Found]:
+    """The records of a page of OAI-PMH. ``read`` is updated as in :func:`open_lines`.
+
+    Raises:
+        SourceError: the page cannot be read, is cut short or damaged, or is an error response.
+    """
+    try:
+        raw: Any = _HashedFile(path, read)
+        with io.BufferedReader(raw, _CHUNK) as file, closing(decompress(file)) as stream:
+            yield from oai.read_page(stream, str(path))
+            while file.read(_CHUNK):
+                pass
+    except DECOMPRESSION_ERRORS as error:
+        raise SourceError(
+            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Download it again."
+        ) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ImportError as error:
+        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
+
+
+def open_table(path: Path, columns: Collection[str], read: StoredBytes) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet table, with those of the columns that it has. ``read`` is updated before the first one.
+
+    Raises:
+        SourceError: the file cannot be read, or is not a whole Parquet file.
+        MissingExtra: pyarrow is not installed.
+    """
+    try:
+        raw: Any = _HashedFile(path, read)
+        with io.BufferedReader(raw, _CHUNK) as file:
+            while file.read(_CHUNK):
+                pass
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return tables.read_rows(path, columns)
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file as it is stored, in hexadecimal.
 
@@ -219,8 +265,8 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
         what = f"only {' and '.join(unused)}, which are not used" if unused else "none"
         raise SourceError(
             f"No snapshot file in {where} ({what}): give the files or folders of a Semantic Scholar release "
-            "(papers, abstracts, citations), an arXiv metadata snapshot, the corpus of a BEIR collection, or files of "
-            "your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines)."
+            "(papers, abstracts, citations), an arXiv metadata snapshot or harvest, works of OpenAlex, the corpus of a "
+            "BEIR collection, or files of your own (BibTeX, RIS, CSL-JSON, CSV, JSON lines)."
         )
     order = {dataset: rank for rank, dataset in enumerate((*READ_ORDER, *sorted(UNUSED)))}
     return sorted(found.values(), key=lambda file: order[file.dataset])
@@ -235,6 +281,8 @@ def files_of(source: str | Path) -> set[Path]:
 def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
     if path.exists() and not path.is_file():
         raise SourceError(f"{path} is not a regular file: a snapshot cannot be read from a pipe or a device.")
+    if path.suffix.lower() == ".parquet" or _starts(path, tables.MAGIC):
+        return _table(path, name)
     with closing(open_lines(path)) as lines:
         first = next((line for _, line in lines), None)
         if first is None:
@@ -253,8 +301,9 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
             )
         raise SourceError(
             f"{path} is not a source: none of its first {MAX_LINES} lines is a record of a Semantic Scholar dataset, "
-            "of an arXiv metadata snapshot, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, CSV or JSON lines with "
-            "titles. Leave it out, download it again, or name its columns with --columns title=NAME."
+            "of an arXiv metadata snapshot or harvest, of OpenAlex, of a BEIR collection, or of BibTeX, RIS, CSL-JSON, "
+            "CSV or JSON lines with titles. Leave it out, download it again, or name its columns with --columns "
+            "title=NAME."
         )
     if dataset is Dataset.CSV:
         names_found, _ = header_of(first.decode("utf-8", "replace"), columns) or ([], "")
@@ -263,7 +312,31 @@ def _source_file(path: Path, name: str, columns: Columns) -> SourceFile:
             raise SourceError(
                 f"{path} has no column {absent[0]!r}, which --columns names: its columns are {', '.join(names_found)}."
             )
-    return SourceFile(path, name, dataset, path.stat().st_size)
+    form: Form = "lines"
+    if dataset is Dataset.ARXIV and first.lstrip().startswith(b"<"):
+        form = "page"
+    elif dataset is Dataset.OPENALEX and not first.lstrip().startswith(b"{"):
+        form = "deleted"
+    return SourceFile(path, name, dataset, path.stat().st_size, form)
+
+
+def _starts(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _table(path: Path, name: str) -> SourceFile:
+    """A Parquet file. Raises SourceError: it is not whole, or not a table of works."""
+    names = tables.column_names(path)
+    if not set(names) >= openalex.NEEDED:
+        raise SourceError(
+            f"{path} is not a source: its columns are {', '.join(names)[:_SHOWN]}, and a table of OpenAlex works has "
+            f"{', '.join(sorted(openalex.NEEDED))}. Leave it out. Vectors are given with --vectors."
+        )
+    return SourceFile(path, name, Dataset.OPENALEX, path.stat().st_size, "table")
 
 
 _NOTE_NAMES: Final = (

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scholarbase.ingest.records import Record, Reject
-from scholarbase.ingest.sources import arxiv, beir, own, s2ag
+from scholarbase.ingest.sources import arxiv, beir, openalex, own, s2ag
 from scholarbase.ingest.sources.columns import Columns, csv_rows, json_rows
 from scholarbase.ingest.sources.detect import Dataset
-from scholarbase.ingest.sources.files import SourceFile, StoredBytes, open_lines, read_whole
+from scholarbase.ingest.sources.files import (
+    SourceFile,
+    StoredBytes,
+    open_lines,
+    open_page,
+    open_table,
+    read_whole,
+)
 
 PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
     Dataset.PAPERS: s2ag.parse_papers,
@@ -19,6 +26,7 @@ PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
     Dataset.AUTHORS: s2ag.parse_authors,
     Dataset.TLDRS: s2ag.parse_tldrs,
     Dataset.ARXIV: arxiv.parse_arxiv,
+    Dataset.OPENALEX: openalex.parse_works,
     Dataset.BEIR: beir.parse_beir,
     Dataset.CITATIONS: s2ag.parse_citations,
 }
@@ -28,7 +36,8 @@ PARSERS: Final[Mapping[Dataset, Callable[[bytes], Record | Reject]]] = {
 class Entry(NamedTuple):
     """One record of a file. ``number`` counts lines where records are lines, else entries; ``line`` is where it starts.
 
-    ``size`` is in bytes of the decompressed file. ``content`` is the line, where records are lines of snapshots.
+    ``size`` is in bytes of the decompressed file. ``content`` is what is stored of a snapshot's record: its line, or a
+    line that is made of it.
     """
 
     number: int
@@ -46,19 +55,55 @@ def read_records(file: SourceFile, read: StoredBytes, columns: Columns, after: i
     """
     if file.dataset in PARSERS:
         parse = PARSERS[file.dataset]
-        for number, line in open_lines(file.path, read):
-            if number > after:
-                yield Entry(number, number, len(line), parse(line), line)
+        for number, line, content in _contents(file, read, after):
+            if isinstance(content, Reject):
+                yield Entry(number, line, 0, content)
+            else:
+                yield Entry(number, line, len(content), parse(content), content)
     elif file.dataset in (Dataset.CSV, Dataset.JSON_LINES):
         rows = csv_rows if file.dataset is Dataset.CSV else json_rows
         for number, row in enumerate(rows(open_lines(file.path, read), columns), 1):
             if number > after:
-                content = row.content
-                record = (
-                    content if isinstance(content, Reject) else own.paper_of(content, repaired=row.repaired)
-                )
+                entry = row.content
+                record = entry if isinstance(entry, Reject) else own.paper_of(entry, repaired=row.repaired)
                 yield Entry(number, row.line, row.size, record)
     else:
-        for number, entry in enumerate(own.read_entries(file.dataset, read_whole(file.path, read)), 1):
+        for number, one in enumerate(own.read_entries(file.dataset, read_whole(file.path, read)), 1):
             if number > after:
-                yield Entry(number, entry.line, len(entry.raw), own.paper_of(entry))
+                yield Entry(number, one.line, len(one.raw), own.paper_of(one))
+
+
+def _contents(file: SourceFile, read: StoredBytes, after: int) -> Iterator[tuple[int, int, bytes | Reject]]:
+    """The numbers of a snapshot's records, the lines where they start, and what is stored of them."""
+    if file.form == "page":
+        for number, found in enumerate(open_page(file.path, read), 1):
+            if number > after:
+                yield number, found.line, found.content
+    elif file.form == "table":
+        for number, row in enumerate(open_table(file.path, openalex.COLUMNS, read), 1):
+            if number > after:
+                yield number, number, _work(row)
+    elif file.form == "deleted":
+        for number, line in openalex.deleted_lines(open_lines(file.path, read)):
+            if number > after:
+                yield number, number, line
+    else:
+        is_work = file.dataset is Dataset.OPENALEX
+        for number, line in open_lines(file.path, read):
+            if number > after:
+                yield number, number, _line_of_work(line) if is_work else line
+
+
+def _line_of_work(line: bytes) -> bytes | Reject:
+    """What is stored of a line of a work."""
+    try:
+        return _work(s2ag.load(line))
+    except s2ag.BadRecord as bad:
+        return bad.reject
+
+
+def _work(work: Mapping[str, Any]) -> bytes | Reject:
+    try:
+        return openalex.line_of(work)
+    except s2ag.BadRecord as bad:
+        return bad.reject

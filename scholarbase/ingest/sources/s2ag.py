@@ -28,6 +28,7 @@ from scholarbase.ingest.records import (
     TldrRecord,
     VenueRecord,
 )
+from scholarbase.models.status import PaperStatus
 
 MAX_TITLE_LENGTH: Final = 5000
 """Maximum characters of a title. The longest real titles have some hundreds."""
@@ -67,7 +68,7 @@ def clean(value: Any, key: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadRecord("bad-type", f"{key} is {_shown(value)}: a string was expected.")
+        raise BadRecord("bad-type", f"{key} is {shown(value)}: a string was expected.")
     if "  " not in value and value.isprintable():
         # The common case. Line breaks and tabs are not printable.
         return value.strip(" ") or None
@@ -81,7 +82,7 @@ def clean_title(value: Any) -> str:
     """A paper's title. Raises BadRecord: it is missing, or exceeds ``MAX_TITLE_LENGTH``."""
     title = clean(value, "title")
     if title is None:
-        raise BadRecord("no-title", f"The title is {_shown(value)}: a paper needs a title.")
+        raise BadRecord("no-title", f"The title is {shown(value)}: a paper needs a title.")
     if len(title) > MAX_TITLE_LENGTH:
         raise BadRecord(
             "title-too-long",
@@ -104,7 +105,7 @@ def iso_date(value: Any) -> str | None:
     return day
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
@@ -125,37 +126,37 @@ def _required_id(record: Mapping[str, Any], key: str = "corpusid") -> int:
     if found is None:
         if value is None or value == "":
             raise BadRecord("no-id", f"{key} is missing.")
-        raise BadRecord("bad-id", f"{key} is {_shown(value)}: a positive whole number was expected.")
+        raise BadRecord("bad-id", f"{key} is {shown(value)}: a positive whole number was expected.")
     return found
 
 
-def _list(record: Mapping[str, Any], key: str) -> list[Any]:
+def list_of(record: Mapping[str, Any], key: str) -> list[Any]:
     value = record.get(key)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise BadRecord("bad-type", f"{key} is {_shown(value)}: a list was expected.")
+        raise BadRecord("bad-type", f"{key} is {shown(value)}: a list was expected.")
     return value
 
 
-def _object(record: Mapping[str, Any], key: str) -> dict[str, Any]:
+def object_of(record: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = record.get(key)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadRecord("bad-type", f"{key} is {_shown(value)}: an object was expected.")
+        raise BadRecord("bad-type", f"{key} is {shown(value)}: an object was expected.")
     return value
 
 
 def _texts(record: Mapping[str, Any], key: str) -> list[str]:
-    return [text for value in _list(record, key) if (text := clean(value, key)) is not None]
+    return [text for value in list_of(record, key) if (text := clean(value, key)) is not None]
 
 
-def _count(record: Mapping[str, Any], key: str) -> int | None:
+def whole(record: Mapping[str, Any], key: str) -> int | None:
     value = record.get(key)
     if value is None or (type(value) is int and 0 <= value < 1 << 63):
         return value
-    raise BadRecord("bad-type", f"{key} is {_shown(value)}: a whole number of 0 or more was expected.")
+    raise BadRecord("bad-type", f"{key} is {shown(value)}: a whole number of 0 or more was expected.")
 
 
 def _year(value: Any) -> int | None:
@@ -163,7 +164,7 @@ def _year(value: Any) -> int | None:
         value = int(value[:5])
     if value is None or type(value) is int:
         return value if value is not None and 1 <= value <= 9999 else None
-    raise BadRecord("bad-type", f"year is {_shown(value)}: a whole number was expected.")
+    raise BadRecord("bad-type", f"year is {shown(value)}: a whole number was expected.")
 
 
 _SCHEMES: Final = (
@@ -203,9 +204,9 @@ def _other_ids(external_ids: Mapping[str, Any], url: str | None) -> dict[str, st
 
 def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     authors: list[tuple[str, str | None]] = []
-    for entry in _list(record, "authors"):
+    for entry in list_of(record, "authors"):
         if not isinstance(entry, dict):
-            raise BadRecord("bad-type", f"An author is {_shown(entry)}: an object was expected.")
+            raise BadRecord("bad-type", f"An author is {shown(entry)}: an object was expected.")
         name = clean(entry.get("name"), "authors.name")
         if name is not None:
             author_id = entry.get("authorId")
@@ -215,11 +216,11 @@ def _authors(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 
 def _details(record: Mapping[str, Any], arxiv_id: str | None) -> dict[str, Any]:
     """The known fields of :class:`.catalog.Details`."""
-    journal = _object(record, "journal")
+    journal = object_of(record, "journal")
     parts = [clean(journal.get(key), f"journal.{key}") for key in ("name", "volume", "pages")]
     open_access = record.get("isopenaccess")
     if open_access is not None and type(open_access) is not bool:
-        raise BadRecord("bad-type", f"isopenaccess is {_shown(open_access)}: true or false was expected.")
+        raise BadRecord("bad-type", f"isopenaccess is {shown(open_access)}: true or false was expected.")
     details = {
         "publication_types": _texts(record, "publicationtypes"),
         "fields_of_study": _fields_of_study(record),
@@ -232,13 +233,19 @@ def _details(record: Mapping[str, Any], arxiv_id: str | None) -> dict[str, Any]:
 def _fields_of_study(record: Mapping[str, Any]) -> list[str]:
     """The distinct categories, which several classifiers give."""
     fields: dict[str, None] = {}
-    for entry in _list(record, "s2fieldsofstudy"):
+    for entry in list_of(record, "s2fieldsofstudy"):
         if not isinstance(entry, dict):
-            raise BadRecord("bad-type", f"A field of study is {_shown(entry)}: an object was expected.")
+            raise BadRecord("bad-type", f"A field of study is {shown(entry)}: an object was expected.")
         category = clean(entry.get("category"), "s2fieldsofstudy.category")
         if category is not None:
             fields[category] = None
     return list(fields)
+
+
+def _status(record: Mapping[str, Any]) -> PaperStatus | None:
+    """Whether a publication type is PubMed's *Retracted Publication* (https://www.nlm.nih.gov/mesh/pubtypes.html)."""
+    types = (one.replace(" ", "").lower() for one in _texts(record, "publicationtypes"))
+    return "retracted" if "retractedpublication" in types else None
 
 
 def parse_papers(line: bytes) -> PaperRecord | Reject:
@@ -251,7 +258,7 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
     try:
         record = load(line)
         corpus_id = _required_id(record)
-        external_ids = _object(record, "externalids")
+        external_ids = object_of(record, "externalids")
         url = clean(record.get("url"), "url")
         published = iso_date(record.get("publicationdate"))
         year = _year(record.get("year"))
@@ -267,13 +274,14 @@ def parse_papers(line: bytes) -> PaperRecord | Reject:
             year=year,
             publication_date=published,
             venue=clean(record.get("venue"), "venue")
-            or clean(_object(record, "journal").get("name"), "journal.name"),
+            or clean(object_of(record, "journal").get("name"), "journal.name"),
             venue_id=clean(record.get("publicationvenueid"), "publicationvenueid"),
-            citation_count=_count(record, "citationcount"),
+            citation_count=whole(record, "citationcount"),
             details=_details(record, arxiv_id),
-            reference_count=_count(record, "referencecount"),
+            reference_count=whole(record, "referencecount"),
             url=url,
             repaired=repaired,
+            status=_status(record),
         )
     except BadRecord as bad:
         return bad.reject
@@ -299,7 +307,7 @@ def _end(record: Mapping[str, Any], key: str) -> int | None:
         return None
     found = _corpus_id(value)
     if found is None:
-        raise BadRecord("bad-id", f"{key} is {_shown(value)}: a positive whole number was expected.")
+        raise BadRecord("bad-id", f"{key} is {shown(value)}: a positive whole number was expected.")
     return found
 
 
@@ -324,9 +332,9 @@ def parse_citations(line: bytes) -> CitationRecord | Reject:
             return Reject("no-id", f"{missing.args[0]} is missing.")
         influential = record.get("isinfluential")
         if influential is not None and type(influential) is not bool:
-            return Reject("bad-type", f"isinfluential is {_shown(influential)}: true or false was expected.")
+            return Reject("bad-type", f"isinfluential is {shown(influential)}: true or false was expected.")
         contexts = _texts(record, "contexts") if record.get("contexts") is not None else []
-        intents = _intents(_list(record, "intents")) if record.get("intents") is not None else []
+        intents = _intents(list_of(record, "intents")) if record.get("intents") is not None else []
         return CitationRecord(
             citing, cited, influential, contexts, intents, _corpus_id(record.get("citationid"))
         )
@@ -344,10 +352,10 @@ def parse_paper_ids(line: bytes) -> PaperIdRecord | Reject:
             return Reject("no-sha", f"CorpusId:{corpus_id} has no sha.")
         sha = identifiers.sha(stored) if isinstance(stored, str) else None
         if sha is None:
-            return Reject("bad-sha", f"sha is {_shown(stored)}: 40 hexadecimal digits were expected.")
+            return Reject("bad-sha", f"sha is {shown(stored)}: 40 hexadecimal digits were expected.")
         primary = record.get("primary")
         if primary is not None and type(primary) is not bool:
-            return Reject("bad-type", f"primary is {_shown(primary)}: true or false was expected.")
+            return Reject("bad-type", f"primary is {shown(primary)}: true or false was expected.")
         return PaperIdRecord(corpus_id, sha, primary is True)
     except BadRecord as bad:
         return bad.reject
@@ -367,9 +375,9 @@ def parse_authors(line: bytes) -> AuthorRecord | Reject:
             aliases=_texts(record, "aliases"),
             affiliations=_texts(record, "affiliations"),
             homepage=clean(record.get("homepage"), "homepage"),
-            paper_count=_count(record, "papercount"),
-            citation_count=_count(record, "citationcount"),
-            h_index=_count(record, "hindex"),
+            paper_count=whole(record, "papercount"),
+            citation_count=whole(record, "citationcount"),
+            h_index=whole(record, "hindex"),
         )
     except BadRecord as bad:
         return bad.reject

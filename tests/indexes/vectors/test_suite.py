@@ -52,6 +52,10 @@ FILTERS = {
     "zero citations": ResolvedFilters(min_citations=0),
     "ids": ResolvedFilters(within=frozenset({3, 5, 120, 121, 122, 299, 320, 9999})),
     "not ids": ResolvedFilters(exclude=frozenset(range(1, 250))),
+    "active": ResolvedFilters(statuses=("active",)),
+    "not retracted": ResolvedFilters(statuses=("active", "withdrawn")),
+    "retracted": ResolvedFilters(statuses=("retracted",)),
+    "withdrawn or retracted": ResolvedFilters(statuses=("retracted", "withdrawn"), categories=("cs",)),
     "all at once": ResolvedFilters(
         first_day=20120101,
         last_day=20191231,
@@ -84,6 +88,7 @@ def passes(number: int, payload: Payload, filters: ResolvedFilters) -> bool:
         or number in (filters.within or ())
         or bool(set(filters.sets) & set(payload.sets)),
         number not in filters.exclude,
+        not filters.statuses or (payload.status or "active") in filters.statuses,
     ]
     return all(checks)
 

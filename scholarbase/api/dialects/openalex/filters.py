@@ -74,6 +74,7 @@ FLAGS: Final[dict[str, Condition]] = {
     "has_doi": either([_ON_ARXIV, Has("doi")]),
     "has_pdf_url": _ON_ARXIV,
     "has_references": Has("references"),
+    "is_retracted": Has("retracted"),
 }
 DATES: Final = ("from_publication_date", "to_publication_date", "publication_date")
 TYPES: Final = ("type", "type_crossref")

@@ -1,7 +1,8 @@
 """Ids of works: ``W`` and digits, as clients expect, from which the library's own id is read.
 
-A work's number is ``99``, a kind and the digits of the paper's id: longer than the numbers of OpenAlex, which have ten
-digits. Those name papers by their MAG ids, which OpenAlex's first works have as their numbers.
+Papers that only OpenAlex has keep their ids. The number of another work is ``99``, a kind and the digits of the
+paper's id: longer than the numbers of OpenAlex, which have ten digits. Those name papers by their OpenAlex ids, or by
+their MAG ids, which OpenAlex's first works have as their numbers.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _LEAD: Final = b"\x01\0\0\0"
 def work_id(paper_id: str) -> str:
     """The id of a work, such as ``W991230906180`` for ``arXiv:2309.06180``, from the paper's canonical id."""
     scheme, _, value = paper_id.partition(":")
+    if scheme == "OpenAlex":
+        return value
     if scheme == "arXiv" and "/" in value:
         archive, _, number = value.partition("/")
         digits = f"{_OLD}{ARCHIVES.index(archive):02}{number}"
@@ -67,7 +70,7 @@ def paper_id(text: str) -> str | None:
 
 def _decoded(digits: str) -> str | None:
     if not digits.startswith(_OWN) or len(digits) < _SHORTEST:
-        return f"MAG:{int(digits)}" if 0 < int(digits) < 10**18 else None
+        return f"OpenAlex:W{int(digits)}" if 0 < int(digits) < 10**18 else None
     kind, rest = digits[2], digits[3:]
     if kind == _NEW and arxiv_id(value := f"{rest[:4]}.{rest[4:]}") == value:
         return f"arXiv:{value}"

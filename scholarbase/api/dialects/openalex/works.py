@@ -225,7 +225,7 @@ FIELDS: Final[Mapping[str, _Field]] = {
     "citation_normalized_percentile": _always(None),
     "cited_by_percentile_year": _always(None),
     "biblio": lambda paper, context: _biblio(paper),
-    "is_retracted": _always(None),
+    "is_retracted": lambda paper, context: paper.status == "retracted",
     "is_paratext": _always(None),
     "is_xpac": _always(None),
     "primary_topic": lambda paper, context: _topic(paper.categories[0]) if paper.categories else None,
@@ -260,7 +260,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of papers that few fields of works need."""
 REFERENCES: Final = frozenset(("referenced_works", "referenced_works_count"))
 _BASIC: Final = (
-    "external_ids", "title", "year", "publication_date", "venue", "journal", "is_open_access", "categories",
+    "external_ids", "title", "year", "publication_date", "venue", "status", "journal", "is_open_access", "categories",
     "citation_count", "url",
 )  # fmt: skip
 

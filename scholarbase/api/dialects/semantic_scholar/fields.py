@@ -36,7 +36,7 @@ PAPER: Final[Mapping[str, tuple[str, ...]]] = {
     "embedding": (),
     "tldr": ("tldr",),
     "textAvailability": ("abstract",),
-    "isRetracted": (),
+    "isRetracted": ("status",),
     "citationVelocity": (),
     "matchScore": (),
 }

@@ -126,7 +126,7 @@ VALUES: Final[Mapping[str, Callable[[Paper], Any]]] = {
     "embedding": _nothing,
     "tldr": _summary,
     "textAvailability": lambda paper: "abstract" if paper.abstract else "none",
-    "isRetracted": _nothing,
+    "isRetracted": lambda paper: paper.status == "retracted",
     "citationVelocity": _nothing,
 }
 """The value of each field but ``paperId``, ``authors``, ``matchScore`` and the nested papers."""

@@ -38,8 +38,8 @@ def test_dois() -> None:
 
 
 def test_numbers_of_openalex_are_those_of_mag() -> None:
-    assert paper_id("https://openalex.org/W2741809807") == "MAG:2741809807"
-    assert paper_id("W9999999999") == "MAG:9999999999"  # ten digits
+    assert paper_id("https://openalex.org/W2741809807") == "OpenAlex:W2741809807"
+    assert paper_id("W9999999999") == "OpenAlex:W9999999999"  # ten digits
 
 
 @pytest.mark.parametrize(
