@@ -24,6 +24,7 @@ from torture.commands import LINK, Commands, Ended
 from torture.faults import ACTIONS, Fault, Faults, Point
 from torture.judge import Judge
 from torture.libraries import copy
+from torture.rows import say
 
 CHANGES: Final = 60
 SEED: Final = 18
@@ -166,8 +167,7 @@ class Lane:
         self.faults.clear()
         if not self.faults.taken():
             tally.missed += 1
-            if ended.status:
-                tally.wrong.append(f"{job.name} without a fault: {_last(ended)}")
+            self._note(job, "without a fault", _last(ended) if ended.status else None)
             return
         tally.crashes += 1
         tally.points.add(fault.point.name)
@@ -182,9 +182,7 @@ class Lane:
             tally.outcomes["refused"] += 1
             if "Traceback" in ended.output or "scholarbase: " not in ended.output:
                 wrong = f"no reason: {_last(ended)}"
-        wrong = wrong or self._half_made(job)
-        if wrong:
-            tally.wrong.append(f"{self.encoder} {job.name}, {fault}: {wrong}")
+        self._note(job, f"at {fault}", wrong or self._half_made(job))
 
     def finish(self, job: Job, story: str) -> None:
         """Run the job again without a fault, and compare what it makes with what the undisturbed job made."""
@@ -192,8 +190,8 @@ class Lane:
         # "pack" refuses to replace a file, also one that was complete before the kill.
         ended = Ended(0, "") if job is PACK and self.is_made(job.makes) else self._run(job)
         wrong = f"run again: status {ended.status}, {_last(ended)}" if ended.status else self._different(job)
+        self._note(job, f"after {story}", wrong)
         if wrong:
-            self.tallies[job.name].wrong.append(f"{self.encoder} {job.name} after {story}: {wrong}")
             self._put(job)
             self._run(job)
 
@@ -201,6 +199,11 @@ class Lane:
         """Whether a complete library, file or link of this name is there."""
         path = self.work / name
         return (path / "files.json").is_file() if path.is_dir() else path.exists()
+
+    def _note(self, job: Job, when: str, wrong: str | None) -> None:
+        if wrong:
+            self.tallies[job.name].wrong.append(f"{self.encoder} {job.name} {when}: {wrong}")
+            say(self.tallies[job.name].wrong[-1])
 
     # -- checks -----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -97,7 +98,12 @@ class _Swaps:
             if not _wait(lambda name=name: self._serves(server, name)):  # type: ignore[misc]
                 raise RuntimeError(f"The server did not swap:\n{server.log()}")
             self._faults.clear()
-            points = [one for one in self._faults.points() if one.pattern.lstrip(".").startswith(name)]
+            points = [
+                # Calls are counted in each process, and three of them were recorded.
+                replace(one, count=max(1, one.count // 3))
+                for one in self._faults.points()
+                if one.pattern.lstrip(".").startswith(name)
+            ]
             self._decks[name] = deck(points, self._rng)
             for path in PATHS:
                 self._expected[self._snapshots[name], path] = request(server.url, "GET", path).body
@@ -134,9 +140,13 @@ class _Swaps:
         self.tally.missed += not is_taken
         if is_taken:
             self.tally.points.add(("link: " if by_writer else "") + fault.point.name)
-            self.tally.outcomes["killed" if fault.kills else "refused"] += 1
         time.sleep(0.5)  # a process that was killed ends
-        if server.process.poll() is not None:
+        has_ended = server.process.poll() is not None
+        if is_taken and fault.kills:
+            self.tally.outcomes[f"{'link' if by_writer else 'server' if has_ended else 'worker'} killed"] += 1
+        elif is_taken:
+            self.tally.outcomes["failed calls"] += 1
+        if has_ended:
             return 0
         for _ in range(3):
             server.process.send_signal(signal.SIGHUP)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, settings
@@ -28,7 +29,7 @@ CRASHES: Final = {
     UPDATE: (40, 2),
     REPLACE: (16, 0),
     UNPACK: (12, 1),
-    PACK: (5, 0),
+    PACK: (5, 1),
     SWAP: (3, 0),
 }
 """Crashes of each job in a lane, and in a slice."""
@@ -59,12 +60,11 @@ def run(setting: Setting) -> Iterator[Row]:
     lanes = [Lane(setting.work / "crashes" / name, preloaded, name) for name in encoders]
     try:
         with ThreadPoolExecutor(len(lanes)) as threads:
-            list(threads.map(lambda lane: lane.rehearse(), lanes))
-            for job in JOBS:
-                wanted = setting.count(*CRASHES[job])
-                if wanted:
-                    list(threads.map(lambda lane: _sweep(lane, job, wanted), lanes))  # noqa: B023
-                    yield _row(PROMISES[job], _taken(lanes))
+            counts = {job: count for job in JOBS if (count := setting.count(*CRASHES[job]))}
+            list(threads.map(lambda lane: lane.rehearse(tuple(counts)), lanes))
+            for job, wanted in counts.items():
+                list(threads.map(partial(_sweep, job=job, wanted=wanted), lanes))
+                yield _row(PROMISES[job], _taken(lanes))
             if not setting.is_slice:
                 list(threads.map(lambda lane: _sequences(lane, IN_SEQUENCES), lanes))
                 yield _row(SEQUENCES, _taken(lanes), "hypothesis draws jobs, points and calls; ")
