@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +115,9 @@ class Lane:
         self.faults = Faults(preloaded, folder / "fault")
         self.commands = Commands(folder, self.faults.environment)
         self.judge = Judge()
-        self.tallies = {job.name: Tally() for job in JOBS}
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self.part = ""
+        """What the next crashes are counted as; by default the name of the job."""
         self.points: dict[str, list[Point]] = {}
         self._right: dict[str, str] = {}
         self._names: dict[str, set[str]] = {}
@@ -161,7 +163,7 @@ class Lane:
 
     def crash(self, job: Job, fault: Fault) -> None:
         """Run the job with a fault, and check what it leaves."""
-        tally = self.tallies[job.name]
+        tally = self.tallies[self.part or job.name]
         self.faults.set(self.work, fault)
         ended = self._run(job)
         self.faults.clear()
@@ -202,8 +204,9 @@ class Lane:
 
     def _note(self, job: Job, when: str, wrong: str | None) -> None:
         if wrong:
-            self.tallies[job.name].wrong.append(f"{self.encoder} {job.name} {when}: {wrong}")
-            say(self.tallies[job.name].wrong[-1])
+            text = f"{self.encoder} {job.name} {when}: {wrong}"
+            self.tallies[self.part or job.name].wrong.append(text)
+            say(text)
 
     # -- checks -----------------------------------------------------------------------------------------
 

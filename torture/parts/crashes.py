@@ -7,7 +7,7 @@ Points are calls that write, sync, rename or remove files of libraries (:mod:`to
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
@@ -25,16 +25,16 @@ from torture.swaps import crash_swaps
 ENCODERS: Final = ("none", PACKAGED)
 """Each has a lane of its own, and both lanes run at once."""
 CRASHES: Final = {
-    INGEST: (40, 2),
-    UPDATE: (40, 2),
-    REPLACE: (16, 0),
-    UNPACK: (12, 1),
-    PACK: (5, 1),
-    SWAP: (3, 0),
+    INGEST: (80, 2),
+    UPDATE: (80, 2),
+    REPLACE: (30, 0),
+    UNPACK: (24, 1),
+    PACK: (10, 1),
+    SWAP: (6, 0),
 }
-"""Crashes of each job in a lane, and in a slice."""
-IN_SEQUENCES: Final = 19
-"""Crashes in a lane that a state machine orders."""
+"""Crashes of each job, and in a slice."""
+IN_SEQUENCES: Final = 40
+"""Crashes that a state machine orders."""
 IN_SWAPS: Final = 30
 STEPS: Final = 8
 PROMISES: Final = {
@@ -58,21 +58,44 @@ def run(setting: Setting) -> Iterator[Row]:
         return
     encoders = ENCODERS[: setting.count(len(ENCODERS), 1)]
     lanes = [Lane(setting.work / "crashes" / name, preloaded, name) for name in encoders]
+    counts = {job: count for job in JOBS if (count := setting.count(*CRASHES[job]))}
+    in_sequences = setting.count(IN_SEQUENCES, 0)
     try:
         with ThreadPoolExecutor(len(lanes)) as threads:
-            counts = {job: count for job in JOBS if (count := setting.count(*CRASHES[job]))}
-            list(threads.map(lambda lane: lane.rehearse(tuple(counts)), lanes))
-            for job, wanted in counts.items():
-                list(threads.map(partial(_sweep, job=job, wanted=wanted), lanes))
-                yield _row(PROMISES[job], _taken(lanes))
-            if not setting.is_slice:
-                list(threads.map(lambda lane: _sequences(lane, IN_SEQUENCES), lanes))
-                yield _row(SEQUENCES, _taken(lanes), "hypothesis draws jobs, points and calls; ")
-        if not setting.is_slice:
-            yield _row(SWAPS, crash_swaps(lanes[0], preloaded, IN_SWAPS), "2 workers, 2 clients; ")
+            list(threads.map(lambda lane: _crash(lane, lanes, counts, in_sequences), lanes))
+        for job in counts:
+            yield _row(PROMISES[job], _total(lanes, job.name))
+        if setting.is_slice:
+            return
+        yield _row(SEQUENCES, _total(lanes, SEQUENCES), "hypothesis draws jobs, points and calls; ")
+        yield _row(SWAPS, crash_swaps(lanes[0], preloaded, IN_SWAPS), "2 workers, 2 clients; ")
     finally:
         for lane in lanes:
             lane.close()
+
+
+def _crash(lane: Lane, lanes: list[Lane], counts: dict[Job, int], in_sequences: int) -> None:
+    """Crash the jobs of a lane, until there were enough crashes in all lanes."""
+    lane.rehearse(tuple(counts))
+    for job, wanted in counts.items():
+        _sweep(lane, job, partial(_is_enough, lanes, job.name, wanted))
+        say(f"{lane.encoder}: {lane.tallies[job.name].crashes} crashes of {job.name}")
+    if in_sequences:
+        lane.part = SEQUENCES
+        _sequences(lane, partial(_is_enough, lanes, SEQUENCES, in_sequences), in_sequences)
+        say(f"{lane.encoder}: {lane.tallies[SEQUENCES].crashes} crashes in sequences")
+
+
+def _is_enough(lanes: list[Lane], name: str, wanted: int) -> bool:
+    return _total(lanes, name).crashes >= wanted
+
+
+def _total(lanes: list[Lane], name: str) -> Tally:
+    """The tallies of all lanes as one."""
+    total = Tally()
+    for lane in lanes:
+        total.add(lane.tallies[name])
+    return total
 
 
 def _row(promise: str, tally: Tally, how: str = "") -> Row:
@@ -82,45 +105,34 @@ def _row(promise: str, tally: Tally, how: str = "") -> Row:
     return Row("crashes", promise, tested, figure, not tally.wrong)
 
 
-def _taken(lanes: list[Lane]) -> Tally:
-    """The tallies of all lanes since the last call, as one."""
-    total = Tally()
-    for lane in lanes:
-        for name, tally in lane.tallies.items():
-            total.add(tally)
-            lane.tallies[name] = Tally()
-    return total
-
-
-def _sweep(lane: Lane, job: Job, wanted: int) -> None:
+def _sweep(lane: Lane, job: Job, is_enough: Callable[[], bool]) -> None:
     """Crash a job at one point after the other, one to three times before it is run to its end."""
     rng = random.Random(f"{lane.encoder} {job.name}")
-    tally, faults = lane.tallies[job.name], deck(lane.points[job.name], rng)
-    while tally.crashes < wanted:
+    faults = deck(lane.points[job.name], rng)
+    while not is_enough():
         lane.begin(job)
         story = []
         for _ in range(rng.choice((1, 1, 2, 3))):
             fault = next(faults, None)
-            if fault is None or tally.crashes == wanted:
+            if fault is None or is_enough():
                 break
             lane.crash(job, fault)
             story.append(str(fault))
         if not story:
             break
         lane.finish(job, ", ".join(story))
-    say(f"{lane.encoder}: {tally.crashes} crashes of {job.name}, {len(tally.wrong)} faults")
 
 
 # -- sequences -------------------------------------------------------------------------------------------
 
 
-def _sequences(lane: Lane, wanted: int) -> None:
+def _sequences(lane: Lane, is_enough: Callable[[], bool], most: int) -> None:
     """Let a state machine crash and finish jobs in any order. It does not shrink: what is wrong is in the tallies, and
     a step takes a second."""
     run_state_machine_as_test(
-        _machine(lane, wanted),
+        _machine(lane, is_enough),
         settings=settings(
-            max_examples=wanted,
+            max_examples=most,
             stateful_step_count=STEPS,
             derandomize=True,
             deadline=None,
@@ -131,10 +143,7 @@ def _sequences(lane: Lane, wanted: int) -> None:
     )
 
 
-def _machine(lane: Lane, wanted: int) -> type[RuleBasedStateMachine]:
-    def crashes() -> int:
-        return sum(tally.crashes for tally in lane.tallies.values())
-
+def _machine(lane: Lane, is_enough: Callable[[], bool]) -> type[RuleBasedStateMachine]:
     class Operator(RuleBasedStateMachine):
         """Runs jobs. All that they make is there at the beginning, and at the end."""
 
@@ -156,7 +165,7 @@ def _machine(lane: Lane, wanted: int) -> type[RuleBasedStateMachine]:
             point = data.draw(st.sampled_from(lane.points[job.name]))
             number = data.draw(st.integers(1, point.count))
             fault = Fault(point, number, data.draw(st.sampled_from(ACTIONS[point.operation])))
-            if crashes() >= wanted:
+            if is_enough():
                 return
             if job not in self.unfinished:
                 self.unfinished[job] = []
