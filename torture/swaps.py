@@ -73,8 +73,13 @@ class _Swaps:
     def serve(self, wanted: int) -> None:
         """Run a server until it has ended by a crash, or there were enough crashes."""
         self._faults.clear()
+        variables = self._faults.environment
         with serving(
-            self._link, workers=2, SCHOLARBASE_SESSIONS="none", **self._faults.environment
+            self._link,
+            workers=2,
+            SCHOLARBASE_SESSIONS="none",
+            LD_PRELOAD=variables["LD_PRELOAD"],
+            TORTURE_FAULT=variables["TORTURE_FAULT"],
         ) as server:
             processes = process_tree(server.process.pid)
             if not self._decks:

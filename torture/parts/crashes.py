@@ -28,8 +28,8 @@ CRASHES: Final = {
     INGEST: (80, 2),
     UPDATE: (80, 2),
     REPLACE: (30, 0),
-    UNPACK: (24, 1),
-    PACK: (10, 1),
+    UNPACK: (24, 0),
+    PACK: (10, 0),
     SWAP: (6, 0),
 }
 """Crashes of each job, and in a slice."""
