@@ -108,11 +108,13 @@ def lane(preloaded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["catalog.sqlite-wal", ".manifest.pending.*.tmp", "terms-*/*.npy"])
-def test_an_input_output_error_of_an_ingest_ended_in_a_traceback(lane: Lane, file: str) -> None:
+def test_an_input_output_error_of_an_ingest_ended_in_a_traceback(
+    lane: Lane, tmp_path: Path, file: str
+) -> None:
     """Only errors of full and read-only disks were errors with a reason."""
-    lane.faults.set(lane.work, Fault(Point("write", f"library/building/{file}", 1), 1, "fail"))
+    lane.faults.set(tmp_path, Fault(Point("write", f"library/building/{file}", 1), 1, "fail"))
     sources = lane.work.parent / "full"
-    command = ("ingest", sources, "--library", lane.work / "library", "--keep", "title", "--encoder", "none")
+    command = ("ingest", sources, "--library", tmp_path / "library", "--keep", "title", "--encoder", "none")
     failed = lane.commands(*command)
     assert lane.faults.taken()
     assert failed.status == StorageError.exit_code
