@@ -41,6 +41,7 @@ DECOMPRESSION_ERRORS: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMA
 
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+DISK_FAILED: Final = frozenset({errno.EIO})
 
 
 # -- writing --------------------------------------------------------------------------------------------
@@ -105,6 +106,8 @@ def storage_errors(
         if error.errno in DISK_FULL:
             existing = next((folder for folder in (path, *path.parents) if folder.exists()), Path())
             reason += f"; {shutil.disk_usage(existing).free / 1e6:,.0f} MB free"
+        if error.errno in DISK_FAILED:
+            reason += "; the disk or its connection may be damaged"
         raise StorageError(f"Cannot write {path} ({reason}): {advice}.") from error
 
 

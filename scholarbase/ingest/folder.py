@@ -13,7 +13,7 @@ from typing import Final
 
 from scholarbase import manifest
 from scholarbase.errors import LibraryBusy, LibraryExists
-from scholarbase.files import DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
+from scholarbase.files import DISK_FAILED, DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
 from scholarbase.indexes import catalog, contents
 from scholarbase.indexes.contents import RECORDS, Contents, files_in
 from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
@@ -162,11 +162,11 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def build_errors(library: Path) -> Iterator[None]:
-    """Turn errors of a full or read-only disk, SQLite's included, into a StorageError."""
+    """Turn errors of a full, read-only or failing disk, SQLite's included, into a StorageError."""
     advice = (
         "free some disk space and run the same command again to continue, or give --library a writable folder"
     )
-    with storage_errors(library, advice, DISK_FULL | NOT_WRITABLE):
+    with storage_errors(library, advice, DISK_FULL | NOT_WRITABLE | DISK_FAILED):
         try:
             yield
         except sqlite3.OperationalError as error:

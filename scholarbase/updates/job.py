@@ -41,7 +41,7 @@ from scholarbase.indexes.author_changes import change_authors
 from scholarbase.indexes.catalog import FILE_NAME as CATALOG
 from scholarbase.indexes.catalog import open_finished, read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes
-from scholarbase.indexes.contents import RECORDS
+from scholarbase.indexes.contents import RECORDS, files_in
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
@@ -254,7 +254,11 @@ class _UpdateJob:
                 if (self._source / name).exists():
                     shutil.copyfile(self._source / name, self._folder.path / name)
                     tracker.advance(1)
-            shutil.copytree(self._source / VECTORS, self._folder.vectors)
+            # Not shutil.copytree, which goes on after an error, and lists all of them at the end.
+            for name in files_in(self._source, VECTORS):
+                target = self._folder.path / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self._source / name, target)
             tracker.advance(1)
 
     def _apply(self, store: RecordStore, steps: Sequence[Step]) -> Applied:

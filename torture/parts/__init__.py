@@ -13,6 +13,7 @@ PARTS: Final = (
     "health",
     "flips",
     "kills",
+    "crashes",
     "resources",
 )
 """Their modules, in the order in which they run."""
