@@ -37,8 +37,8 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-check: lint types
-	$(PYTEST)
+check: lint types $(VENV)/.arxiv-1
+	ARXIV_1_PATH=$(abspath $(VENV)/arxiv-1) $(PYTEST)
 
 conformance: $(VENV)/.dev
 	$(BIN)/python tests/conformance.py
@@ -83,6 +83,11 @@ $(VENV)/bin/python:
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing ScholarBase into $(VENV): a minute or two."
 	@$(PIP) --editable ".[demo]"
+	@touch $@
+
+# The client of the arXiv API before version 2, beside the current one.
+$(VENV)/.arxiv-1: $(VENV)/.dev
+	@$(PIP) --upgrade --target $(VENV)/arxiv-1 'arxiv<2'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

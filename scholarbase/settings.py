@@ -25,6 +25,7 @@ DialectName = Literal[
     "s2-recommendations",
     "s2-legacy",
     "arxiv",
+    "arxiv-search",
     "openalex",
     "crossref",
     "scholarbase",

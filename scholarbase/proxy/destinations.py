@@ -4,36 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from scholarbase.errors import InvalidRequest
 
 
-def _semantic_scholar(path: str) -> str:
+def _semantic_scholar(path: str, query: str) -> str:
     if _is_below(path, "/v1/paper"):
         return "/s2-legacy" + path
     known = _is_below(path, "/graph/v1") or _is_below(path, "/recommendations/v1")
     return path if known else "/graph/v1/unknown" + path
 
 
-def _arxiv(path: str) -> str | None:
+def _arxiv(path: str, query: str) -> str | None:
     return path if path.rstrip("/") == "/api/query" else None
+
+
+def _arxiv_pages(path: str, query: str) -> str | None:
+    is_title = path.rstrip("/") == "/search" and ("searchtype", "title") in parse_qsl(query)
+    return "/arxiv-search" if is_title else _arxiv(path, query)
 
 
 def _is_below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix + "/")
 
 
-HOSTS: Final[Mapping[str, Callable[[str], str | None]]] = {
+HOSTS: Final[Mapping[str, Callable[[str, str], str | None]]] = {
     "api.semanticscholar.org": _semantic_scholar,
     "export.arxiv.org": _arxiv,
-    "arxiv.org": _arxiv,
-    "google.serper.dev": lambda path: "/serper" + path,
-    "api.openalex.org": lambda path: "/openalex" + path,
-    "api.crossref.org": lambda path: "/crossref" + path,
+    "arxiv.org": _arxiv_pages,
+    "google.serper.dev": lambda path, query: "/serper" + path,
+    "api.openalex.org": lambda path, query: "/openalex" + path,
+    "api.crossref.org": lambda path, query: "/crossref" + path,
 }
-"""The hosts whose requests are read. Each maps a path to that of a dialect, which has its own 404 for unknown paths, or
-to None: such requests go to the host itself."""
+"""The hosts whose requests are read. Each maps a path and a query to the path of a dialect, which has its own 404 for
+unknown paths, or to None: such requests go to the host itself."""
 PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -42,7 +47,7 @@ def library_target(scheme: str, host: str, port: int, target: str) -> str | None
     if host not in HOSTS or port != PORTS[scheme]:
         return None
     path, mark, query = target.partition("?")
-    found = HOSTS[host](path)
+    found = HOSTS[host](path, query)
     return None if found is None else found + mark + query
 
 

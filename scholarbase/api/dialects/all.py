@@ -6,6 +6,7 @@ from typing import Final
 
 from scholarbase.api.dialects import (
     arxiv,
+    arxiv_search,
     crossref,
     custom,
     lewen,
@@ -25,6 +26,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
         recommendations.DIALECT,
         legacy.DIALECT,
         arxiv.DIALECT,
+        arxiv_search.DIALECT,
         openalex.DIALECT,
         crossref.DIALECT,
         lewen.DIALECT,

@@ -8,8 +8,9 @@ words limits them.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal
@@ -73,6 +74,8 @@ _MOST: Final = {
     "ranges of lastUpdatedDate": MAX_UPDATES,
     _LISTS: MAX_LISTS,
 }
+_CUT: Final = ("prefixes", "words", "journals and comments", _LISTS)
+"""What alternatives may be cut for: ranges of dates, exclusions and what ``AND`` joins are never cut."""
 _KINDS: Final[dict[type[Condition], str]] = {
     Venue: "journals and comments",
     Comment: "journals and comments",
@@ -104,11 +107,13 @@ class _Token:
 
 def read_query(text: str, *, updates: bool = True) -> Read:
     """Read a query. Punctuation that makes no sense in the language is left out. Of a text without fields, operators
-    and dates the first words are read. Without ``updates`` publication dates are those of the last change.
+    and dates the first words are read, and of a query that is too complex the first alternatives of each list of
+    alternatives: they find fewer papers, and none that the query excludes. Without ``updates`` publication dates are
+    those of the last change.
 
     Raises:
-        InvalidRequest: a range of dates cannot be read, or the query is too complex. Read in part, it would find
-            papers that it excludes.
+        InvalidRequest: a range of dates cannot be read, or the query is too complex even so. Read without what ``AND``
+            and ``ANDNOT`` join, it would find papers that it excludes.
     """
     tokens = _without_double_parentheses([*_tokens(text, updates), _Token("end")])
     _check_dates(tokens)
@@ -130,14 +135,32 @@ def read_query(text: str, *, updates: bool = True) -> Read:
         if _has_words(one)
     ):
         raise _too_complex("times the same word in a phrase", MAX_REPEATED)
-    condition = _Parser(tokens).either()
-    if condition is not None:
-        counts = _counts(condition)
-        counts[_LISTS] = len(set(_lists(condition)))
-        for what, most in _MOST.items():
-            if counts[what] > most:
-                raise _too_complex(what, most)
-    return Read(condition, tuple(ignored))
+    condition, cuts = _Parser(tokens).either(), dict[str, int]()
+    for what in _CUT:
+        if _complexity(condition)[what] > _MOST[what]:
+            cuts[what] = _most_alternatives(tokens, cuts, what)
+            condition = _Parser(tokens, cuts).either()
+    counts = _complexity(condition)
+    for what, most in _MOST.items():
+        if counts[what] > most:
+            raise _too_complex(what, most)
+    named = (
+        f"alternatives after the first {most} ({what.partition(' of ')[0]})" for what, most in cuts.items()
+    )
+    return Read(condition, (*ignored, *named))
+
+
+def _most_alternatives(tokens: list[_Token], cuts: Mapping[str, int], what: str) -> int:
+    """The most alternatives of each list with which a query is simple enough. Raises InvalidRequest: there are none."""
+    most = _MOST[what]
+    found = bisect_right(
+        range(1, most + 1),
+        most,
+        key=lambda number: _complexity(_Parser(tokens, {**cuts, what: number}).either())[what],
+    )
+    if not found:
+        raise _too_complex(what, most)
+    return found
 
 
 def _too_complex(what: str, most: int) -> InvalidRequest:
@@ -186,6 +209,13 @@ def _check_dates(tokens: list[_Token]) -> None:
             raise InvalidRequest(
                 f"{shown(one.text)} is not an operator: use ANDNOT to exclude a range of dates"
             )
+
+
+def _complexity(condition: Condition | None) -> Counter[str]:
+    """What a query has of everything that is limited."""
+    if condition is None:
+        return Counter()
+    return _counts(condition) + Counter({_LISTS: len(set(_lists(condition)))})
 
 
 def _counts(condition: Condition) -> Counter[str]:
@@ -312,19 +342,24 @@ def _last_day(digits: str) -> int | None:
 
 
 class _Parser:
-    """A recursive-descent parser of balanced tokens; each method returns None for tokens without words."""
+    """A recursive-descent parser of balanced tokens; each method returns None for tokens without words.
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    Args:
+        cuts: how many alternatives with words, prefixes and so on are kept of each list that is not excluded.
+    """
+
+    def __init__(self, tokens: list[_Token], cuts: Mapping[str, int] | None = None) -> None:
         self._tokens = tokens
+        self._cuts = cuts or {}
         self._at = 0
 
-    def either(self, field: str = "") -> Condition | None:
+    def either(self, field: str = "", *, excluded: bool = False) -> Condition | None:
         """The alternatives up to a closing parenthesis or the end."""
         parts: list[Condition] = []
         together: list[Condition] = []
         operator = ""
         while True:
-            part = self._side_by_side(field)
+            part = self._side_by_side(field, excluded=excluded or operator == "NOT")
             if operator == "OR":
                 parts += [every(_distinct(together))] if together else []
                 together = []
@@ -334,7 +369,19 @@ class _Parser:
             if not operator:
                 break
         parts += [every(_distinct(together))] if together else []
-        return either(_distinct(parts)) if parts else None
+        return either(self._first(_distinct(parts), excluded=excluded)) if parts else None
+
+    def _first(self, parts: list[Condition], *, excluded: bool) -> list[Condition]:
+        """The first alternatives of each kind that is cut, and all others."""
+        if excluded or not self._cuts:
+            return parts
+        kept, counts = [], Counter[str]()
+        for part in parts:
+            kinds = _alternative_kinds(part)
+            counts.update(kinds)
+            if all(counts[kind] <= most for kind, most in self._cuts.items() if kind in kinds):
+                kept.append(part)
+        return kept
 
     def _operator(self) -> str:
         """The operator of a run of operators, such as ``AND NOT``; empty where there is none."""
@@ -344,7 +391,7 @@ class _Parser:
             self._at += 1
         return next((one for one in ("NOT", "AND", "OR") if one in found), "")
 
-    def _side_by_side(self, field: str) -> Condition | None:
+    def _side_by_side(self, field: str, *, excluded: bool) -> Condition | None:
         """Operands without operators between them: any of them, within the ranges of dates. Stop words count only
         where there is nothing else."""
         found: list[Condition] = []
@@ -353,7 +400,7 @@ class _Parser:
         while (token := self._tokens[self._at]).kind not in ("operator", "close", "end"):
             self._at += 1
             if token.kind == "open":
-                part = self.either(token.field or field)
+                part = self.either(token.field or field, excluded=excluded)
                 self._at += 1  # the closing parenthesis
             elif token.days is not None:
                 days.append(token.days)
@@ -362,8 +409,14 @@ class _Parser:
                 part = _condition(replace(token, field=token.field or field))
             if part is not None:
                 (stops if token.text.lower() in STOP_WORDS and not token.field else found).append(part)
-        found, days = _distinct(found or stops), _distinct(days)
+        found, days = self._first(_distinct(found or stops), excluded=excluded), _distinct(days)
         return every([either(found), *days] if found else days) if found or days else None
+
+
+def _alternative_kinds(part: Condition) -> set[str]:
+    """What an alternative has of what alternatives are cut for. One look-up alone joins the list of the others."""
+    kinds = {kind for kind, count in _counts(part).items() if count and kind in _CUT}
+    return kinds | ({_LISTS} if isinstance(part, Every | Either) else set())
 
 
 def _distinct(parts: list[Condition]) -> list[Condition]:

@@ -243,6 +243,16 @@ def about(subject: Subject) -> dict[str, tuple[Step, ...]]:
                 "POST", "", "search", entries, form={"search_query": "cat:hep-th", "sortBy": "submittedDate"}
             ),
         ),
+        "arxiv-search": (
+            Step("GET", "", "match", found_in_page, parameters=title | {"searchtype": "title"}),
+            Step(
+                "GET",
+                "",
+                "match",
+                found_in_page,
+                parameters={"query": "theory", "searchtype": "title", "order": "-submitted_date"},
+            ),
+        ),
         "openalex": (
             Step(
                 "GET", "/works", "search", at("results", "id"), parameters={"search": QUERY, "per-page": 30}
@@ -361,6 +371,10 @@ def about(subject: Subject) -> dict[str, tuple[Step, ...]]:
         "search-r1": (Step("POST", "", "search", at("result", "id"), json={"queries": [QUERY], "topk": 30}),),
         "custom": (Step("GET", "", "search", at("url"), parameters={"query": QUERY, "limit": 30}),),
     }
+
+
+def found_in_page(response: httpx.Response) -> list[Any]:
+    return re.findall(r'<li class="arxiv-result">.*?>(arXiv:[^<]+)</a>', response.text, re.S)
 
 
 def cited(response: httpx.Response) -> list[Any]:

@@ -204,15 +204,17 @@ def test_repeated_terms_and_parentheses_change_nothing(
 @pytest.mark.parametrize(
     ("query", "what"),
     [
-        (" OR ".join(f"jr:n{number}" for number in range(11)), "10 journals and comments"),
+        (" AND ".join(f"jr:n{number}" for number in range(11)), "10 journals and comments"),
         (
             " OR ".join(f"lastUpdatedDate:{number}" for number in range(2000, 2011)),
             "10 ranges of lastUpdatedDate",
         ),
         (" OR ".join(f"submittedDate:{number}" for number in range(1900, 2001)), "100 ranges of dates"),
-        (" OR ".join(f"(ti:w{number} AND au:n{number})" for number in range(8)), "15 lists of words"),
-        (" OR ".join(f"ti:b{chr(97 + number)}*" for number in range(6)), "5 prefixes"),
-        (" OR ".join(f"ti:w{number}" for number in range(101)), "100 words"),
+        (" AND ".join(f"(ti:w{number} OR au:n{number})" for number in range(8)), "15 lists of words"),
+        (" AND ".join(f"ti:b{chr(97 + number)}*" for number in range(6)), "5 prefixes"),
+        (" AND ".join(f"ti:w{number}" for number in range(101)), "100 words"),
+        ("ti:a ANDNOT (" + " OR ".join(f"ti:w{number}" for number in range(101)) + ")", "100 words"),
+        ('ti:"' + " ".join(f"w{number}" for number in range(101)) + '"', "100 words"),
         ("(a AND " * 11 + "b" + ")" * 11, "10 nested parentheses"),
         ('"' + "the " * 200 + '"', "50 times the same word"),
     ],
@@ -222,6 +224,50 @@ def test_a_query_that_is_too_complex_is_an_error(server: str, query: str, what: 
         response = httpx.get(f"{server}/api/query", params={"search_query": f"({query}){limit}"})
         assert response.status_code == 400
         assert f"more than {what}" in response.text
+
+
+@pytest.mark.parametrize(
+    ("held", "unknown", "kind"),
+    [
+        ("ti:monopole", "ti:xqz{0} OR all:xqy{0}", "words"),
+        ("ti:monopole", 'all:"xqz{0} xqy{0}"', "words"),
+        ("ti:monopol* OR ti:xqwm*", "ti:xqz{}*", "prefixes"),
+        ("jr:arxiv", "jr:xqz{}", "journals and comments"),
+        ("ti:monopole", "(ti:xqz{0} AND au:xqy{0})", "lists"),
+    ],
+)
+@pytest.mark.parametrize(
+    "limit",
+    ["", " AND cat:hep-th", " ANDNOT cat:hep-ph", " AND submittedDate:[1994 TO 2099]"],
+)
+def test_many_alternatives_were_an_error(server: str, held: str, unknown: str, kind: str, limit: str) -> None:
+    """Clients stop at an error. Fewer alternatives find fewer papers, within the same dates and categories."""
+    expected = request(server, search_query=f"({held}){limit}", max_results=2000)
+    assert found(expected)
+    query = " OR ".join([held, *(unknown.format(number) for number in range(99))])
+    response = httpx.post(
+        f"{server}/api/query", data={"search_query": f"({query}){limit}", "max_results": 2000}
+    )
+    assert response.status_code == 200
+    ignored = response.headers["X-ScholarBase-Ignored"]
+    assert re.fullmatch(rf"alternatives after the first \d+ \({re.escape(kind)}\)", ignored)
+    assert set(found(ElementTree.fromstring(response.content))) == set(found(expected))
+
+
+def test_a_list_that_is_cut_leaves_the_others_whole(server: str) -> None:
+    """Only what there is too much of is cut: not words beside prefixes, nor a category or a date beside words."""
+    prefixes = " OR ".join(f"ti:xqz{number}*" for number in range(20))
+    words = "ti:dyon OR ti:monopole OR ti:instanton OR ti:soliton OR ti:black OR ti:string OR ti:vortex"
+    days = " OR ".join(f"submittedDate:{year}" for year in range(1990, 2000))
+    categories = (
+        "cat:hep-lat OR cat:hep-ph OR cat:gr-qc OR cat:math OR cat:quant-ph OR cat:cond-mat OR cat:hep-th"
+    )
+    others = f"({days}) AND ({categories})"
+    for operator in ("AND", "ANDNOT"):
+        expected = request(server, search_query=f"({words}) {operator} ({others})", max_results=2000)
+        assert found(expected)
+        query = f"({prefixes} OR {words}) {operator} ({others})"
+        assert found(request(server, search_query=query, max_results=2000)) == found(expected)
 
 
 def test_many_names_joined_by_or_do_not_reach_the_time_limit(server: str, sample: Library) -> None:

@@ -20,6 +20,7 @@ TITLE_LOOKUPS = {
     ("semantic-scholar", "GET", "/paper/search/match"),
     ("scholarbase", "GET", "/paper/search/title"),
     ("paperscout", "GET", "/lookup"),
+    ("arxiv-search", "GET", ""),
 }
 """The routes whose only purpose is to find a paper by its title."""
 

@@ -1,0 +1,150 @@
+"""The search page of arXiv, read as PaSa reads it: https://github.com/bytedance/pasa/blob/HEAD/utils.py"""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+
+from scholarbase.search.library import Library
+from tests.conftest import arxiv_rows
+
+TITLE = "Two Dimensional QCD is a String Theory"
+SAME_TITLE = {"hep-th/9301068", "hep-th/9408140"}
+
+
+class Page(HTMLParser):
+    """The texts of the elements with the classes that programs look for."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.results: list[dict[str, str]] = []
+        self.warning = ""
+        self.has_charset = False
+        self._classes: list[str] = []
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if tag == "meta":
+            self.has_charset = self.has_charset or "charset" in known
+            return
+        if tag == "li" and known["class"] == "arxiv-result":
+            self.results.append({})
+        self._classes.append(known.get("class") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "meta":
+            self._classes.pop()
+
+    def handle_data(self, data: str) -> None:
+        for name in self._classes:
+            if name == "is-size-4 has-text-warning":
+                self.warning += data
+            elif self.results and name:
+                self.results[-1][name] = self.results[-1].get(name, "") + data
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The titles by arXiv ids."""
+        return {
+            one["list-title is-inline-block"].split()[0].strip("arXiv:"): one["title is-5 mathjax"].strip()
+            for one in self.results
+        }
+
+
+def get(server: str, status: int = 200, **parameters: Any) -> Page:
+    asked = {"searchtype": "title", "abstracts": "hide", "size": 200} | parameters
+    response = httpx.get(f"{server}/arxiv-search/", params=asked)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    return Page(response.text)
+
+
+def test_pasa_finds_the_id_of_a_cited_title(server: str) -> None:
+    page = get(server, query=TITLE)
+    assert page.has_charset
+    assert not page.warning
+    same = {one for one, title in page.titles.items() if title.lower() == TITLE.lower()}
+    assert same == SAME_TITLE
+
+
+def test_all_words_are_in_the_title_and_none_is_similar(server: str) -> None:
+    """PaSa takes any result for the paper, so a page has no papers with only a similar title."""
+    words = ("monopole", "theory")
+    expected = {row["id"] for row in arxiv_rows() if all(one in row["title"].lower() for one in words)}
+    found = get(server, query="monopole theory").titles
+    assert expected
+    assert expected <= set(found)
+    assert all("monopole" in one.lower() and "theor" in one.lower() for one in found.values())
+    assert not get(server, query="Two Dimensionl QCD is a Strng Theory").results
+
+
+def test_words_that_are_divided_otherwise_are_the_same_title(server: str) -> None:
+    assert set(get(server, query="Two-dimensional QCD is a string-theory").titles) >= SAME_TITLE
+
+
+def test_a_title_in_quotation_marks_is_a_phrase(server: str) -> None:
+    assert set(get(server, query=f'"{TITLE}"').titles) == SAME_TITLE
+    assert not get(server, query='"string a is QCD"').results
+
+
+@pytest.mark.parametrize(
+    "query", ["total garbage nonsense", "", " ", "\x00", '"', '"(((', "𝔘", "a" * 5000, "<b>x</b>"]
+)
+def test_a_title_that_is_not_held_is_a_page_with_a_warning(server: str, query: str) -> None:
+    page = get(server, query=query)
+    assert not page.results
+    assert page.warning.strip().startswith("Sorry, your query for title: ")
+
+
+def test_pages_do_not_overlap_and_follow_the_order(server: str, sample: Library) -> None:
+    orders = {"submitted_date": 1, "-announced_date_first": -1}
+    for order, step in orders.items():
+        pages = [
+            get(server, query="string", size=25, start=start, order=order).titles
+            for start in range(0, 250, 25)
+        ]
+        ids = [one for page in pages for one in page]
+        assert len(ids) == len(set(ids)) > 100
+        dates = [
+            paper.publication_date or ""
+            for paper in sample.papers([f"arXiv:{one}" for one in ids])
+            if paper is not None
+        ]
+        assert len(dates) == len(ids)
+        assert dates == sorted(dates)[::step]
+
+
+def test_abstracts_authors_and_days_are_shown(server: str) -> None:
+    [one] = [
+        one
+        for one in get(server, query=TITLE, abstracts="show").results
+        if "hep-th/9301068" in one["list-title is-inline-block"]
+    ]
+    assert one["authors"].split("Authors:")[1].split(", ") == [" David J. Gross", "Washington Taylor\n  "]
+    assert "The partition function of two dimensional QCD" in one["abstract-full has-text-grey-dark mathjax"]
+    assert one["is-size-7"].startswith("Submitted")
+    assert "January" in one["is-size-7"]
+    assert not any("abstract mathjax" in one for one in get(server, query=TITLE).results)
+
+
+def test_other_searches_and_values_are_errors(server: str) -> None:
+    for wrong in (
+        {"searchtype": "all"},
+        {"size": 10},
+        {"order": "best"},
+        {"start": "x"},
+        {"abstracts": "some"},
+    ):
+        get(server, 400, query=TITLE, **wrong)
+
+
+def test_later_papers_are_not_shown_at_a_date(server: str) -> None:
+    headers = {"X-ScholarBase-As-Of": "1993-12-31"}
+    parameters = {"query": TITLE, "searchtype": "title", "unknown": "1"}
+    response = httpx.get(f"{server}/arxiv-search", params=parameters, headers=headers)
+    assert set(Page(response.text).titles) == {"hep-th/9301068"}
+    assert response.headers["X-ScholarBase-Ignored"] == "unknown"
