@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,8 +12,9 @@ import orjson
 
 from scholarbase import identifiers
 from scholarbase.ingest.records import CitationRecord, Record, Reject
-from scholarbase.ingest.sources import PARSERS, Dataset, SourceFile, open_lines
+from scholarbase.ingest.sources import PARSERS, Columns, Dataset, SourceFile, open_lines
 from scholarbase.ingest.store import About, Key, Links, RecordStore, links_of, pack
+from scholarbase.updates.own import OwnKeys, read_own
 
 _AT_ONCE: Final = 5_000
 """Lines that are compared with the stored records at once."""
@@ -61,13 +62,31 @@ class Applied:
     about: About = field(default_factory=About)
     pairs: set[tuple[int, int]] = field(default_factory=set)
     """The corpus ids of citations that came, went or changed."""
+    earlier_entries: OwnKeys = field(default_factory=OwnKeys)
+    """The keys of entries of people's own files that were replaced."""
     counts: Counter[str] = field(default_factory=Counter)
     rejects: list[tuple[str, str, list[tuple[int, Reject]]]] = field(default_factory=list)
 
 
-def apply_updates(store: RecordStore, file: SourceFile, applied: Applied) -> None:
-    """Add the file's records, or replace those with the same key. A rejected line removes the record of its key, which
-    the full release would not have either."""
+def apply_own(
+    store: RecordStore,
+    file: SourceFile,
+    applied: Applied,
+    columns: Columns,
+    sets: Collection[str],
+    max_reject_share: float,
+) -> None:
+    """Replace the file of the same name, whose sets it takes over unless it has others (:func:`.own.read_own`)."""
+    count, earlier, rejects = read_own(store, file, columns, sets or None, max_reject_share)
+    applied.earlier_entries.add(earlier)
+    applied.counts["records_updated"] += count
+    if rejects:
+        applied.rejects.append((file.name, str(file.dataset), rejects))
+
+
+def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: Collection[str] = ()) -> None:
+    """Add the file's records to ``sets``, and to the store, or replace those with the same key. A rejected line removes
+    the record of its key, which the full release would not have either."""
     parse = PARSERS[file.dataset]
     for batch in _batches(open_lines(file.path)):
         records: dict[Key, tuple[Record, bytes]] = {}
@@ -87,6 +106,7 @@ def apply_updates(store: RecordStore, file: SourceFile, applied: Applied) -> Non
                 gone.discard(key)
         with store.transaction():
             new = _replace(store, file.dataset, records, gone, applied)
+            store.join_sets(file.dataset, records if sets else (), sets)
         applied.counts["records_updated"] += new
         applied.counts["records_unchanged"] += len(records) - new
         if rejects:
@@ -151,6 +171,7 @@ def _replace(
     deleted = [row for key in gone for row in stored.get(key, [])]
     store.db.executemany("DELETE FROM records WHERE id = ?", [(row[0],) for row in (*replaced, *deleted)])
     store.append(dataset, [record for record, _ in new], [pack(line) for _, line in new])
+    store.leave_sets(dataset, gone)
     for _, links, _ in (*replaced, *deleted):
         applied.about.add(dataset, links)
     for record, _ in new:
