@@ -173,6 +173,25 @@ def test_a_newer_file_replaces_the_one_of_its_name(base: Path, tmp_path: Path) -
     assert_same(tmp_path / "later", tmp_path / "full")
 
 
+def test_citations_follow_a_paper_that_loses_the_id_of_an_entry(tmp_path: Path) -> None:
+    """With the entry's arXiv id the paper had another number."""
+    papers = [{"corpusid": n, "title": f"T {n}", "externalids": {"DOI": f"10.1000/{n}"}} for n in (7, 8)]
+    lines = [json.dumps(one) for one in papers]
+    (tmp_path / "s2" / "papers").mkdir(parents=True)
+    (tmp_path / "s2" / "papers" / "0.jsonl").write_text("\n".join(lines))
+    cites = {"citationid": 1, "citingcorpusid": 8, "citedcorpusid": 7}
+    (tmp_path / "s2" / "citations.jsonl").write_text(json.dumps(cites))
+    entry = "@misc{a, title={T 7}, doi={10.1000/7}"
+    old = write(tmp_path / "old", "mine.bib", [entry + ", eprint={1706.03762}}"])
+    new = write(tmp_path / "new", "mine.bib", [entry + "}"])
+    for name, bib in (("with", old), ("without", new)):
+        ingest([tmp_path / "s2", bib], tmp_path / name, rules=IngestRules("title"))
+    update(tmp_path / "with", [new], tmp_path / "updated")
+    assert_same(tmp_path / "updated", tmp_path / "without")
+    update(tmp_path / "without", [old], tmp_path / "back")
+    assert_same(tmp_path / "back", tmp_path / "with")
+
+
 def test_a_record_that_comes_back_is_not_in_its_earlier_sets(base: Path, tmp_path: Path) -> None:
     theirs = {"theirs": [arxiv(tmp_path / "theirs" / "arxiv.json", 2, 3)]}
     update(base, [], tmp_path / "0", sets=theirs)
