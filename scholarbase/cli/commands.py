@@ -28,6 +28,7 @@ from scholarbase.cli.options import (
     encoder_option,
     filter_options,
     library_option,
+    named_sources,
     open_source,
     page_options,
     require_library,
@@ -173,7 +174,7 @@ def ingest(
     from scholarbase.ingest.sources import parse_columns
     from scholarbase.progress import reporter
 
-    named = _named_sources(sets)
+    named = named_sources(sets)
     if not sources and not named:
         raise InvalidRequest("No sources: give the files or folders to ingest, or --set NAME=SOURCE.")
     target = require_library(library, settings)
@@ -208,17 +209,6 @@ def ingest(
         f"merged, {counts.get('arxiv_ids_repaired', 0):,} arXiv ids repaired, {sum(manifest.rejects.values()):,} "
         "records rejected."
     )
-
-
-def _named_sources(sets: Sequence[str]) -> dict[str, list[Path]]:
-    """The sources of ``NAME=SOURCE`` by the name of the set."""
-    named: dict[str, list[Path]] = {}
-    for one in sets:
-        name, equals, source = one.partition("=")
-        if not equals or not source:
-            raise InvalidRequest(f"--set {one} is not NAME=SOURCE: use one such as zotero=my.bib.")
-        named.setdefault(name, []).append(Path(source))
-    return named
 
 
 def _location(encoder: str) -> str:

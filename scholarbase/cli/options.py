@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -188,3 +188,14 @@ def open_source(
 
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return Client(url or settings.url, api_key=key)
+
+
+def named_sources(sets: Sequence[str]) -> dict[str, list[Path]]:
+    """The sources of ``NAME=SOURCE`` by the name of the set."""
+    named: dict[str, list[Path]] = {}
+    for one in sets:
+        name, equals, source = one.partition("=")
+        if not equals or not source:
+            raise InvalidRequest(f"--set {one} is not NAME=SOURCE: use one such as zotero=my.bib.")
+        named.setdefault(name, []).append(Path(source))
+    return named

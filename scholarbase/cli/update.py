@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from scholarbase.cli.encoders import open_encoders
+from scholarbase.cli.options import named_sources
 from scholarbase.errors import InvalidRequest
 from scholarbase.memory import INGEST_BYTES, check_address_space, with_cores
 from scholarbase.settings import Settings
@@ -15,12 +16,19 @@ from scholarbase.settings import Settings
 
 @click.command(short_help="Build the next library from a library and changes.")
 @click.argument("old", type=click.Path(path_type=Path))
-@click.argument("changes", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("changes", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--library",
     required=True,
     type=click.Path(path_type=Path),
     help="The folder of the new library. OLD does not change.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help="More CHANGES, whose papers belong to the set NAME; may be repeated.",
 )
 @click.option(
     "--encoder", help="Where the encoder of OLD is now: a name, a path or a URL. [default: as OLD says]"
@@ -42,6 +50,7 @@ def update(
     old: Path,
     changes: Sequence[Path],
     library: Path,
+    sets: Sequence[str],
     encoder: str | None,
     query_encoder: str | None,
     device: str | None,
@@ -60,6 +69,9 @@ def update(
     from scholarbase.updates.job import stored_encoder
     from scholarbase.updates.job import update as run
 
+    named = named_sources(sets)
+    if not changes and not named:
+        raise InvalidRequest("No changes: give folders or files of changes, or --set NAME=SOURCE.")
     has_encoder = read_manifest(old)[0].encoder is not None
     if encoder is not None and not has_encoder:
         raise InvalidRequest(f"The library at {old} has no encoder: leave out --encoder.")
@@ -77,6 +89,7 @@ def update(
             changes,
             library,
             encoder=PairedEncoder(model, queries) if model is not None and queries is not None else model,
+            sets=named,
             max_steps=max_steps,
             max_reject_share=settings.max_reject_share,
             reporter=reporter(settings.progress_seconds),

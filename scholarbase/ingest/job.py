@@ -24,7 +24,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,8 +100,7 @@ class IngestRules:
 
     keep: KeepRule = "arxiv"
     records: bool = True
-    """Whether the library keeps the source records, which an update needs. One with people's own files or named sets,
-    which cannot be updated, never does."""
+    """Whether the library keeps the source records, which an update needs."""
     profile: Profile = "default"
     max_reject_share: float = 0.05
 
@@ -195,8 +194,6 @@ class _Job:
         facts = self._hash(files)
         spec = self._encoder.spec if self._encoder else None
         self._sets, self._columns = named_sets(sets, files), dict(columns)
-        if self._sets or any(file.dataset in OWN for file in files):
-            self._rules = replace(self._rules, records=False)  # an update could not use them
         self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash(), self._sets, self._columns)
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
@@ -308,6 +305,9 @@ class _Job:
                 self._reporter.stage("keep rule", "papers dropped", None) as tracker,
                 self._checkpoint.transaction(),
             ):
+                if self._rules.records:
+                    with self._store.transaction():
+                        self._store.set_own(*writer.stored_own())
                 counts, dropped = writer.complete()
                 self._checkpoint.add("counts", counts.items())
                 self._checkpoint.set("completed", True)
@@ -403,7 +403,7 @@ class _Job:
                     records.append(entry.record)
                     places.append(place)
             with self._checkpoint.transaction():
-                counts = writer.write(file.dataset, records, sets)
+                counts = writer.write(file.dataset, records, sets, file.name)
                 counts[f"lines_{file.dataset}"] = len(batch)
                 counts[f"rejects_{file.dataset}"] = len(rejects)
                 self._checkpoint.add("counts", counts.items())

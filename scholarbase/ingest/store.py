@@ -4,6 +4,8 @@
 records        one row per record of a paper, author or venue: its dataset and key, the ids that it links, and its line
 citations      one row per citation between corpus ids, those of papers that the library lacks too; the numbers of
                OpenAlex works are below zero, and their citations have the key of the citing work
+own_entries    the entries of people's own files (:mod:`scholarbase.ingest.entries`)
+set_members    the ids of the papers of other sources that belong to named sets
 state          the sums of the content's parts (:mod:`scholarbase.indexes.content_hash`), for the next update
 =============  =======================================================================================
 
@@ -13,7 +15,7 @@ Searches never open this file. Rows are appended while sources are read; the ind
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ import orjson
 
 from scholarbase.databases import open_for_writing
 from scholarbase.indexes.schema import BUILD_BUSY_SECONDS
+from scholarbase.ingest.entries import Member, OwnRow, own_rows, record_of
 from scholarbase.ingest.records import (
     AbstractRecord,
     AuthorRecord,
@@ -47,6 +50,12 @@ CREATE TABLE IF NOT EXISTS citations (
     id INTEGER PRIMARY KEY, key NOT NULL, citing INTEGER, cited INTEGER,
     is_influential INTEGER, contexts TEXT, intents TEXT
 );
+CREATE TABLE IF NOT EXISTS own_entries (
+    file TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS set_members (
+    name TEXT NOT NULL, scheme TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (scheme, value, name)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 _INDEXES: Final = """
@@ -67,6 +76,16 @@ PRAGMA temp_store = FILE;
 """
 _COMPRESSION: Final = 1
 """zlib's level: 28 microseconds for a line of arXiv's snapshot; the levels above make it 2% smaller at most."""
+
+SCHEMES: Final[Mapping[Dataset, str]] = {
+    Dataset.PAPERS: "CorpusId",
+    Dataset.ARXIV: "arXiv",
+    Dataset.BEIR: "Doc",
+    Dataset.OPENALEX: "OpenAlex",
+}
+"""The scheme of paper ids that are the keys of a dataset's records."""
+
+_KEYS: Final = 2_000
 
 Key = int | str
 
@@ -296,6 +315,48 @@ class RecordStore:
         )
         return [row[0] for row in rows]
 
+    # -- people's own files and named sets --------------------------------------------------------------
+
+    def set_own(self, entries: Iterable[OwnRow], members: Iterable[Member]) -> None:
+        """Make these the entries and members."""
+        self.db.execute("DELETE FROM own_entries")
+        self.db.execute("DELETE FROM set_members")
+        self.db.executemany("INSERT INTO own_entries VALUES (?, ?, ?, ?)", entries)
+        self.db.executemany("INSERT OR IGNORE INTO set_members VALUES (?, ?, ?)", members)
+
+    def own(self) -> tuple[Iterable[OwnRow], Iterable[Member]]:
+        """All entries and members."""
+        return (
+            self.db.execute("SELECT * FROM own_entries"),
+            self.db.execute("SELECT name, scheme, value FROM set_members"),
+        )
+
+    def replace_entries(
+        self, file: str, records: Sequence[PaperRecord], sets: Collection[str] | None
+    ) -> list[PaperRecord]:
+        """Replace the entries of a file and return the earlier ones. They keep their sets if ``sets`` is None."""
+        old = self.db.execute("SELECT record, sets FROM own_entries WHERE file = ?", (file,)).fetchall()
+        if sets is None:
+            sets = orjson.loads(old[0][1]) if old else ()
+        self.db.execute("DELETE FROM own_entries WHERE file = ?", (file,))
+        self.db.executemany("INSERT INTO own_entries VALUES (?, ?, ?, ?)", own_rows(records, sets, file))
+        return [record_of(record) for record, _ in old]
+
+    def join_sets(self, dataset: Dataset, keys: Iterable[Key], sets: Collection[str]) -> None:
+        """Add the papers of these records to sets."""
+        self.db.executemany(
+            "INSERT OR IGNORE INTO set_members VALUES (?, ?, ?)",
+            [(name, SCHEMES[dataset], str(key)) for key in keys for name in sets],
+        )
+
+    def leave_sets(self, dataset: Dataset, keys: Iterable[Key]) -> None:
+        """Remove the papers of deleted records from all sets."""
+        if dataset in SCHEMES:
+            self.db.executemany(
+                "DELETE FROM set_members WHERE scheme = ? AND value = ?",
+                [(SCHEMES[dataset], str(key)) for key in keys],
+            )
+
     # -- reading records --------------------------------------------------------------------------------
 
     def records(self, dataset: Dataset, column: str, values: Iterable[Key]) -> list[Any]:
@@ -329,6 +390,14 @@ class RecordStore:
         ).fetchall()
         parsed = ((number, openalex.parse_works(zlib.decompress(line))) for number, line in rows)
         return [(number, record if isinstance(record, PaperRecord) else None) for number, record in parsed]
+
+    def keys(self, dataset: Dataset, *, only_arxiv: bool = False) -> Iterator[list[Key]]:
+        """The keys of a dataset's records, some at a time. ``only_arxiv``: of those that have an arXiv id."""
+        # The + keeps SQLite from the other index (https://sqlite.org/optoverview.html#uplus).
+        where = "arxiv_id IS NOT NULL AND +dataset = ?" if only_arxiv else "dataset = ?"
+        rows = self.db.execute(f"SELECT key FROM records WHERE {where}", (str(dataset),))
+        while some := rows.fetchmany(_KEYS):
+            yield [row[0] for row in some]
 
     def has(self, dataset: Dataset) -> bool:
         """Whether there is a record of a dataset."""

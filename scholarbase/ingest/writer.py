@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
@@ -22,6 +21,7 @@ from scholarbase.indexes.catalog import find
 from scholarbase.indexes.citations import EdgeRow
 from scholarbase.indexes.filters import venue_key
 from scholarbase.indexes.titles import normalize_title, title_hash
+from scholarbase.ingest.entries import Member, OwnRow, ids_of, own_rows, record_of
 from scholarbase.ingest.numbering import arxiv_number, paper_number
 from scholarbase.ingest.paper_rows import FILL_PAPER, INSERT_PAPER, filling, inserted
 from scholarbase.ingest.records import (
@@ -46,7 +46,7 @@ _DROPPED: Final = {
 }
 """The papers that a keep rule drops. That of arXiv keeps all papers of people's own files."""
 _WORKING_TABLES: Final = {
-    "own_entries": "id INTEGER PRIMARY KEY, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL",
+    "own_entries": "file TEXT NOT NULL, place INTEGER NOT NULL, record TEXT NOT NULL, sets TEXT NOT NULL",
     "own_papers": "paper INTEGER PRIMARY KEY, is_new INTEGER NOT NULL",
     "set_members": "id INTEGER PRIMARY KEY, name TEXT NOT NULL, scheme TEXT NOT NULL, value TEXT NOT NULL",
 }
@@ -72,7 +72,7 @@ class CatalogWriter:
 
     def __init__(self, connection: sqlite3.Connection, keep: KeepRule) -> None:
         self._db = connection
-        self._keep = keep
+        self.keep = keep
         alias = connection.execute("SELECT 1 FROM aliases WHERE scheme = 'CorpusId' LIMIT 1").fetchone()
         self._has_corpus_aliases = alias is not None
         """Whether any paper has a second corpus id. Few do, so most look-ups skip the aliases."""
@@ -89,13 +89,16 @@ class CatalogWriter:
             Dataset.CITATIONS: self._citations,
         }
 
-    def write(self, dataset: Dataset, records: Sequence[Any], sets: Collection[str] = ()) -> Counter[str]:
+    def write(
+        self, dataset: Dataset, records: Sequence[Any], sets: Collection[str] = (), file: str = ""
+    ) -> Counter[str]:
         """Write one batch of one dataset's records, whose papers belong to ``sets``. Returns counts by name.
 
         Entries of people's own files, and sets, are only stored: :meth:`complete` writes them.
         """
         if dataset in OWN:
-            counts = self._store_entries(records, sets)
+            self.store_own(own_rows(records, sets, file), ())
+            counts = Counter(own_entries=len(records))
         else:
             kept = [record for record in records if not isinstance(record, DeletedRecord)]
             counts = self._by_dataset[dataset](kept)
@@ -122,7 +125,7 @@ class CatalogWriter:
                 # Two corpus ids of one arXiv paper: merged into one paper.
                 counts["arxiv_ids_repeated"] += 1
                 duplicates.append((by_arxiv_id[record.arxiv_id], record))
-            elif self._keep == "arxiv" and record.arxiv_id is None:
+            elif self.keep == "arxiv" and record.arxiv_id is None:
                 counts["papers_without_arxiv_id"] += 1
             else:
                 if record.arxiv_id is not None:
@@ -173,7 +176,7 @@ class CatalogWriter:
             if record.arxiv_id in known:
                 counts["openalex_joined"] += 1
                 joined.append((known[record.arxiv_id], record))
-            elif self._keep == "arxiv" and record.arxiv_id is None:
+            elif self.keep == "arxiv" and record.arxiv_id is None:
                 counts["papers_without_arxiv_id"] += 1
             else:
                 if record.arxiv_id is not None:
@@ -197,26 +200,28 @@ class CatalogWriter:
         self._insert(list(new.values()))
         return counts
 
-    def _store_entries(self, records: Sequence[PaperRecord], sets: Collection[str]) -> Counter[str]:
-        self._create("own_entries")
-        listed = orjson.dumps(sorted(sets)).decode()
-        self._db.executemany(
-            "INSERT INTO own_entries (place, record, sets) VALUES (?, ?, ?)",
-            [(_place(record), orjson.dumps(asdict(record)).decode(), listed) for record in records],
-        )
-        return Counter(own_entries=len(records))
-
     def _store_members(self, records: Sequence[PaperRecord], sets: Collection[str]) -> None:
         if sets:
-            self._create("set_members")
-            ids = [_ids(record)[0] for record in records]
-            self._db.executemany(
-                "INSERT INTO set_members (name, scheme, value) VALUES (?, ?, ?)",
-                [(name, *one) for name in sets for one in ids],
-            )
+            ids = [ids_of(record)[0] for record in records]
+            self.store_own((), ((name, *one) for name in sets for one in ids))
 
-    def _create(self, table: str) -> None:
-        self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({_WORKING_TABLES[table]})")
+    def store_own(self, entries: Iterable[OwnRow], members: Iterable[Member]) -> None:
+        """Store entries of people's own files, and the ids of papers of named sets."""
+        self._create_working_tables()
+        self._db.executemany("INSERT INTO own_entries VALUES (?, ?, ?, ?)", entries)
+        self._db.executemany("INSERT INTO set_members (name, scheme, value) VALUES (?, ?, ?)", members)
+
+    def stored_own(self) -> tuple[Iterable[OwnRow], Iterable[Member]]:
+        """What :meth:`store_own` stored."""
+        self._create_working_tables()
+        return (
+            self._db.execute("SELECT * FROM own_entries"),
+            self._db.execute("SELECT name, scheme, value FROM set_members"),
+        )
+
+    def _create_working_tables(self) -> None:
+        for table, columns in _WORKING_TABLES.items():
+            self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
 
     def complete(self) -> tuple[Counter[str], int]:
         """Write the named sets and the entries of people's own files, after the records of all other sources of papers,
@@ -225,16 +230,22 @@ class CatalogWriter:
         Entries are written in an order of their own: in any order of the files and their entries, papers, ids and
         numbers are the same.
         """
-        for table in _WORKING_TABLES:
-            self._create(table)
+        with self.joined() as (counts, _):
+            dropped = self._keep_papers()
+        return counts + Counter(papers_dropped_by_the_keep_rule=dropped), dropped
+
+    @contextmanager
+    def joined(self) -> Iterator[tuple[Counter[str], set[int]]]:
+        """Write the stored sets and entries, which are deleted at the end. Gives counts by name and the numbers of the
+        entries' papers. The caller applies the keep rule meanwhile."""
+        self._create_working_tables()
         self._write_sets()
         counts: Counter[str] = Counter()
         for record, sets in self._db.execute("SELECT record, sets FROM own_entries ORDER BY place, record"):
-            counts += self._own_paper(PaperRecord(**orjson.loads(record)), orjson.loads(sets))
-        dropped = self._keep_papers()
+            counts += self._own_paper(record_of(record), orjson.loads(sets))
+        yield counts, {row[0] for row in self._db.execute("SELECT paper FROM own_papers")}
         for table in _WORKING_TABLES:
             self._db.execute(f"DROP TABLE {table}")
-        return counts + Counter(papers_dropped_by_the_keep_rule=dropped), dropped
 
     def _write_sets(self) -> None:
         last = 0
@@ -249,8 +260,8 @@ class CatalogWriter:
 
     def _own_paper(self, record: PaperRecord, sets: Sequence[str]) -> Counter[str]:
         counts: Counter[str] = Counter()
-        known = find(self._db, _ids(record))
-        number = next((known[one] for one in _ids(record) if one in known), None)
+        known = find(self._db, ids_of(record))
+        number = next((known[one] for one in ids_of(record) if one in known), None)
         if number is not None and record.arxiv_id is not None and self._arxiv_id(number) is not None:
             number = known.get(Identifier("arXiv", record.arxiv_id))  # not a paper with another arXiv id
         if number is None:
@@ -459,11 +470,11 @@ class CatalogWriter:
         """Remove the details of authors."""
         self._db.executemany("DELETE FROM authors WHERE author_id = ?", [(each,) for each in author_ids])
 
-    def prune(self, among: Sequence[int]) -> None:
-        """Apply the keep rule to these papers."""
+    def prune(self, among: Sequence[int], *, own: bool = False) -> None:
+        """Apply the keep rule to these papers. ``own``: among them are those of people's own files."""
         listed = orjson.dumps(among).decode()
         self._db.execute(
-            f"DELETE FROM papers WHERE ({_DROPPED[self._keep]}) AND id IN (SELECT value FROM json_each(?))",
+            f"DELETE FROM papers WHERE ({self._dropped(own)}) AND id IN (SELECT value FROM json_each(?))",
             (listed,),
         )
         for table in ("abstracts", "aliases"):
@@ -477,10 +488,7 @@ class CatalogWriter:
 
     def _keep_papers(self) -> int:
         """Apply the keep rule to all papers. Returns how many it dropped."""
-        rule = _DROPPED[self._keep]
-        if self._keep == "arxiv":
-            rule = f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)"
-        dropped = self._db.execute(f"DELETE FROM papers WHERE {rule}").rowcount
+        dropped = self._db.execute(f"DELETE FROM papers WHERE {self._dropped(own=True)}").rowcount
         if dropped:
             self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
             for table in ("abstracts", "aliases"):
@@ -492,6 +500,11 @@ class CatalogWriter:
                     )
         self._db.execute("DROP TABLE IF EXISTS wanted_authors")
         return dropped
+
+    def _dropped(self, own: bool) -> str:
+        rule = _DROPPED[self.keep]
+        keeps_own = own and self.keep == "arxiv"
+        return f"({rule}) AND id NOT IN (SELECT paper FROM own_papers)" if keeps_own else rule
 
     def _ids_of(self, column: str, values: Sequence[Any]) -> dict[Any, int]:
         sql = f"SELECT {column}, id FROM papers WHERE {column} IN (SELECT value FROM json_each(?))"
@@ -523,17 +536,6 @@ class CatalogWriter:
         before = self._db.total_changes
         self._db.executemany(sql, rows)
         return self._db.total_changes - before
-
-
-def _ids(record: PaperRecord) -> list[Identifier]:
-    """The ids of a record, those first that identify it best: of Semantic Scholar's papers, their corpus ids."""
-    names = (("CorpusId", record.corpus_id), ("arXiv", record.arxiv_id), *record.external_ids.items())
-    return [Identifier(scheme, str(value)) for scheme, value in names if value is not None]
-
-
-def _place(record: PaperRecord) -> int:
-    """Entries with ids that others know come first."""
-    return 2 * (record.arxiv_id is None) + ("DOI" not in record.external_ids)
 
 
 def _work_end(record: PaperRecord) -> int:

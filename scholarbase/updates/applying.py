@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -12,8 +12,17 @@ import orjson
 
 from scholarbase import identifiers
 from scholarbase.ingest.records import CitationRecord, PaperRecord, Record, Reject
-from scholarbase.ingest.sources import Dataset, SourceFile, StoredBytes, open_lines, openalex, read_records
+from scholarbase.ingest.sources import (
+    Columns,
+    Dataset,
+    SourceFile,
+    StoredBytes,
+    open_lines,
+    openalex,
+    read_records,
+)
 from scholarbase.ingest.store import About, Key, Links, RecordStore, cited_works, is_older, links_of, pack
+from scholarbase.updates.own import OwnKeys, read_own
 
 _T = TypeVar("_T")
 _AT_ONCE: Final = 5_000
@@ -63,13 +72,31 @@ class Applied:
     about: About = field(default_factory=About)
     pairs: set[tuple[int, int]] = field(default_factory=set)
     """The corpus ids of citations that came, went or changed."""
+    earlier_entries: OwnKeys = field(default_factory=OwnKeys)
+    """The keys of entries of people's own files that were replaced."""
     counts: Counter[str] = field(default_factory=Counter)
     rejects: list[tuple[str, str, list[tuple[int, Reject]]]] = field(default_factory=list)
 
 
-def apply_updates(store: RecordStore, file: SourceFile, applied: Applied) -> None:
-    """Add the file's records, or replace those with the same key. A rejected line removes the record of its key, which
-    the full release would not have either."""
+def apply_own(
+    store: RecordStore,
+    file: SourceFile,
+    applied: Applied,
+    columns: Columns,
+    sets: Collection[str],
+    max_reject_share: float,
+) -> None:
+    """Replace the file of the same name, whose sets it takes over unless it has others (:func:`.own.read_own`)."""
+    count, earlier, rejects = read_own(store, file, columns, sets or None, max_reject_share)
+    applied.earlier_entries.add(earlier)
+    applied.counts["records_updated"] += count
+    if rejects:
+        applied.rejects.append((file.name, str(file.dataset), rejects))
+
+
+def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: Collection[str] = ()) -> None:
+    """Add the file's records to ``sets``, and to the store, or replace those with the same key. A rejected line removes
+    the record of its key, which the full release would not have either."""
     for batch in _batches(read_records(file, StoredBytes(), {})):
         records: dict[Key, tuple[Record, bytes]] = {}
         gone: set[Key] = set()
@@ -89,6 +116,7 @@ def apply_updates(store: RecordStore, file: SourceFile, applied: Applied) -> Non
                 gone.discard(key)
         with store.transaction():
             new = _replace(store, file.dataset, records, gone, applied)
+            store.join_sets(file.dataset, records if sets else (), sets)
         applied.counts["records_updated"] += new
         applied.counts["records_unchanged"] += len(records) - new
         if rejects:
@@ -155,6 +183,7 @@ def _replace(
     store.append(dataset, [record for record, _ in new], [pack(line) for _, line in new])
     if dataset is Dataset.OPENALEX:
         _replace_cited(store, [row[1].key for row in (*replaced, *deleted)], new, applied)
+    store.leave_sets(dataset, gone)
     for _, links, _ in (*replaced, *deleted):
         applied.about.add(dataset, links)
     for record, _ in new:

@@ -12,10 +12,11 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from scholarbase.errors import SourceError
-from scholarbase.ingest.sources import READ_ORDER, UNUSED, Dataset, SourceFile, discover
+from scholarbase.ingest.sources import OWN, READ_ORDER, UNUSED, Columns, Dataset, SourceFile, discover
 
 log = logging.getLogger("scholarbase.updates")
 
@@ -40,8 +41,8 @@ class Step(NamedTuple):
         return [*self.updates, *self.deletes]
 
 
-def find_steps(paths: Sequence[str | Path]) -> list[Step]:
-    """The steps of these folders and files, in their order.
+def find_steps(paths: Sequence[str | Path], columns: Columns = MappingProxyType({})) -> list[Step]:
+    """The steps of these folders and files, in their order. ``columns`` are those of :func:`.discover`.
 
     Raises:
         SourceError: a path does not exist or has no changes, or a chain has a gap.
@@ -57,7 +58,7 @@ def find_steps(paths: Sequence[str | Path]) -> list[Step]:
         elif root.is_dir() and any((*root.glob(f"*/{UPDATES}"), *root.glob(f"*/{DELETES}"))):
             steps.append(_differences(root, ""))
         else:
-            steps.append(Step([file for file in discover([root]) if file.dataset not in UNUSED], []))
+            steps.append(Step([file for file in discover([root], columns) if file.dataset not in UNUSED], []))
     for before, after in pairwise(step for step in steps if step.begins is not None):
         if before.ends != after.begins:
             raise SourceError(
@@ -84,6 +85,10 @@ def _differences(folder: Path, prefix: str) -> Step:
             raise SourceError(
                 f"{part} is not a dataset: the folders of differences are named after datasets, such as papers."
             ) from None
+        if dataset in OWN:
+            raise SourceError(
+                f"{part} has files of people's own, which are no differences: give the files themselves."
+            )
         if dataset in UNUSED:
             log.warning("Skipping %s: the dataset %s is not used.", part, dataset)
             continue

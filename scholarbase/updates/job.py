@@ -19,10 +19,12 @@ from __future__ import annotations
 import logging
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -49,14 +51,14 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex, read_config
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, build_errors
-from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
+from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog, named_sets
 from scholarbase.ingest.random_pairs import random_similarity
-from scholarbase.ingest.sources import OWN, sha256_of
+from scholarbase.ingest.sources import OWN, files_of, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
 from scholarbase.progress import Reporter, SilentReporter
-from scholarbase.updates.applying import Applied, apply_deletes, apply_updates
+from scholarbase.updates.applying import Applied, apply_deletes, apply_own, apply_updates
 from scholarbase.updates.changes import Step, find_steps
 from scholarbase.updates.points import PointChanges
 from scholarbase.updates.rows import CatalogChanges, Changed
@@ -74,6 +76,7 @@ def update(
     library: str | Path,
     *,
     encoder: Encoder | None = None,
+    sets: Mapping[str, Sequence[str | Path]] = MappingProxyType({}),
     max_steps: int = MAX_STEPS,
     max_reject_share: float = 0.05,
     reporter: Reporter | None = None,
@@ -85,12 +88,12 @@ def update(
 
     Args:
         encoder: the encoder of the library's vectors, None if it has none.
+        sets: more changes by the name of the set that their papers belong to.
         max_steps: the most steps of changes since the last full build.
 
     Raises:
-        InvalidRequest: the library cannot be updated, since it was built without records, or with people's own files,
-            named sets or vectors computed elsewhere; the changes have people's own files; or there were too many
-            steps.
+        InvalidRequest: the library cannot be updated, since it was built without records or with vectors computed
+            elsewhere; its own files have too many entries; a set is not valid; or there were too many steps.
         SourceError: the changes cannot be read, are for another release, or (TooManyRejects) have too many bad records.
         LibraryError: a folder has no library or another one, or the encoder is not the library's.
         StorageError: the disk is full, or the folder is not writable.
@@ -102,13 +105,25 @@ def update(
         raise InvalidRequest(
             f"{target} is the library that is updated, which does not change: give --library another folder."
         )
-    steps = find_steps(changes)
+    columns = manifest.rules.get("columns", {})
+    steps = find_steps(changes, columns)
+    known = {file.path.resolve() for step in steps for file in step.files}
+    named = [path for paths in sets.values() for path in paths if not files_of(path) <= known]
+    steps += find_steps(named, columns) if named else []
+    files = [file for step in steps for file in step.updates]
+    members = named_sets(sets, files)
+    empty = [name for name, held in members.items() if not held]
+    if empty:
+        raise InvalidRequest(f"--set {empty[0]}: the source has no file of papers.")
+    for name, count in Counter(file.name for file in files if file.dataset in OWN).items():
+        if count > 1:
+            raise InvalidRequest(f"{count} files of people's own are named {name}: rename one, or give one.")
     _check(source, manifest, steps, max_steps, encoder)
     with build_errors(target):
         folder = BuildFolder(target)
         try:
             job = _UpdateJob(source, manifest, snapshot, folder, encoder, reporter or SilentReporter())
-            return job.run(steps, max_reject_share)
+            return job.run(steps, members, sets, max_reject_share)
         finally:
             folder.close()
 
@@ -117,21 +132,6 @@ def _check(
     source: Path, manifest: Manifest, steps: Sequence[Step], max_steps: int, encoder: Encoder | None
 ) -> None:
     """Raises the errors of :func:`update` that its arguments show."""
-    own = [one.name for one in manifest.sources if one.dataset in OWN]
-    if own or manifest.sets:
-        what = (
-            f"files of people's own ({own[0]})" if own else f"named sets ({', '.join(sorted(manifest.sets))})"
-        )
-        raise InvalidRequest(
-            f'The library at {source} has {what}, which an update cannot merge with changed papers: run "scholarbase '
-            'ingest" again with the new release and the same files and sets.'
-        )
-    added = [file.name for step in steps for file in step.files if file.dataset in OWN]
-    if added:
-        raise InvalidRequest(
-            f"{added[0]} is a file of people's own, which an update cannot merge with the library's papers: run "
-            '"scholarbase ingest" again with the sources of the library and this file.'
-        )
     if not manifest.rules["records"] or not (source / RECORDS).is_file():
         raise InvalidRequest(
             f"The library at {source} has no source records, which an update needs: ingest it again without "
@@ -191,8 +191,20 @@ class _UpdateJob:
         self._encoder = encoder
         self._reporter = reporter
 
-    def run(self, steps: Sequence[Step], max_reject_share: float) -> Manifest:
-        self._updates = (*self._old.updates, {"base": self._snapshot, "steps": self._facts(steps)})
+    def run(
+        self,
+        steps: Sequence[Step],
+        sets: Mapping[str, Sequence[str]],
+        set_sources: Mapping[str, Sequence[str | Path]],
+        max_reject_share: float,
+    ) -> Manifest:
+        """Build the library. ``sets`` are the names of each set's files, ``set_sources`` their paths."""
+        self._sets = sets
+        self._set_paths = {
+            name: set[Path]().union(*map(files_of, paths)) for name, paths in set_sources.items()
+        }
+        update = {"base": self._snapshot, "steps": self._facts(steps), **({"sets": sets} if sets else {})}
+        self._updates = (*self._old.updates, update)
         self._release = next((step.ends for step in reversed(steps) if step.ends), self._old.release)
         if self._sealed():
             written = self._folder.pending_manifest
@@ -221,7 +233,7 @@ class _UpdateJob:
             store.index()
             store.index_citations()
             self._sums = store.sums()
-            applied = self._apply(store, steps)
+            applied = self._apply(store, steps, max_reject_share)
             self._check_rejects(applied, max_reject_share)
             changed = self._write_papers(db, store, applied)
             points = self._write_points(db, changed)
@@ -261,13 +273,19 @@ class _UpdateJob:
                 shutil.copyfile(self._source / name, target)
             tracker.advance(1)
 
-    def _apply(self, store: RecordStore, steps: Sequence[Step]) -> Applied:
+    def _apply(self, store: RecordStore, steps: Sequence[Step], max_reject_share: float) -> Applied:
         applied = Applied()
+        columns = self._old.rules.get("columns", {})
         total = sum(file.size for step in steps for file in step.files)
         with self._reporter.stage("apply changes", "bytes", total) as tracker:
             for step in steps:
                 for file in step.updates:
-                    apply_updates(store, file, applied)
+                    path = file.path.resolve()
+                    sets = [name for name, paths in self._set_paths.items() if path in paths]
+                    if file.dataset in OWN:
+                        apply_own(store, file, applied, columns, sets, max_reject_share)
+                    else:
+                        apply_updates(store, file, applied, sets)
                     tracker.advance(file.size)
                 for file in step.deletes:
                     apply_deletes(store, file, applied)
@@ -281,10 +299,10 @@ class _UpdateJob:
         with self._checkpoint.transaction():
             for file, dataset, found in applied.rejects:
                 self._checkpoint.reject(file, dataset, found)
-                rejects += len(found)
+                rejects += len(found) if dataset not in OWN else 0  # which were checked file by file
         total = rejects + sum(applied.counts.values())
         if rejects > max(REJECTS_ALWAYS_ALLOWED, share * total):
-            file, _, [(line, reject), *_] = applied.rejects[0]
+            file, _, [(line, reject), *_] = next(one for one in applied.rejects if one[1] not in OWN)
             raise TooManyRejects(
                 f"{rejects:,} of {total:,} lines of changes were rejected, more than the share of {share:g} that "
                 f"SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} of {file}: {reject.detail}"
@@ -336,6 +354,7 @@ class _UpdateJob:
             raise SourceError(
                 "The changes leave no papers that the keep rule keeps: ingest the full release."
             )
+        sets = self._named_sets(db)
         content = part_hashes(self._sums)
         manifest = Manifest(
             sources=self._old.sources,
@@ -350,6 +369,7 @@ class _UpdateJob:
             encoder=self._old.encoder,
             release=self._release,
             updates=self._updates,
+            sets=sets,
         )
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         with store.transaction():
@@ -359,6 +379,19 @@ class _UpdateJob:
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
+
+    def _named_sets(self, db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+        """The sets as the manifest lists them."""
+        sizes = dict(db.execute("SELECT name, count(*) FROM sets GROUP BY name"))
+        sources = {name: {*one["sources"]} for name, one in self._old.sets.items()}
+        for name, files in self._sets.items():
+            sources.setdefault(name, set()).update(files)
+        empty = sorted(sources.keys() - sizes.keys())
+        if empty:
+            raise SourceError(
+                f"The changes leave the set {empty[0]!r} without a paper: ingest the full release without it."
+            )
+        return {name: {"sources": sorted(sources[name]), "papers": sizes[name]} for name in sorted(sources)}
 
     def _sealed(self) -> bool:
         """Whether an earlier run wrote the manifest, so that only the list of files and the moves are left."""

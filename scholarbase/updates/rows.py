@@ -1,14 +1,15 @@
 """Applies changed records to the catalogue: papers, their full text, citations, authors and venues.
 
 Changed papers are removed and written again from all of their records, by the code that an ingest uses. What differs
-afterwards decides what else must change: a paper whose row is the same again keeps its words and its vectors.
+afterwards decides what else must change: a paper whose row is the same again keeps its words and its vectors. Papers
+that entries of people's own files may join (:mod:`.own`) are compared last, when the entries have joined them again.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
@@ -16,14 +17,16 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.encoders import document_text
+from scholarbase.identifiers import Identifier
 from scholarbase.indexes.author_index import mentions
 from scholarbase.indexes.content_hash import combined, sum_of_rows, table_sum
 from scholarbase.ingest.merging import GROUPED, groups, write_missing_authors, write_papers, write_venues
 from scholarbase.ingest.records import CitationRecord
 from scholarbase.ingest.sources import Dataset
-from scholarbase.ingest.store import RecordStore
+from scholarbase.ingest.store import About, RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.updates.applying import Applied
+from scholarbase.updates.own import OwnKeys, SetChanges, add_records, all_keys, joined_papers, own_counts
 
 _PAYLOAD: Final = ("first_day", "last_day", "categories", "venue_key", "citation_count", "status")
 
@@ -70,24 +73,30 @@ class CatalogChanges:
         self._sums = sums
         self._advance = advance
         self._columns = [row[1] for row in db.execute("PRAGMA table_info(papers)")]
+        self._places: dict[int, int | None] = {}
         self.changed = Changed()
 
     def apply(self, applied: Applied) -> Changed:
         """Apply changed records. Returns what changed in the catalogue."""
         about = applied.about
-        ends: set[int] = set()
+        keys = all_keys(self._store, applied.earlier_entries)
+        later = self._take_off_entries(about, keys)
         for ids in groups(self._store, about):
-            numbers, corpus_ids = ids.numbers, sorted(ids.corpus_ids)
-            before, places = self._rows(numbers), self._writer.by_corpus_id(corpus_ids)
+            numbers = ids.numbers
+            before = self._rows(numbers)
+            self._remember_places(ids.corpus_ids)
             write_papers(self._writer, self._store, ids)
+            if keys:
+                matching = [
+                    n for n, one in self._rows(numbers).items() if keys.match(one.ids, one.title_hash)
+                ]
+                later.update((number, before.get(number)) for number in matching if number not in later)
+                numbers = [number for number in numbers if number not in later]
             self._writer.prune(numbers)
-            after, new_places = self._rows(numbers), self._writer.by_corpus_id(corpus_ids)
-            self._compare(before, after)
-            for corpus_id in corpus_ids:
-                old, new = places.get(corpus_id), new_places.get(corpus_id)
-                if old != new:
-                    ends.update(number for number in (old, new) if number is not None)
+            self._compare({n: before[n] for n in numbers if n in before}, self._rows(numbers))
             self._advance(len(numbers))
+        self._join_entries(later)
+        ends = self._changed_places()
         self._edges_of_papers(sorted(ends))
         self._edges_of_pairs(applied.pairs, ends)
         self._authors(sorted(about.authors))
@@ -96,6 +105,47 @@ class CatalogChanges:
             for table in ("venues", "venue_names"):
                 self._sums[table] = table_sum(self._db, table)
         return self.changed
+
+    # -- people's own files and named sets --------------------------------------------------------------
+
+    def _take_off_entries(self, about: About, keys: OwnKeys) -> dict[int, _PaperRows | None]:
+        """Remove all papers that entries may have joined, and have them written from their other records. Returns the
+        rows that they had."""
+        if not keys:
+            return {}
+        add_records(about, self._db, self._store, keys, self._writer.keep)
+        numbers = joined_papers(self._db, keys)
+        before = self._rows(numbers)
+        for one in before.values():
+            for scheme, value in one.ids:
+                if scheme == "arXiv":
+                    about.arxiv_ids.add(value)
+                elif scheme == "Doc":
+                    about.documents.add(value)
+        about.corpus_ids.update(self._corpus_ids(numbers))
+        self._remember_places(about.corpus_ids)
+        self._writer.remove(numbers)
+        return {**before}
+
+    def _join_entries(self, later: Mapping[int, _PaperRows | None]) -> None:
+        """Write the named sets and the entries again, and compare the papers that had to wait for this."""
+        entries, members = self._store.own()
+        sets = SetChanges(self._db)
+        self._db.execute("DELETE FROM sets")
+        self._writer.store_own(entries, members)
+        with self._writer.joined() as (counts, own):
+            numbers = sorted(later.keys() | own)
+            self._writer.prune(numbers, own=True)
+            self._db.execute("DELETE FROM sets WHERE paper NOT IN (SELECT id FROM papers)")
+        for start in range(0, len(numbers), GROUPED):
+            some = numbers[start : start + GROUPED]
+            before = {number: one for number in some if (one := later.get(number)) is not None}
+            self._compare(before, self._rows(some))
+        for number, day in sets.papers():
+            self.changed.points.add(number)
+            self.changed.days.setdefault(number, day)
+        self._sums["sets"] = table_sum(self._db, "sets")
+        self.changed.counts.update(own_counts(counts, self._store))
 
     # -- papers -----------------------------------------------------------------------------------------
 
@@ -172,6 +222,21 @@ class CatalogChanges:
             self._db.execute("INSERT INTO title_words (rowid, title) VALUES (?, ?)", (number, title))
 
     # -- citations --------------------------------------------------------------------------------------
+
+    def _remember_places(self, corpus_ids: Iterable[int]) -> None:
+        """Keep the papers that these corpus ids name, unless they are known."""
+        new = sorted(set(corpus_ids) - self._places.keys())
+        for start in range(0, len(new), GROUPED):
+            some = new[start : start + GROUPED]
+            found = self._writer.by_corpus_id(some)
+            self._places.update((corpus_id, found.get(corpus_id)) for corpus_id in some)
+
+    def _changed_places(self) -> set[int]:
+        """The papers that a corpus id named, and those that it names instead."""
+        before, self._places = self._places, {}
+        self._remember_places(before)
+        changed = [(old, self._places[name]) for name, old in before.items() if old != self._places[name]]
+        return {number for pair in changed for number in pair if number is not None}
 
     def _edges_of_papers(self, numbers: Sequence[int]) -> None:
         """Write all edges of these papers again."""
@@ -257,6 +322,19 @@ class _PaperRows:
     row: tuple[Any, ...]
     abstract: tuple[int, str] | None = None
     aliases: list[tuple[str, str, int]] = field(default_factory=list)
+
+    @property
+    def ids(self) -> list[Identifier]:
+        columns = (("CorpusId", self.paper["corpus_id"]), ("arXiv", self.paper["arxiv_id"]))
+        return [
+            *(Identifier(scheme, str(value)) for scheme, value in columns if value is not None),
+            *(Identifier(scheme, value) for scheme, value, _ in self.aliases),
+        ]
+
+    @property
+    def title_hash(self) -> int:
+        found: int = self.paper["title_hash"]
+        return found
 
     @property
     def text(self) -> tuple[str, str | None]:

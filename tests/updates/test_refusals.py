@@ -134,18 +134,6 @@ def test_libraries_that_cannot_be_updated_are_refused(base: Path, changes: Path,
         update(base, [changes], base)
     with pytest.raises(LibraryExists, match="from another base or other changes"):
         update(base, [changes], tmp_path / "lean")
-    own = tmp_path / "my.bib"
-    own.write_text("@misc{a, title={Title 1}, eprint={0704.0001}}")
-    ingest([tmp_path / "source", own], tmp_path / "own")
-    ingest([], tmp_path / "named", sets={"all": [tmp_path / "source" / "papers"]}, rules=IngestRules("title"))
-    for name, what in (("own", r"files of people's own \(my.bib\)"), ("named", r"named sets \(all\)")):
-        assert not (tmp_path / name / "records.sqlite").exists()
-        with pytest.raises(InvalidRequest, match=rf'{what}, .* run "scholarbase ingest" again'):
-            update(tmp_path / name, [changes], tmp_path / "new")
-    with pytest.raises(
-        InvalidRequest, match=r'my.bib is a file of people.s own, .*"scholarbase ingest" again'
-    ):
-        update(base, [own], tmp_path / "new")
     assert not (tmp_path / "new").exists()
     done = run_cli("update", base, changes, "--library", tmp_path / "new", "--encoder", "arxiv-static-v1")
     assert "has no encoder: leave out --encoder" in done.stderr
