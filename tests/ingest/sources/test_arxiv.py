@@ -28,7 +28,7 @@ def test_reads_a_record() -> None:
             ("C. Balázs", None),
             ("E. L. Berger", None),
             ("P. M. Nadolsky", None),
-            ("C. -P. Yuan", None),
+            ("C.-P. Yuan", None),
         ],
         year=2007,
         publication_date="2007-04-02",

@@ -27,7 +27,9 @@ def sample(dataset: str) -> list[bytes]:
         return file.readlines()
 
 
-@pytest.mark.parametrize("dataset", [d for d in PARSERS if d not in (Dataset.ARXIV, Dataset.BEIR)])
+@pytest.mark.parametrize(
+    "dataset", [d for d in PARSERS if d not in (Dataset.ARXIV, Dataset.BEIR, Dataset.OPENALEX)]
+)
 def test_every_record_of_the_publishers_sample_is_read(dataset: Dataset) -> None:
     lines = sample(dataset)
     assert len(lines) == (16 if dataset is Dataset.CITATIONS else 12)
