@@ -212,7 +212,10 @@ def _serve_together(
                 with _swapping(swaps):
                     supervisor.run()
             if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-                raise LibraryError("A worker could not start, so the server stopped: see the message above.")
+                raise LibraryError(
+                    "A worker could not start, or its library was changed, so the server stopped: see the message "
+                    "above."
+                )
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
 
@@ -297,15 +300,28 @@ def worker_app(settings: Settings, control: Path) -> FastAPI:
         for target in held[:-1]:
             _open_kept(target, member)
         reload = partial(ask_reload, control)
-        app = create_app(libraries, on_close=libraries.close, settings=settings, reload=reload)
+        is_changed = threading.Event()
+        close = partial(_close_worker, libraries, is_changed)
+        app = create_app(libraries, on_close=close, settings=settings, reload=reload)
     except Exception as error:
         log.error("A worker cannot start: %s", error, exc_info=not isinstance(error, ScholarBaseError))
         sys.exit(STARTUP_FAILURE)  # with which the supervisor stops too
-    # The worker that replaces this one cannot open the library, and the server stops.
-    stop = partial(os.kill, os.getpid(), signal.SIGTERM)
+
+    def stop() -> None:
+        is_changed.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
     threading.Thread(target=watch, args=(libraries.check_files, stop, threading.Event()), daemon=True).start()
     threading.Thread(target=follow, args=(connection, member), name="control", daemon=True).start()
     return app
+
+
+def _close_worker(libraries: Libraries, is_changed: threading.Event) -> None:
+    """Close the libraries at the end of a worker. If a file was changed, the server must stop: opening the library
+    again compares a sample of its blocks, and may not find the change."""
+    libraries.close()
+    if is_changed.is_set():
+        os._exit(STARTUP_FAILURE)
 
 
 def _open_served(target: Target, models: Models, settings: Settings) -> Library:

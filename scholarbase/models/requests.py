@@ -243,7 +243,8 @@ class Filters(_Dates):
                 f"min_citations {self.min_citations} cannot be combined with as_of {self.as_of!r}: the "
                 "snapshot has only its own, later citation counts. Leave one of them out."
             )
-        check_status(self.status, self.as_of)
+        if self.status:
+            check_status(self.status, self.as_of)
         return self
 
 
@@ -529,7 +530,8 @@ class PaperPage(_Dates, _EdgePage):
     @model_validator(mode="after")
     def _check_sort(self) -> Self:
         check_sort(self.sort, self.as_of)
-        check_status(self.status, self.as_of)
+        if self.status:
+            check_status(self.status, self.as_of)
         return self
 
 

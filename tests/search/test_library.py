@@ -446,6 +446,7 @@ def test_a_paper_is_what_both_sources_say(sample: Library) -> None:
         "year": row["year"],
         "publication_date": row["publicationdate"],
         "venue": row["venue"],
+        "status": None,
         "journal": None,
         "publication_types": [],
         "categories": other["categories"].split(),
