@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, NamedTuple
 from scholarbase import manifest
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.extras import check_installed
-from scholarbase.files import atomic_write, storage_errors, sync_folder
+from scholarbase.files import atomic_write, storage_errors, sync_folder, temporary_files
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, FileFact, read_contents
 from scholarbase.manifest import read_manifest
@@ -93,6 +93,8 @@ def pack(
         digest = archive.hash.hexdigest()
         # A file that has its name always has its own hash beside it.
         file.unlink(missing_ok=True)
+        for left in temporary_files(hash_file(file)):  # of a killed call; this one has the lock
+            left.unlink(missing_ok=True)
         with atomic_write(hash_file(file)) as hash_out:
             hash_out.write(f"{digest}  {file.name}\n".encode())
         _part(file).replace(file)

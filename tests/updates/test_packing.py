@@ -127,6 +127,13 @@ def test_two_processes_do_not_write_one_file(sample_library: Path, tmp_path: Pat
         pack(sample_library, tmp_path / "file")
 
 
+def test_a_killed_call_left_a_temporary_file_for_ever(sample_library: Path, tmp_path: Path) -> None:
+    file = tmp_path / "library.tar.zst"
+    (tmp_path / ".library.tar.zst.sha256.0123abcd.tmp").touch()
+    pack(sample_library, file)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [file.name, f"{file.name}.sha256"]
+
+
 def test_a_full_disk_while_packing(sample_library: Path, tmp_path: Path) -> None:
     script = """
 import resource, signal, sys
