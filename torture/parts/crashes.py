@@ -150,6 +150,7 @@ def _machine(lane: Lane, is_enough: Callable[[], bool]) -> type[RuleBasedStateMa
         def __init__(self) -> None:
             super().__init__()
             self.unfinished: dict[Job, list[str]] = {}
+            self.begun: set[Job] = set()
 
         @rule(data=st.data())
         def crash(self, data: Any) -> None:
@@ -165,22 +166,28 @@ def _machine(lane: Lane, is_enough: Callable[[], bool]) -> type[RuleBasedStateMa
             point = data.draw(st.sampled_from(lane.points[job.name]))
             number = data.draw(st.integers(1, point.count))
             fault = Fault(point, number, data.draw(st.sampled_from(ACTIONS[point.operation])))
+            story = self.unfinished.setdefault(job, [])
             if is_enough():
-                return
-            if job not in self.unfinished:
-                self.unfinished[job] = []
+                return  # what is drawn must not depend on the other lane
+            if job not in self.begun:
+                self.begun.add(job)
                 lane.begin(job)
             lane.crash(job, fault)
-            self.unfinished[job].append(str(fault))
+            story.append(str(fault))
 
         @rule(data=st.data())
         def finish(self, data: Any) -> None:
             if self.unfinished:
-                job = data.draw(st.sampled_from(list(self.unfinished)))
-                lane.finish(job, ", ".join(self.unfinished.pop(job)))
+                self._finish(data.draw(st.sampled_from(list(self.unfinished))))
 
         def teardown(self) -> None:
             for job in [job for job in JOBS if job in self.unfinished]:
-                lane.finish(job, ", ".join(self.unfinished.pop(job)))
+                self._finish(job)
+
+        def _finish(self, job: Job) -> None:
+            story = self.unfinished.pop(job)
+            if job in self.begun:
+                self.begun.remove(job)
+                lane.finish(job, ", ".join(story))
 
     return Operator
