@@ -111,7 +111,7 @@ def _sweep(lane: Lane, job: Job, is_enough: Callable[[], bool]) -> None:
     faults = deck(lane.points[job.name], rng)
     while not is_enough():
         lane.begin(job)
-        story = []
+        story: list[str] = []
         for _ in range(rng.choice((1, 1, 2, 3))):
             fault = next(faults, None)
             if fault is None or is_enough() or (story and lane.is_made(job.makes)):
