@@ -232,7 +232,10 @@ class Lane:
         if job.needs and (self.work / f".{job.needs}-views").exists():
             self.judge("open", self.work / job.needs)  # which removes the views of killed processes
         known = {"packed.sha256", *(one.makes for one in JOBS)}
-        left = [entry.name for entry in self.work.iterdir() if entry.name not in known]
+        # Other jobs may be unfinished.
+        others = tuple(one.makes for one in JOBS if one is not job)
+        found = [entry.name for entry in self.work.iterdir() if entry.name not in known]
+        left = [name for name in found if not name.lstrip(".").startswith(others)]
         if left:
             return f"left over: {left[:5]}"
         if job.needs and _stats(self.work / job.needs) != self._needs[job.name]:
