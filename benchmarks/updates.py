@@ -177,7 +177,7 @@ def _search(updated: Path, built: Path, rng: random.Random) -> None:
     with Library.open(updated) as one, Library.open(built) as other:
         for mode in get_args(Mode):
             equal = sum(_results(one, text, mode) == _results(other, text, mode) for text in texts)
-            print(f"{mode}: {equal} of {QUERIES} searches have equal results")
+            print(f"{mode}: {equal} of {QUERIES} searches have equal results", flush=True)
             assert equal == QUERIES, mode
 
 
