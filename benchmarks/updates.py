@@ -30,6 +30,7 @@ import msgspec
 import orjson
 
 from benchmarks.corpus import S2AG_DATASETS, arxiv_source, open_lines, s2ag_source
+from scholarbase.identifiers import stored_arxiv_id
 from scholarbase.manifest import Manifest, read_manifest
 from scholarbase.models.limits import Mode
 from scholarbase.search.library import Library
@@ -189,39 +190,35 @@ def _results(library: Library, text: str, mode: Mode) -> bytes:
 
 
 def arxiv(data: Path, work: Path, papers: int | None) -> None:
-    """Change 1% of the papers: 0.7% have a new text, 0.1% only new metadata, 0.1% come and 0.1% go."""
+    """Change 1% of the records: 0.7% have a new text, 0.1% only new metadata, 0.1% come and 0.1% go."""
     kinds = random.Random(SEED)
-    source = arxiv_source(data)
     files = {name: work / name / "arxiv.json" for name in ("before", "after")}
-    changes = {name: work / "changes" / "arxiv" / name / "0.json" for name in ("updates", "deletes")}
-    for path in (*files.values(), *changes.values()):
+    for path in files.values():
         path.parent.mkdir(parents=True, exist_ok=True)
+    touched: set[str | None] = set()
     with (
-        lzma.open(source) as lines,
+        lzma.open(arxiv_source(data)) as lines,
         files["before"].open("wb") as before,
         files["after"].open("wb") as after,
-        changes["updates"].open("wb") as updates,
-        changes["deletes"].open("wb") as deletes,
     ):
         for line in _first(lines, papers):
             kind = kinds.random()
+            if kind >= 0.01:
+                before.write(line)
+                after.write(line)
+                continue
+            record = orjson.loads(line)
+            touched.add(stored_arxiv_id(record["id"])[0])
+            if kind >= 0.001:
+                before.write(line)
             if kind < 0.001:
                 after.write(line)
-                updates.write(line)
-                continue
-            before.write(line)
-            if kind < 0.002:
-                deletes.write(orjson.dumps({"id": orjson.loads(line)["id"]}) + b"\n")
-            elif kind < 0.01:
-                record = orjson.loads(line)
+            elif kind >= 0.002:
                 field, text = (
                     ("comments", "Revised.") if kind < 0.003 else ("abstract", " A revised version.")
                 )
-                new = orjson.dumps(record | {field: f"{record.get(field) or ''}{text}"}) + b"\n"
-                after.write(new)
-                updates.write(new)
-            else:
-                after.write(line)
+                after.write(orjson.dumps(record | {field: f"{record.get(field) or ''}{text}"}) + b"\n")
+    _write_arxiv_differences(work / "changes" / "arxiv", files["after"], touched)
     figures = [
         _build(files["before"], work / "full-before"),
         _update(work / "full-before", work / "changes", work / "updated"),
@@ -233,6 +230,23 @@ def arxiv(data: Path, work: Path, papers: int | None) -> None:
         print(
             f"update / full build: {wall / full_wall:.1%} of the time, {cpu / full_cpu:.1%} of the CPU time"
         )
+
+
+def _write_arxiv_differences(folder: Path, after: Path, touched: set[str | None]) -> None:
+    """Write the differences by key: one record of a key, the one that an ingest would choose. One paper in seven of the
+    shared file has several records."""
+    chosen: dict[str | None, bytes] = {}
+    with after.open("rb") as lines:
+        for line in map(bytes.strip, lines):
+            key = stored_arxiv_id(orjson.loads(line)["id"])[0]
+            if key in touched:
+                chosen[key] = max(chosen.get(key, b""), line, key=lambda one: (len(one), one))
+    for name, found in (
+        ("updates", chosen.values()),
+        ("deletes", (orjson.dumps({"id": key}) for key in touched - chosen.keys())),
+    ):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / "0.json").write_bytes(b"".join(line + b"\n" for line in found))
 
 
 def _first(lines: Iterable[bytes], count: int | None) -> Iterator[bytes]:
