@@ -1,0 +1,1 @@
+"""Full texts of papers: read from their sources, stored, and cut into passages."""
