@@ -31,7 +31,8 @@ from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.report import write_report
 from scholarbase.evaluation.report.published import published
 from scholarbase.evaluation.searching import SearchSettings, default_name
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import Engine, Mode
 from scholarbase.models.runs import Run

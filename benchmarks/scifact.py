@@ -11,7 +11,8 @@ from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import Evaluation, evaluate
 from scholarbase.evaluation.searching import SearchSettings
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
 

@@ -21,6 +21,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -190,35 +191,44 @@ def _results(library: Library, text: str, mode: Mode) -> bytes:
 
 
 def arxiv(data: Path, work: Path, papers: int | None) -> None:
-    """Change 1% of the records: 0.7% have a new text, 0.1% only new metadata, 0.1% come and 0.1% go."""
+    """Change 1% of the records: 0.7% have a new text, 0.1% only new metadata, 0.1% come and 0.1% go.
+
+    One paper in seven of the shared file has several records, which stay as they are: without its newest record a
+    paper would go back to an older one, as no increment of arXiv does.
+    """
     kinds = random.Random(SEED)
     files = {name: work / name / "arxiv.json" for name in ("before", "after")}
-    for path in files.values():
+    updates, deletes = (work / "changes" / "arxiv" / name / "0.json" for name in ("updates", "deletes"))
+    for path in (*files.values(), updates, deletes):
         path.parent.mkdir(parents=True, exist_ok=True)
-    touched: set[str | None] = set()
+    with lzma.open(arxiv_source(data)) as lines:
+        records = Counter(map(_key, _first(lines, papers)))
     with (
         lzma.open(arxiv_source(data)) as lines,
         files["before"].open("wb") as before,
         files["after"].open("wb") as after,
+        updates.open("wb") as updated,
+        deletes.open("wb") as deleted,
     ):
         for line in _first(lines, papers):
             kind = kinds.random()
-            if kind >= 0.01:
+            if kind >= 0.01 or records[_key(line)] > 1:
                 before.write(line)
                 after.write(line)
                 continue
             record = orjson.loads(line)
-            touched.add(stored_arxiv_id(record["id"])[0])
             if kind >= 0.001:
                 before.write(line)
-            if kind < 0.001:
-                after.write(line)
-            elif kind >= 0.002:
-                field, text = (
-                    ("comments", "Revised.") if kind < 0.003 else ("abstract", " A revised version.")
-                )
-                after.write(orjson.dumps(record | {field: f"{record.get(field) or ''}{text}"}) + b"\n")
-    _write_arxiv_differences(work / "changes" / "arxiv", files["after"], touched)
+            if 0.001 <= kind < 0.002:
+                deleted.write(orjson.dumps({"id": _key(line)}) + b"\n")
+                continue
+            if kind >= 0.002:
+                field, text = "abstract", " A revised version."
+                if kind < 0.003:
+                    field, text = "comments", "Revised."
+                record |= {field: f"{record.get(field) or ''}{text}"}
+            for file in (after, updated):
+                file.write(orjson.dumps(record) + b"\n")
     figures = [
         _build(files["before"], work / "full-before"),
         _update(work / "full-before", work / "changes", work / "updated"),
@@ -232,21 +242,8 @@ def arxiv(data: Path, work: Path, papers: int | None) -> None:
         )
 
 
-def _write_arxiv_differences(folder: Path, after: Path, touched: set[str | None]) -> None:
-    """Write the differences by key: one record of a key, the one that an ingest would choose. One paper in seven of the
-    shared file has several records."""
-    chosen: dict[str | None, bytes] = {}
-    with after.open("rb") as lines:
-        for line in map(bytes.strip, lines):
-            key = stored_arxiv_id(orjson.loads(line)["id"])[0]
-            if key in touched:
-                chosen[key] = max(chosen.get(key, b""), line, key=lambda one: (len(one), one))
-    for name, found in (
-        ("updates", chosen.values()),
-        ("deletes", (orjson.dumps({"id": key}) for key in touched - chosen.keys())),
-    ):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / "0.json").write_bytes(b"".join(line + b"\n" for line in found))
+def _key(line: bytes) -> str | None:
+    return stored_arxiv_id(orjson.loads(line)["id"])[0]
 
 
 def _first(lines: Iterable[bytes], count: int | None) -> Iterator[bytes]:

@@ -13,6 +13,7 @@
     │   ├── HeadTooLarge      the headers of the request exceed the server's limits
     │   └── RequestIncomplete the request was not complete within the time limit
     ├── PaperNotFound         the library does not hold a paper with this id
+    ├── DocumentNotFound      the library has no full text of the paper, no such version, or no page images
     ├── AuthorNotFound        the library does not hold a paper of the author with this id
     ├── SessionError          a session cannot be used
     │   ├── SessionNotFound   unknown session
@@ -75,6 +76,7 @@ __all__ = [
     "Busy",
     "Cancelled",
     "ClientError",
+    "DocumentNotFound",
     "DownloadError",
     "EncoderError",
     "EncoderMismatch",
@@ -238,6 +240,15 @@ class PaperNotFound(ScholarBaseError):
     exit_code = 4
     slug = "paper-not-found"
     title = "Paper not found"
+
+
+class DocumentNotFound(ScholarBaseError):
+    """The library has no full text of the paper, no such version of it, or no images of its pages."""
+
+    status = 404
+    exit_code = 23
+    slug = "document-not-found"
+    title = "Full text not found"
 
 
 class AuthorNotFound(ScholarBaseError):

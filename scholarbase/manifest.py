@@ -57,11 +57,16 @@ class Manifest:
     """What was applied since the full build: the snapshot of each base, and the files of the changes."""
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The named sets: the ``sources`` whose papers each has, by their names, and the number of its ``papers``."""
+    documents: dict[str, Any] | None = None
+    """The full texts: the ``chunker`` of their passages, the ``tokens`` it counts, and the parameters of ``bm25`` and
+    of the ``vectors``. Missing in the file without full texts."""
     format: int = field(default=FORMAT)
 
     def to_bytes(self) -> bytes:
         """The file's bytes: keys sorted, indented by two, so that differences are easy to see."""
         content = asdict(self) | {"encoder": self.encoder.to_dict() if self.encoder else None}
+        if self.documents is None:
+            del content["documents"]
         return orjson.dumps(
             content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
         )

@@ -26,7 +26,8 @@ from scholarbase.encoders.sentence_transformers import SentenceTransformersEncod
 from scholarbase.encoders.service import create_service
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, VectorIndexError
 from scholarbase.indexes.vectors.edge import EdgeIndex
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.responses import SearchResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings

@@ -27,7 +27,17 @@ from scholarbase.api.middleware import Holding, Requests
 from scholarbase.api.protocol import ON_STOP
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import about, admin, authors, expand, papers, references, search, titles
+from scholarbase.api.routes import (
+    about,
+    admin,
+    authors,
+    documents,
+    expand,
+    papers,
+    references,
+    search,
+    titles,
+)
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -89,7 +99,8 @@ def create_app(
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         redirect_slashes=False,
         openapi_tags=[
-            {"name": name} for name in ("search", "titles", "papers", "tools", "sessions", "about", "admin")
+            {"name": name}
+            for name in ("search", "titles", "papers", "full texts", "tools", "sessions", "about", "admin")
         ],
     )
     registry = CollectorRegistry()
@@ -121,9 +132,22 @@ def create_app(
     native = (
         ()
         if alone
-        else (papers, titles, references, search, expand, authors, tool_routes, session_routes, admin)
+        else (
+            documents,
+            papers,
+            titles,
+            references,
+            search,
+            expand,
+            authors,
+            tool_routes,
+            session_routes,
+            admin,
+        )
     )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
+    if not alone:
+        app.router.routes[:0] = documents.search.routes
     app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]

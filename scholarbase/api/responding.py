@@ -21,6 +21,8 @@ from anyio import to_thread
 from fastapi import Request as HttpRequest
 from fastapi.routing import APIRoute
 from starlette.responses import Response as HttpResponse
+from starlette.routing import Match
+from starlette.types import Scope
 
 from scholarbase.api import conditional
 from scholarbase.api.holding import held_by
@@ -69,15 +71,17 @@ class Call:
         is_short: whether the request is short enough to run on the event loop.
         is_quick: whether it is quick enough not to wait behind long ones.
         compact: return each paper's authors as one string.
+        media_type: that of the response; what ``run`` returns is bytes if it is not JSON.
     """
 
     tool: str | None
     request: type[Request]
-    run: Callable[[Library, Any], Response]
+    run: Callable[[Library, Any], Response | bytes]
     arguments: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda request: ()
     is_short: Callable[[Library, Any], bool] = never_short
     is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
+    media_type: str = _JSON
 
 
 def native_call(tool: Tool) -> Call:
@@ -111,8 +115,10 @@ def _excludes_seen(request: Any) -> bool:
     return any(vars(one).get("exclude_seen", False) for one in vars(request).get("searches", (request,)))
 
 
-def _json(response: Response) -> bytes:
-    """The JSON of a response. One with all fields, the default, is encoded directly."""
+def _json(response: Response | bytes) -> bytes:
+    """The JSON of a response. One with all fields, the default, is encoded directly. Bytes are not JSON."""
+    if isinstance(response, bytes):
+        return response
     return _encode(response if getattr(response, "fields", ()) is PAPER_FIELDS else response.selected())
 
 
@@ -167,6 +173,17 @@ class NativeRoute(APIRoute):
     :class:`Call`.
     """
 
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        # A path such as /papers/{paper_id:path}/citations matches only paths with this end. Comparing it takes a tenth
+        # of the time of the regular expression, and a look-up comes after all of them.
+        self._end = path.rpartition("}")[2]
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope["path"].endswith(self._end):
+            return Match.NONE, {}
+        return super().matches(scope)
+
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]:
         names, repeated = _parameter_names(self)
         run_endpoint = super().get_route_handler()
@@ -210,7 +227,7 @@ class NativeRoute(APIRoute):
                 papers=papers_of(parsed),
                 timeout=parsed.timeout,
             )
-            return await large_response(request, content, _JSON)
+            return await large_response(request, content, call.media_type)
 
         async def handle_session(request: HttpRequest) -> HttpResponse:
             scope = request.scope

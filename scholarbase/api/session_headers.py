@@ -94,6 +94,11 @@ ROUTE_TOOLS: Final = {
     "similar": "similar_papers",
     "similar_by_body": "similar_papers",
     "expand": "expand_papers",
+    "text": "paper_text",
+    "find": "find_in_paper",
+    "passages": "paper_passages",
+    "citation_contexts": "citation_contexts",
+    "search_passages": "search_passages",
 }
 """Name of a route to its tool."""
 

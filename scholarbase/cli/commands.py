@@ -41,6 +41,7 @@ from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
+from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
@@ -118,6 +119,20 @@ def main(context: click.Context) -> None:
     help="The columns of CSV files and JSON lines, such as title=Paper,doi=DOI, if their names say nothing.",
 )
 @click.option(
+    "--documents",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Full texts: a file or folder of unarXive or S2ORC JSON lines, JATS XML, Markdown, text or PDF; may be "
+    "repeated.",
+)
+@click.option(
+    "--chunker",
+    type=click.Choice(CHUNKINGS),
+    default="tokens-512",
+    show_default=True,
+    help="How full texts are cut into passages.",
+)
+@click.option(
     "--encoder",
     default=PACKAGED,
     show_default=True,
@@ -153,6 +168,8 @@ def ingest(
     library: Path | None,
     sets: Sequence[str],
     columns: str | None,
+    documents: Sequence[Path],
+    chunker: str,
     encoder: str,
     query_encoder: str | None,
     vectors: Path | None,
@@ -169,20 +186,23 @@ def ingest(
     """
     # Before the imports, which need much of it.
     check_address_space(with_cores(INGEST_BYTES), "An ingest")
-    from scholarbase.ingest.job import IngestRules
     from scholarbase.ingest.job import ingest as run
+    from scholarbase.ingest.plans import IngestRules
     from scholarbase.ingest.sources import parse_columns
     from scholarbase.progress import reporter
 
     named = named_sources(sets)
-    if not sources and not named:
-        raise InvalidRequest("No sources: give the files or folders to ingest, or --set NAME=SOURCE.")
+    if not sources and not named and not documents:
+        raise InvalidRequest(
+            "No sources: give the files or folders to ingest, --set NAME=SOURCE, or --documents."
+        )
     target = require_library(library, settings)
     rules = IngestRules(
         keep=keep or settings.keep,  # type: ignore[arg-type]
         records=not no_records,
         profile=profile or settings.profile or "default",  # type: ignore[arg-type]
         max_reject_share=settings.max_reject_share,
+        chunker=chunker,
     )
     with open_encoders(settings, device, None if encoder == "none" else encoder, query_encoder) as (
         model,
@@ -198,6 +218,7 @@ def ingest(
             vectors=vectors,
             sets=named,
             columns={} if columns is None else parse_columns(columns),
+            documents=documents,
             rules=rules,
             restart=restart,
             reporter=reporter(settings.progress_seconds),
@@ -209,6 +230,8 @@ def ingest(
         f"merged, {counts.get('arxiv_ids_repaired', 0):,} arXiv ids repaired, {sum(manifest.rejects.values()):,} "
         "records rejected."
     )
+    if manifest.documents is not None:
+        click.echo(f"{counts['documents']:,} full texts, {counts['passages']:,} passages.")
 
 
 def _location(encoder: str) -> str:

@@ -29,6 +29,20 @@ from scholarbase.models.author_requests import (
     AuthorSearchParameters,
 )
 from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.document_requests import (
+    ContextBody,
+    FindBody,
+    PageBody,
+    PaperPassagesBody,
+    PassageSearch,
+    TextBody,
+)
+from scholarbase.models.document_responses import (
+    ContextsResponse,
+    FindResponse,
+    PassagesResponse,
+    TextResponse,
+)
 from scholarbase.models.limits import SchemaForm
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -166,6 +180,24 @@ class Client(BaseClient, Source):
 
     def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
         return self._send(endpoints.author_papers(request))
+
+    def run_text(self, request: TextBody) -> TextResponse:
+        return self._send(endpoints.text(request))
+
+    def run_find(self, request: FindBody) -> FindResponse:
+        return self._send(endpoints.find(request))
+
+    def run_paper_passages(self, request: PaperPassagesBody) -> PassagesResponse:
+        return self._send(endpoints.paper_passages(request))
+
+    def run_passage_search(self, request: PassageSearch) -> PassagesResponse:
+        return self._send(endpoints.search_passages(request))
+
+    def run_contexts(self, request: ContextBody) -> ContextsResponse:
+        return self._send(endpoints.contexts(request))
+
+    def run_page(self, request: PageBody) -> bytes:
+        return self._send(endpoints.page_image(request))
 
     def tools(
         self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None

@@ -32,6 +32,20 @@ from scholarbase.models.checks import (
     check_whole,
     shown,
 )
+from scholarbase.models.document_requests import (
+    ContextBody,
+    FindBody,
+    PageBody,
+    PaperPassagesBody,
+    PassageSearch,
+    TextBody,
+)
+from scholarbase.models.document_responses import (
+    ContextsResponse,
+    FindResponse,
+    PassagesResponse,
+    TextResponse,
+)
 from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -355,6 +369,60 @@ def expand(request: ExpandBody) -> Request[ExpandResponse]:
         lambda data: ExpandResponse.from_dict(data, request.fields),
         body=_json(_content(request, ExpandBody)),
     )
+
+
+def text(request: TextBody) -> Request[TextResponse]:
+    """``GET /v1/papers/{id}/text``."""
+    path, content = _of_paper("text", request, TextBody)
+    return Request("GET", path, TextResponse.from_dict, _query_string(content))
+
+
+def find(request: FindBody) -> Request[FindResponse]:
+    """``GET /v1/papers/{id}/find``."""
+    path, content = _of_paper("find", request, FindBody)
+    return Request(
+        "GET", path, lambda data: FindResponse.from_dict(data, request.fields), _query_string(content)
+    )
+
+
+def paper_passages(request: PaperPassagesBody) -> Request[PassagesResponse]:
+    """``GET /v1/papers/{id}/passages``."""
+    path, content = _of_paper("passages", request, PaperPassagesBody)
+    return Request(
+        "GET", path, lambda data: PassagesResponse.from_dict(data, request.fields), _query_string(content)
+    )
+
+
+def contexts(request: ContextBody) -> Request[ContextsResponse]:
+    """``GET /v1/papers/{id}/citation-contexts``."""
+    path, content = _of_paper("citation-contexts", request, ContextBody)
+    return Request(
+        "GET", path, lambda data: ContextsResponse.from_dict(data, request.fields), _query_string(content)
+    )
+
+
+def page_image(request: PageBody) -> Request[bytes]:
+    """``GET /v1/papers/{id}/pages/{page}``."""
+    path, content = _of_paper("pages", request, PageBody)
+    if "box" in content:
+        content["box"] = ",".join(map(str, content["box"]))
+    return Request("GET", f"{path}/{content.pop('page')}", bytes, _query_string(content))
+
+
+def search_passages(request: PassageSearch) -> Request[PassagesResponse]:
+    """``POST /v1/passages/search``."""
+    return Request(
+        "POST",
+        "/v1/passages/search",
+        lambda data: PassagesResponse.from_dict(data, request.fields),
+        body=_json(_content(request, PassageSearch)),
+    )
+
+
+def _of_paper(part: str, request: Model, kind: type[Model]) -> tuple[str, dict[str, Any]]:
+    """The path of a part of a paper, and the other values of the request."""
+    content = _content(request, kind)
+    return f"{_paper_path(content.pop('paper_id'))}/{part}", content
 
 
 def tools(form: str, strict: bool, session: str | None) -> Request[list[dict[str, Any]]]:

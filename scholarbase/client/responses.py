@@ -101,6 +101,8 @@ def _content(response: httpx.Response) -> Any:
     media_type = response.headers.get("Content-Type", "").partition(";")[0]
     if media_type in ("text/plain", "application/jsonl"):
         return response.content.decode()
+    if media_type == "image/png":
+        return response.content
     return None if response.status_code == 204 else orjson.loads(response.content)
 
 

@@ -34,6 +34,8 @@ CREATE TABLE document_frequencies (
 ) WITHOUT ROWID
 """
 
+MONTHS: Final = "SELECT id, coalesce(last_day / 100, ?) FROM papers WHERE id BETWEEN ? AND ? ORDER BY id"
+"""The SQL of the months of papers: the parameters are :data:`UNDATED` and the first and the last id."""
 _MONTH_BITS: Final = 20
 _BUFFERED: Final = 2_000_000
 """Terms of papers in memory, of 8 bytes. Sorting takes as much again."""
@@ -52,13 +54,15 @@ def last_full_month(day: int) -> int:
 class FrequencyCounter:
     """Counts document frequencies. Memory does not grow with the library: sorted counts are written to files."""
 
-    def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
+    def __init__(self, db: sqlite3.Connection, folder: Path, months: str = MONTHS) -> None:
         """
         Args:
             db: the catalogue, which has the papers' dates.
             folder: an existing folder for temporary files, empty at the start.
+            months: the SQL of the month of each point, as in :data:`MONTHS`.
         """
         self._db = db
+        self._sql = months
         self._folder = folder
         self._buffer: list[npt.NDArray[np.int64]] = []
         self._buffered = 0
@@ -80,10 +84,7 @@ class FrequencyCounter:
 
     def _months(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The month of each paper."""
-        rows = self._db.execute(
-            "SELECT id, coalesce(last_day / 100, ?) FROM papers WHERE id BETWEEN ? AND ? ORDER BY id",
-            (UNDATED, int(ids[0]), int(ids[-1])),
-        ).fetchall()
+        rows = self._db.execute(self._sql, (UNDATED, int(ids[0]), int(ids[-1]))).fetchall()
         held = np.array(rows, np.int64).reshape(-1, 2)
         places = np.searchsorted(held[:, 0], ids)
         if len(held) < len(ids) or (held[places.clip(max=len(held) - 1), 0] != ids).any():

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase import manifest
+from scholarbase.documents.schema import FILE_NAME as DOCUMENTS
 from scholarbase.errors import LibraryBusy, LibraryExists
 from scholarbase.files import DISK_FAILED, DISK_FULL, NOT_WRITABLE, atomic_write, storage_errors, sync_folder
 from scholarbase.indexes import catalog, contents
 from scholarbase.indexes.contents import RECORDS, Contents, files_in
+from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
 from scholarbase.manifest import BUILDING, COMMAND, INGEST, unfinished_command
 
 VECTORS: Final = "vectors"
 REJECTS: Final = "rejects.jsonl.gz"
 ENCODER: Final = "encoder.json"
-MOVED: Final = (catalog.FILE_NAME, VECTORS, REJECTS, ENCODER, RECORDS)
+MOVED: Final = (catalog.FILE_NAME, VECTORS, DOCUMENTS, PASSAGES, REJECTS, ENCODER, RECORDS)
 """The entries of a library besides its manifest and the list of its files."""
 _OWN: Final = frozenset({"lock", COMMAND})
 """The entries of a building folder that no job wrote."""
@@ -99,6 +101,14 @@ class BuildFolder:
         return self.path / VECTORS
 
     @property
+    def documents(self) -> Path:
+        return self.path / DOCUMENTS
+
+    @property
+    def passages(self) -> Path:
+        return self.path / PASSAGES
+
+    @property
     def dense(self) -> Path:
         return self.path / "dense"
 
@@ -117,7 +127,8 @@ class BuildFolder:
     def list_files(self) -> None:
         """Write the list of the library's files, which must all be complete."""
         files = {name: self.path / name for name in MOVED if (self.path / name).is_file()}
-        files |= {name: self.path / name for name in files_in(self.path, VECTORS)}
+        for shard in (VECTORS, PASSAGES):
+            files |= {name: self.path / name for name in files_in(self.path, shard)}
         files[manifest.FILE_NAME] = self.pending_manifest
         snapshot = manifest.snapshot_id(self.pending_manifest.read_bytes())
         self.write(self.pending_contents.name, Contents.of(snapshot, files).to_bytes())

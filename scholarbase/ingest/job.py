@@ -18,13 +18,11 @@ with the same library.
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +32,9 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.databases import open_for_reading, open_for_writing
+from scholarbase.documents.chunkers import CHUNKERS
+from scholarbase.documents.sources import detect_documents
+from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.paired import PairedEncoder
 from scholarbase.encoders.probe import probe
@@ -44,6 +45,7 @@ from scholarbase.indexes.catalog import read_meta
 from scholarbase.indexes.content_hash import content_hash, part_hashes, vector_sums
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
+from scholarbase.indexes.passages.parameters import parameters_of
 from scholarbase.indexes.schema import count_rows, open_for_building
 from scholarbase.indexes.vectors.base import DENSE, VectorConfig
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters
@@ -52,21 +54,30 @@ from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.dense import DenseLookup, DenseParts
 from scholarbase.ingest.encoding import encode_papers, load_vectors
 from scholarbase.ingest.folder import ENCODER, REJECTS, BuildFolder, build_errors
+from scholarbase.ingest.fulltexts import FullTexts, finish_documents
 from scholarbase.ingest.hashing import hashed_tables
 from scholarbase.ingest.merging import settle
+from scholarbase.ingest.passages import index_passages, summarize
+from scholarbase.ingest.plans import (
+    DEFAULT_RULES,
+    IngestRules,
+    difference,
+    make_plan,
+    named_sets,
+    plan_of,
+    release_of,
+)
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.records import Record, Reject
 from scholarbase.ingest.sources import (
     OWN,
     UNUSED,
-    WITH_PAPERS,
     Columns,
     Dataset,
     Entry,
     SourceFile,
     StoredBytes,
     discover,
-    files_of,
     read_records,
     sha256_of,
 )
@@ -74,11 +85,9 @@ from scholarbase.ingest.store import RecordStore, cited_works
 from scholarbase.ingest.text import TextIndexing
 from scholarbase.ingest.vectors import index_vectors
 from scholarbase.ingest.writer import CatalogWriter
-from scholarbase.manifest import FILE_NAME, FORMAT, Manifest, SourceFact, read_manifest, snapshot_id
-from scholarbase.models.encoders import STATIC, EncoderSpec
-from scholarbase.models.sets import check_set_name
+from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
+from scholarbase.models.encoders import STATIC
 from scholarbase.progress import Reporter, SilentReporter, Tracker
-from scholarbase.settings import KeepRule, Profile
 
 log = logging.getLogger("scholarbase.ingest")
 
@@ -87,22 +96,10 @@ WORKS_PER_COMMIT: Final = 2_000
 """Works whose citations are written at once: some have thousands."""
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
-_RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 REJECTS_ALWAYS_ALLOWED: Final = 10
 """A small dataset does not fail because of a few bad lines."""
 OWN_REJECTS_ALWAYS_ALLOWED: Final = 100
 """People's own files are small, and have entries without a title, or written by hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class IngestRules:
-    """Settings that decide the content of a library, besides its sources."""
-
-    keep: KeepRule = "arxiv"
-    records: bool = True
-    """Whether the library keeps the source records, which an update needs."""
-    profile: Profile = "default"
-    max_reject_share: float = 0.05
 
 
 def ingest(
@@ -116,7 +113,8 @@ def ingest(
     vectors: str | Path | None = None,
     sets: Mapping[str, Sequence[str | Path]] = MappingProxyType({}),
     columns: Columns = MappingProxyType({}),
-    rules: IngestRules = IngestRules(),
+    documents: Sequence[str | Path] = (),
+    rules: IngestRules = DEFAULT_RULES,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
@@ -131,6 +129,7 @@ def ingest(
             in it have no dense vector.
         sets: more sources by the name of the set that their papers belong to.
         columns: the columns of CSV files and JSON lines by the field of a paper, such as ``{"title": "Paper"}``.
+        documents: files or folders of full texts. Papers that they describe become papers of the library.
         restart: replace a finished library, or an unfinished one with other sources or rules.
 
     Raises:
@@ -158,7 +157,7 @@ def ingest(
         folder = BuildFolder(library)
         try:
             job = _Job(folder, encoder, locations, vectors, rules, reporter or SilentReporter())
-            return job.run(sources, sets, columns, restart=restart)
+            return job.run(sources, sets, columns, documents, restart=restart)
         finally:
             folder.close()
 
@@ -185,23 +184,30 @@ class _Job:
         sources: Sequence[str | Path],
         sets: Mapping[str, Sequence[str | Path]],
         columns: Columns,
+        documents: Sequence[str | Path],
         *,
         restart: bool,
     ) -> Manifest:
-        named = [path for paths in sets.values() for path in paths]
-        files = self._without_unused(discover([*sources, *named], columns))
-        self._release = _release_of(sources)
-        facts = self._hash(files)
+        given = [*sources, *(path for paths in sets.values() for path in paths)]
+        files = self._without_unused(discover(given, columns)) if given or not documents else []
+        self._documents = detect_documents(documents) if documents else []
+        self._release = release_of(sources)
+        facts = self._hash(
+            [(file.path, file.name, str(file.dataset), file.size) for file in files]
+            + [(file.path, file.name, str(file.kind), file.size) for file in self._documents]
+        )
         spec = self._encoder.spec if self._encoder else None
         self._sets, self._columns = named_sets(sets, files), dict(columns)
-        self._plan = plan = _plan(facts, self._rules, spec, self._vectors_hash(), self._sets, self._columns)
+        self._plan = plan = make_plan(
+            facts, self._rules, spec, self._vectors_hash(), self._sets, self._columns
+        )
         if self._sealed():
             # Only the moves are left: of this library, or of one with another plan.
             written = self._folder.pending_manifest
             if not written.exists():
                 written = self._folder.library / FILE_NAME
             pending = Manifest.from_bytes(written.read_bytes(), written)
-            if not restart or _plan_of(pending) == plan:
+            if not restart or plan_of(pending) == plan:
                 self._publish()
                 return self._finished(plan)
             self._folder.clear()
@@ -212,23 +218,36 @@ class _Job:
             if not restart:
                 raise SourceChanged(
                     f"The unfinished library at {self._folder.library} was started with other "
-                    f"{_difference(unfinished, plan)}: run the command that started it, or give --restart."
+                    f"{difference(unfinished, plan)}: run the command that started it, or give --restart."
                 )
             self._folder.clear()
         elif unfinished is not None:
             log.info("Continuing the unfinished library at %s.", self._folder.library)
+        self._build(files, facts)
+        return self._publish()
+
+    def _build(self, files: Sequence[SourceFile], facts: Sequence[SourceFact]) -> None:
+        """Run the stages up to the seal."""
         self._db = open_for_building(self._folder.catalog)
         self._store = RecordStore(self._folder.records)
+        self._texts: FullTexts | None = None
         try:
             self._checkpoint = Checkpoint(self._db)
+            if self._documents:
+                self._tokens = tokens_of(self._encoder)
+                self._texts = FullTexts(
+                    self._folder.documents, self._db, self._checkpoint, self._tokens, self._reporter
+                )
             self._store.cut(self._checkpoint.get("records", [0, 0]))
             with self._checkpoint.transaction():
-                self._checkpoint.set("plan", plan)
+                self._checkpoint.set("plan", self._plan)
             try:
                 self._read(files, {fact.name: fact for fact in facts})
             except SourceChanged:
                 self._db.close()
                 self._store.close()
+                if self._texts is not None:
+                    self._texts.close()
                 self._folder.clear()  # it has rows of other bytes than those that were hashed
                 raise
             self._index_authors()
@@ -236,9 +255,10 @@ class _Job:
             config, tables = self._index(bm25)
             self._seal(facts, config, bm25, tables)
         finally:
+            if self._texts is not None:
+                self._texts.close()
             self._store.close()
             self._db.close()
-        return self._publish()
 
     def _without_unused(self, files: list[SourceFile]) -> list[SourceFile]:
         for file in files:
@@ -258,15 +278,16 @@ class _Job:
             files.pop()
         return ",".join(f"{file.name}:{sha256_of(file)}" for file in files if file.is_file())
 
-    def _hash(self, files: Sequence[SourceFile]) -> list[SourceFact]:
-        with self._reporter.stage("fingerprint", "bytes", sum(f.size for f in files)) as tracker:
+    def _hash(self, files: Sequence[tuple[Path, str, str, int]]) -> list[SourceFact]:
+        """Hash files, each with its name, dataset and size."""
+        with self._reporter.stage("fingerprint", "bytes", sum(size for *_, size in files)) as tracker:
             facts = []
             done = 0
-            for file in files:
-                facts.append(SourceFact(file.name, str(file.dataset), file.size, sha256_of(file.path)))
-                done += file.size
+            for path, name, dataset, size in files:
+                facts.append(SourceFact(name, dataset, size, sha256_of(path)))
+                done += size
                 tracker.at(done)
-                tracker.advance(file.size)
+                tracker.advance(size)
         return facts
 
     def _unfinished_plan(self) -> dict[str, Any] | None:
@@ -283,11 +304,11 @@ class _Job:
     def _finished(self, plan: dict[str, Any]) -> Manifest:
         """The finished library. Raises LibraryExists: it has another plan."""
         manifest, snapshot = read_manifest(self._folder.library)
-        finished = _plan_of(manifest)
+        finished = plan_of(manifest)
         if finished != plan:
             raise LibraryExists(
                 f"{self._folder.library} already has a library (snapshot {snapshot}) from other "
-                f"{_difference(finished, plan)}: give another --library, or --restart to replace it."
+                f"{difference(finished, plan)}: give another --library, or --restart to replace it."
             )
         log.info("The library at %s is already complete.", self._folder.library)
         return manifest
@@ -299,6 +320,8 @@ class _Job:
         records = [file for file in files if file.dataset is not Dataset.CITATIONS]
         edges = [file for file in files if file.dataset is Dataset.CITATIONS]
         self._read_files("read records", records, facts, writer)
+        if self._texts is not None:
+            self._texts.read(self._documents, writer, self._store, self._rules.max_reject_share)
         self._settle(writer)
         if not self._checkpoint.get("completed"):
             with (
@@ -319,6 +342,8 @@ class _Job:
                 "title, which the documents of a BEIR collection need)."
             )
         self._check_sets()
+        if self._texts is not None:
+            self._texts.join()
         self._cite_works(writer)
         self._read_files("read citations", edges, facts, writer)
 
@@ -480,6 +505,12 @@ class _Job:
                 config, lookup = self._vector_config(), self._encode()
                 index_vectors(self._db, self._checkpoint, self._folder, config, bm25, lookup, self._reporter)
                 text.finish()
+                if self._texts is not None:
+                    chunker = CHUNKERS[self._rules.chunker]
+                    index_passages(
+                        self._db, self._texts.db, self._folder, config, chunker, self._tokens, self._encoder,
+                        self._reporter,
+                    )  # fmt: skip
                 return config, tables()
         except BaseException:
             text.stop()
@@ -525,7 +556,17 @@ class _Job:
             counts = self._counts(index, config)
             similarity = random_similarity(self._db, index, self._encoder) if self._encoder else None
             sums = {**tables, **self._sum_vectors(index, counts["points"])}
-            content = part_hashes(sums)
+        documents: dict[str, Any] | None = None
+        if self._texts is not None:
+            more, rows = summarize(self._texts.db, self._folder.catalog, self._folder, self._reporter)
+            sums, counts = {**sums, **more}, dict(sorted({**counts, **rows}.items()))
+            documents = {
+                "chunker": self._rules.chunker,
+                "tokens": self._tokens.name,
+                "bm25": parameters_of(self._rules.chunker).to_dict(),
+                "vectors": config.to_dict(),
+            }
+        content = part_hashes(sums)
         self._checkpoint.write_rejects(self._folder.path / REJECTS)
         if self._encoder is not None:
             about = {**self._encoder_locations, "query_probe": probe(self._encoder)}
@@ -553,6 +594,7 @@ class _Job:
             encoder=self._encoder.spec if self._encoder else None,
             release=self._release,
             sets=self._named_sets(),
+            documents=documents,
         )
         if self._rules.records:
             self._store.index_citations()
@@ -560,6 +602,8 @@ class _Job:
                 self._store.set_sums(sums)
             self._store.finish()
         self._folder.write(self._folder.pending_manifest.name, manifest.to_bytes())
+        if self._texts is not None:
+            self._texts.set_snapshot(manifest.snapshot)
         with self._checkpoint.transaction():
             self._checkpoint.drop()
             self._db.execute("INSERT INTO meta VALUES ('snapshot', ?)", (manifest.snapshot,))
@@ -604,6 +648,8 @@ class _Job:
     def _publish(self) -> Manifest:
         if not self._folder.pending_contents.exists():
             finish_catalog(self._folder.catalog)
+            if self._folder.documents.exists():
+                finish_documents(self._folder.documents)
             shutil.rmtree(self._folder.dense, ignore_errors=True)
             if not Manifest.from_bytes(
                 self._folder.pending_manifest.read_bytes(), self._folder.pending_manifest
@@ -623,35 +669,6 @@ class _Job:
 
     def _count(self, table: str) -> int:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-
-def _release_of(sources: Sequence[str | Path]) -> str | None:
-    """The release of the sources: the date that is the name of their folder or of the folder above it, None if there
-    are several or none."""
-    paths = [Path(source).resolve() for source in sources]
-    found = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
-    return found.pop() if len(found) == 1 else None
-
-
-def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceFile]) -> dict[str, list[str]]:
-    """The names of each set's source files, sorted.
-
-    Raises:
-        InvalidRequest: a name of a set is invalid, or a file has no papers of its own.
-    """
-    found: dict[str, list[str]] = {}
-    for name, sources in sets.items():
-        check_set_name(name)
-        paths = set[Path]().union(*map(files_of, sources))
-        own = [file for file in files if file.path.resolve() in paths]
-        others = [file for file in own if file.dataset not in WITH_PAPERS]
-        if others:
-            raise InvalidRequest(
-                f"--set {name}: {others[0].name} has records of the dataset {others[0].dataset}, and a set takes files "
-                "of papers."
-            )
-        found[name] = sorted(file.name for file in own)
-    return found
 
 
 def _batch(entries: Iterator[Entry]) -> list[Entry]:
@@ -675,48 +692,3 @@ def finish_catalog(path: Path) -> None:
         )
         if free > pages // 5:
             db.execute("VACUUM")
-
-
-def _plan(
-    sources: Sequence[SourceFact],
-    rules: IngestRules,
-    encoder: EncoderSpec | None,
-    vectors: str | None,
-    sets: Mapping[str, Sequence[str]],
-    columns: Columns,
-) -> dict[str, Any]:
-    """What must not change between a job's start and its end."""
-    return {
-        "format": FORMAT,
-        "sources": [asdict(fact) for fact in sources],
-        "keep": rules.keep,
-        "profile": rules.profile,
-        "records": rules.records,
-        "encoder": encoder.to_dict() if encoder else None,
-        "vectors": vectors,
-        "sets": dict(sets),
-        "columns": dict(columns),
-    }
-
-
-def _plan_of(manifest: Manifest) -> dict[str, Any]:
-    """The plan of the job that built a library."""
-    vectors = manifest.vectors["computed_elsewhere"]
-    rules = IngestRules(manifest.rules["keep"], manifest.rules["records"], manifest.profile)
-    sets = {name: one["sources"] for name, one in manifest.sets.items()}
-    return _plan(manifest.sources, rules, manifest.encoder, vectors, sets, manifest.rules.get("columns", {}))
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    names = {
-        "format": "library format",
-        "sources": "sources",
-        "keep": "keep rule",
-        "profile": "profile",
-        "records": "choice about keeping records",
-        "encoder": "encoder",
-        "vectors": "vectors",
-        "sets": "sets",
-        "columns": "columns",
-    }
-    return " and ".join(names[key] for key in names if before.get(key) != now.get(key))

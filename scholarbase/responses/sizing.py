@@ -17,6 +17,7 @@ import orjson
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
+from scholarbase.responses import documents
 from scholarbase.responses import text as text_format
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.responses.text import compact_authors
@@ -77,7 +78,9 @@ def fit_response(
     form = _Text() if text else _Json()
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
-    if "results" in response and text_format.is_search_batch(response):
+    if "document" in response:
+        fitted = _text(response, room, form)
+    elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:
         fitted = _single(response, room, offset, form, same_offset=same_offset)
@@ -235,6 +238,7 @@ class _Page:
         self._is_titles = not self._is_paper and text_format.is_title_batch(response)
         self._is_check = "counts" in response
         self._is_ids = not self._is_paper and text_format.is_id_batch(response)
+        self._noun = documents.plural(response)
 
     def prepare(self) -> None:
         """Split and measure a response that does not fit."""
@@ -355,6 +359,8 @@ class _Page:
         if counts.papers and "next_offset" in out:
             out["next_offset"] = self._offset + count * self._step
         numbers = {name: number for name, number in counts._asdict().items() if number}
+        if self._noun != "papers" and "papers" in numbers:
+            numbers = {self._noun.replace(" ", "_"): numbers["papers"]}
         out["left_out"] = {**numbers, "how": self._how(count, counts, tokens, first)}
         return out
 
@@ -363,7 +369,7 @@ class _Page:
         if self._is_paper:
             return f"The abstract is cut to fit into {tokens} tokens: ask again with more for all of it."
         everything = len(self._pieces)
-        noun = "ids" if self._is_ids else "references" if self._is_check else "papers"
+        noun = "ids" if self._is_ids else "references" if self._is_check else self._noun
         ways = []
         if counts.papers or count < everything:
             if not count:
@@ -409,6 +415,16 @@ def _check_room(room: int, least: int, form: _Form) -> None:
             f"max_tokens is {_tokens(room + form.reserve)}: this response needs at least "
             f"{max(_tokens(least + form.reserve), MIN_TOKENS)}. Raise max_tokens, or request less."
         )
+
+
+def _text(response: dict[str, Any], room: int, form: _Form) -> dict[str, Any]:
+    """An outline or a part of a text."""
+    fitted = documents.fit(response, lambda one: form.whole(one, 0) <= room, _tokens(room + form.reserve))
+    least = form.whole(fitted, 0)
+    _check_room(room, least, form)
+    if fitted.get("text") == "" and response["text"]:
+        _check_room(0, least + form.part(response["text"][:100]), form)
+    return fitted
 
 
 def _single(

@@ -8,12 +8,13 @@ collapsed, so that no title or abstract can imitate another part of the response
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from scholarbase.responses import documents
+from scholarbase.responses.lines import INDENT, plain
+
 GAP: Final = "\n\n"
-INDENT: Final = "   "
 LABELS: Final[Mapping[str, str]] = {
     "held": "held",
     "near": "near",
@@ -25,7 +26,6 @@ LABELS: Final[Mapping[str, str]] = {
 """The statuses in words."""
 MAX_COMMENT: Final = 200
 """Characters of a comment."""
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> str:
@@ -36,6 +36,8 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
     """
     if is_unfinished(response):
         return plain(response["error"])
+    if "document" in response:
+        return documents.as_text(response)
     if "results" not in response:
         return GAP.join(filter(None, (head(response, 1), block(response), tail(response))))
     results = response["results"]
@@ -105,9 +107,9 @@ def head(response: Mapping[str, Any], shown: int) -> str:
         what = _count(shown, "id")
     elif total is not None and (total or shown):
         least = "at least " if response.get("total_relation") == "gte" else ""
-        what = f"{shown:,} of {least}{_count(total, 'paper')}"
+        what = f"{shown:,} of {least}{_count(total, documents.noun(response), documents.plural(response))}"
     elif shown or response.get("left_out"):
-        what = _count(shown, "paper")
+        what = _count(shown, documents.noun(response), documents.plural(response))
     else:
         what = ""
     legs = ", ".join(plain(response[key]) for key in ("mode", "engine") if response.get(key))
@@ -143,8 +145,9 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
         return f"{number}not in this library"
     if item.get("error"):
         return f"{number}{plain(item['error'])}"
-    if is_checked(item):
-        return "\n".join(reference_lines(item, number))
+    if is_checked(item) or "passage" in item:
+        lines = documents.passage_lines if "passage" in item else reference_lines
+        return "\n".join(lines(item, number))
     paper = item.get("paper", item)
     title = plain(paper.get("title"))
     lines = [f"{number}{title or plain(paper['id'])}"]
@@ -233,14 +236,6 @@ def compact_authors(authors: Sequence[Mapping[str, Any]] | str | None) -> str:
     names = [str(author["name"]) for author in (authors or ())[:2]]
     count = len(authors or ())
     return ", ".join(names) + (f", ... ({count})" if count > len(names) else "")
-
-
-def plain(value: Any) -> str:
-    """A field on one line: white space and control characters collapsed to single spaces."""
-    if value is None:
-        return ""
-    text = " ".join(str(value).split())
-    return text if text.isprintable() else " ".join(_CONTROL.sub(" ", text).split())
 
 
 def _about(paper: Mapping[str, Any]) -> Iterator[str]:

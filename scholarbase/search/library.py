@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 import orjson
 
 from scholarbase.deadlines import time_limit
+from scholarbase.documents.rendering import PageRenderer
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
@@ -31,6 +32,7 @@ from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
+from scholarbase.indexes.passages.documents import Documents
 from scholarbase.indexes.stop_words import STOP_WORDS
 from scholarbase.indexes.vectors.base import BM25, SparseVector
 from scholarbase.indexes.vectors.index import VectorIndex
@@ -93,7 +95,14 @@ from scholarbase.search.legs import MAX_CACHED_IDS, Query
 from scholarbase.search.lists import LISTS_AT_ONCE, Lists, list_cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
 from scholarbase.search.opened import finished, next_offset, runs
-from scholarbase.search.opening import check_files, open_query_encoder, open_rerankers, open_vectors
+from scholarbase.search.opening import (
+    check_files,
+    open_passages,
+    open_query_encoder,
+    open_rerankers,
+    open_vectors,
+)
+from scholarbase.search.passages import CACHED_CHARACTERS, Cut, PassageIndex, Passages
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
@@ -110,7 +119,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks):
+class Library(Lists, Authors, Checks, Passages):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -127,6 +136,7 @@ class Library(Lists, Authors, Checks):
         settings: Settings,
         files: OpenedFiles,
         rerankers: Mapping[str, Reranker] = MappingProxyType({}),
+        passages: PassageIndex | None = None,
     ) -> None:
         """Use :meth:`open`."""
         self.path = path
@@ -149,6 +159,10 @@ class Library(Lists, Authors, Checks):
         self._lists = list_cache()
         self._making = BoundedSemaphore(LISTS_AT_ONCE)
         self._files = files
+        self._passages = passages
+        self._documents = None if passages is None else passages.documents
+        self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
+        self._renderer = PageRenderer()
         self._closed = False
 
     @classmethod
@@ -208,6 +222,13 @@ class Library(Lists, Authors, Checks):
                 )
             vectors = open_vectors(path, snapshot, settings)
             opened.append(vectors)
+            passages: PassageIndex | None = None
+            if manifest.documents is not None:
+                documents = Documents(path, snapshot, readers=settings.readers + 2)
+                opened.append(documents)
+                shard = open_passages(path, settings)
+                opened.append(shard)
+                passages = PassageIndex.of(manifest, documents, shard)
             model = open_query_encoder(path, manifest, encoder, settings)
             if model is not None:
                 opened.append(model)
@@ -216,7 +237,7 @@ class Library(Lists, Authors, Checks):
             for part in reversed(opened):
                 part.close()
             raise
-        return cls(path, manifest, snapshot, papers, vectors, model, settings, files, last)
+        return cls(path, manifest, snapshot, papers, vectors, model, settings, files, last, passages)
 
     def close(self) -> None:
         """Close files, vectors, the encoder and the rerankers. A second call does nothing."""
@@ -224,6 +245,10 @@ class Library(Lists, Authors, Checks):
             return
         self._closed = True
         self._ranker.close()
+        self._renderer.close()
+        if self._passages is not None:
+            self._passages.vectors.close()
+            self._passages.documents.close()
         self._vectors.close()
         self._catalog.close()
         if self._encoder is not None:
@@ -599,6 +624,15 @@ class Library(Lists, Authors, Checks):
             checks.append(("encoder", lambda: self._encoder and self._encoder.encode_queries(["ready"])))
         else:
             state["encoder"] = "absent"
+        if self._passages is not None:
+            passages = self._passages
+            checks.append(("documents", lambda: passages.documents.frequencies([], None)))
+            checks.append(
+                (
+                    "passages",
+                    lambda: passages.vectors.search_sparse(BM25, SparseVector([1], [1.0]), 1, NO_FILTERS),
+                )
+            )
         for name, check in checks:
             try:
                 check()

@@ -14,6 +14,7 @@ from scholarbase.encoders.probe import check_probe, check_spec
 from scholarbase.errors import LibraryCorrupt
 from scholarbase.extras import check_installed
 from scholarbase.indexes.contents import OpenedFiles, read_contents
+from scholarbase.indexes.passages.parameters import FOLDER
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
@@ -34,7 +35,8 @@ def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = F
         contents = contents.without("vectors/")
     contents.check_sizes(path)
     contents.check_blocks(path, contents.blocks() if full else contents.sample())
-    others = contents.others(path, "vectors") if settings.qdrant_url is None else []
+    shards = (FOLDER,) if settings.qdrant_url is not None else ("vectors", FOLDER)
+    others = [name for shard in shards for name in contents.others(path, shard)]
     if others:
         raise LibraryCorrupt(
             f"{path / others[0]} does not belong to the library, and Qdrant would read it: remove it, or restore the "
@@ -53,6 +55,12 @@ def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
 
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     return ServerIndex.open(connect(settings.qdrant_url, api_key=key), settings.qdrant_alias, snapshot)
+
+
+def open_passages(path: Path, settings: Settings) -> VectorIndex:
+    """The shard of the passages, which is in the library's folder also where papers are on a Qdrant server."""
+    threads = _search_threads(settings.workers)
+    return EdgeIndex.open(path / FOLDER, temporary=settings.runtime_dir, threads=threads)
 
 
 def _search_threads(workers: int) -> int | None:

@@ -6,11 +6,12 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import zip_longest
 from pathlib import Path
 
-from scholarbase.databases import open_for_writing
+from scholarbase.databases import attach_immutable, open_for_writing, open_immutable
+from scholarbase.documents.schema import FILE_NAME as DOCUMENTS
 from scholarbase.errors import LibraryCorrupt, LibraryError, VectorIndexError, VerificationFailed
 from scholarbase.indexes import catalog, citations, fulltext
 from scholarbase.indexes.author_index import AuthorIndex
@@ -18,6 +19,8 @@ from scholarbase.indexes.content_hash import check_types, content_hash, part_has
 from scholarbase.indexes.contents import read_contents
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
+from scholarbase.indexes.passages.content import MONTHS, content_sums
+from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
 from scholarbase.indexes.schema import count_rows
 from scholarbase.indexes.vectors.base import DENSE, PAYLOAD_COLUMNS, Payload
 from scholarbase.indexes.vectors.edge import EdgeIndex
@@ -45,7 +48,7 @@ def verify(library: str | Path) -> Iterator[str]:
             yield "edges: both ends of every citation are papers"
             with closing(EdgeIndex.open(path / "vectors")) as index:
                 yield from _check_vectors(index, db, manifest)
-                yield from _check_content(index, db, manifest)
+                yield from _check_content(index, db, manifest, path)
         yield from _check_words(path / catalog.FILE_NAME)
     except (LibraryCorrupt, VectorIndexError) as error:
         raise VerificationFailed(str(error)) from error
@@ -135,15 +138,27 @@ def _room_for(need: str) -> Iterator[None]:
         raise LibraryError(f"{need}: {error}. Set TMPDIR to a folder with room for it.") from error
 
 
-def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest) -> Iterator[str]:
+def _check_content(index: EdgeIndex, db: sqlite3.Connection, manifest: Manifest, path: Path) -> Iterator[str]:
     check_types(db)
-    with tempfile.TemporaryDirectory(prefix="scholarbase-verify-") as folder:
-        counter = FrequencyCounter(db, Path(folder))
-        with _room_for(f"Verifying the document frequencies needs files in {folder}"):
-            found = part_hashes({**table_sums(db), **vector_sums(index, counter)})
-        _check_hashes(found, manifest)
+    with ExitStack() as stack:
+        folders = [
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scholarbase-verify-")))
+            for _ in range(2)
+        ]
+        counter = FrequencyCounter(db, folders[0])
+        with _room_for(f"Verifying the document frequencies needs files in {folders[0]}"):
+            sums = {**table_sums(db), **vector_sums(index, counter)}
+            if manifest.documents is not None:
+                texts = stack.enter_context(closing(open_immutable(path / DOCUMENTS)))
+                attach_immutable(texts, path / catalog.FILE_NAME, "catalog")
+                shard = stack.enter_context(closing(EdgeIndex.open(path / PASSAGES)))
+                of_passages = FrequencyCounter(texts, folders[1], MONTHS)
+                sums |= content_sums(texts, shard, of_passages)
+        _check_hashes(part_hashes(sums), manifest)
         yield f"content: its hash is {manifest.content_hash}"
         yield f"document frequencies: {counter.check(db):,} are those of the BM25 vectors"
+        if manifest.documents is not None:
+            yield f"passages: {of_passages.check(texts):,} document frequencies are those of the BM25 vectors"
 
 
 def _check_hashes(found: Mapping[str, str], manifest: Manifest) -> None:

@@ -51,6 +51,7 @@ class _Named(msgspec.Struct):
     reason: str | None = None
     error: str | None = None
     status: int | str | None = None
+    passage: dict[str, Any] | None = None
 
     @property
     def is_unfinished(self) -> bool:
@@ -86,6 +87,8 @@ def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
             continue
         elif item.reason is not None:  # a checked reference
             ids += [one.paper.id for one in (item, *item.matches) if one.paper and one.paper.id]
+        elif item.passage is not None and (item.paper is None or item.paper.id in ids):
+            continue  # a citation of a paper that is not held, or a further passage of a paper
         elif item.paper is not None and item.paper.id is not None:
             ids.append(item.paper.id)
             if item.score is not None:

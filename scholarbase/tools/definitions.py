@@ -1,4 +1,4 @@
-"""The seven tools: the schema that a model sees, and the native request of each.
+"""The nine tools: the schema that a model sees, and the native request of each.
 
 A tool accepts every argument of its native request. The schema has only ``shown``, with short descriptions, because a
 model reads the whole list with every question. Arguments that the operator of an agent sets, such as ``as_of`` and
@@ -16,6 +16,14 @@ from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax
 from scholarbase.models.check_requests import CheckBody
 from scholarbase.models.checks import check_type, shown
+from scholarbase.models.document_requests import (
+    ContextBody,
+    FindBody,
+    PaperPassagesBody,
+    PassageSearchBody,
+    ReadBody,
+    TextBody,
+)
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
     DEFAULT_RESULTS,
@@ -302,8 +310,59 @@ TOOLS: Final[tuple[Tool, ...]] = (
         },
         {"fields": _LISTED},
     ),
+    Tool(
+        "search_passages",
+        "Search the full texts: passages with their papers and offsets.",
+        PassageSearchBody,
+        Library.run_passage_search,
+        {
+            "q": 'question, words or "phrase"',
+            "limit": f"default {DEFAULT_RESULTS}",
+            "offset": _OFFSET,
+            "within": "only these papers",
+            "per_paper": "passages of each paper",
+            "from": _DATE,
+            "to": _TO,
+            "max_tokens": _MAX_TOKENS,
+        },
+        is_quick=Library.is_quick_passage_search,
+    ),
+    Tool(
+        "read_paper",
+        "Read a full text: its outline, or a section, from an offset on, where it has a text, or what answers q.",
+        ReadBody,
+        Library.run_read,
+        {
+            "paper_id": _ID,
+            "section": "number or title",
+            "from_offset": "next_offset of the part before",
+            "find": "words to find",
+            "q": "question: its best passages",
+            "max_tokens": _MAX_TOKENS,
+        },
+    ),
 )
 
+TEXT: Final = Tool(
+    "paper_text", "The outline or a part of a text.", TextBody, Library.run_text, {"paper_id": _ID}
+)
+FIND: Final = Tool(
+    "find_in_paper", "Find a text in a paper.", FindBody, Library.run_find, {"paper_id": _ID, "q": "text"}
+)
+PAPER_PASSAGES: Final = Tool(
+    "paper_passages",
+    "Passages of a paper.",
+    PaperPassagesBody,
+    Library.run_paper_passages,
+    {"paper_id": _ID, "q": "question"},
+)
+CONTEXTS: Final = Tool(
+    "citation_contexts",
+    "Sentences around citation marks.",
+    ContextBody,
+    Library.run_contexts,
+    {"paper_id": _ID},
+)
 SIMILAR: Final = Tool(
     "similar_papers",
     "Papers similar to a paper.",
@@ -312,9 +371,12 @@ SIMILAR: Final = Tool(
     {"paper_id": _ID},
     {"fields": _LISTED},
 )
-"""Not a tool for models: what sessions record a native call for similar papers as."""
+
+RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS)
+"""Not tools for models: what sessions record native calls as that have no tool."""
 
 _BY_NAME: Final = {tool.name: tool for tool in TOOLS}
+_RECORDED: Final = {tool.name: tool for tool in RECORDED}
 
 
 def tool_named(name: str) -> Tool:
@@ -327,7 +389,7 @@ def tool_named(name: str) -> Tool:
 
 def recorded_tool(name: str) -> Tool:
     """Return the tool that a session records calls under; raise ToolNotFound if it records none so."""
-    return SIMILAR if name == SIMILAR.name else tool_named(name)
+    return _RECORDED[name] if name in _RECORDED else tool_named(name)
 
 
 def schemas(

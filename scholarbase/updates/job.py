@@ -51,7 +51,8 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex, read_config
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, build_errors
-from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog, named_sets
+from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
+from scholarbase.ingest.plans import named_sets
 from scholarbase.ingest.random_pairs import random_similarity
 from scholarbase.ingest.sources import OWN, files_of, sha256_of
 from scholarbase.ingest.store import RecordStore
@@ -101,6 +102,10 @@ def update(
     """
     source, target = Path(old), Path(library)
     manifest, snapshot = read_manifest(source)
+    if manifest.documents is not None:
+        raise InvalidRequest(
+            f"{source} has full texts, which an update does not carry over: ingest the new release with --documents."
+        )
     if source.resolve() == target.resolve():
         raise InvalidRequest(
             f"{target} is the library that is updated, which does not change: give --library another folder."

@@ -21,7 +21,8 @@ from scholarbase.api.holding import Libraries
 from scholarbase.api.swapping import LocalMember, Models, Swaps, Target
 from scholarbase.encoders import open_encoder
 from scholarbase.errors import SnapshotNotHeld, SwapFailed
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library

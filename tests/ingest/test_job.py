@@ -20,7 +20,8 @@ from scholarbase.errors import EncoderMismatch, InvalidRequest, LibraryCorrupt, 
 from scholarbase.identifiers import arxiv_id
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.ingest.dense import DenseParts
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest, snapshot_id
 from scholarbase.models.papers import Journal
 from scholarbase.search.library import Library

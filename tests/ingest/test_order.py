@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
 from scholarbase.ingest.numbering import paper_number
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
 from tests.ingest.contents import points, rows
 from tests.updates import releases

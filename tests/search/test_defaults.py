@@ -14,7 +14,8 @@ from scholarbase.encoders import open_encoder
 from scholarbase.errors import InvalidRequest, LibraryExists, UnsupportedMode
 from scholarbase.identifiers import parse
 from scholarbase.indexes.titles import normalize_title
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import SearchRequest

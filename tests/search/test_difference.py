@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import LibraryNotFound
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.difference import Change, differences
 from tests.conftest import run_cli, snapshot_of
 

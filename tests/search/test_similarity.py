@@ -28,7 +28,8 @@ from scholarbase.errors import (
     TimeLimit,
     UnsupportedMode,
 )
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.models.responses import SimilarResponse
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings

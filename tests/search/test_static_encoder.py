@@ -10,7 +10,8 @@ import pytest
 from scholarbase.encoders.base import Encodings
 from scholarbase.encoders.static import StaticEncoder
 from scholarbase.ingest.dense import DenseParts
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from tests.conftest import snapshot_of

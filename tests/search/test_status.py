@@ -12,7 +12,8 @@ import pytest
 
 from scholarbase import Client, Library
 from scholarbase.errors import InvalidRequest
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.responses.text import as_text
 from scholarbase.tools import Tools
 from tests.conftest import run_cli, serving_in_thread

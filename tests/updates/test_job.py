@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scholarbase.encoders import Encoder, open_encoder
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.verification import verify

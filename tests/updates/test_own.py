@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest, SourceError, TooManyRejects
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.sources import OWN, WITH_PAPERS
 from scholarbase.ingest.store import SCHEMES
 from scholarbase.manifest import read_manifest

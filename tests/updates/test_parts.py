@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from scholarbase import Library
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.updates.job import update
 from tests.ingest.sources import harvests
 from tests.ingest.sources.test_oai import KNOWN, write_lines

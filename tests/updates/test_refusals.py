@@ -11,7 +11,8 @@ import pytest
 
 from scholarbase.errors import InvalidRequest, LibraryExists, SourceError, TooManyRejects
 from scholarbase.ingest.folder import BuildFolder
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
 from scholarbase.search.library import Library
 from scholarbase.updates.job import update

@@ -43,6 +43,7 @@ _IN_PATH: Final[dict[str, Any]] = {
             examples=["name:washington taylor"],
         ),
     ],
+    "page": Annotated[int, Path(description="The number of the page, from 1.", examples=[1])],
 }
 
 
@@ -68,7 +69,7 @@ def add(
     call: Call,
     *,
     name: str,
-    response: type[Response],
+    response: type[Response] | None,
     summary: str,
     description: str,
     query: type[NativeRequest] | None = None,
@@ -78,6 +79,7 @@ def add(
 
     Args:
         name: the operation's id in the OpenAPI document.
+        response: the structure of its JSON; None for an image.
         query: the URL parameters or the body, if other fields of the request are in the path.
         errors: the errors that the router's other routes do not have.
     """
@@ -93,13 +95,14 @@ def add(
     signature = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind) for key, kind in parameters.items()]
     endpoint.__signature__ = Signature(signature)  # type: ignore[attr-defined]
     endpoint.call = call  # type: ignore[attr-defined]
+    content = {"content": {call.media_type: {}}} if response is None else {"model": documented(response)}
     router.add_api_route(
         path,
         endpoint,
         methods=[method],
         name=name,
         response_model=None,
-        responses={**problems(*errors), 200: {"model": documented(response)}},
+        responses={**problems(*errors), 200: content},
         summary=summary,
         description=description,
     )

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from scholarbase.errors import SourceError
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, discover
 from scholarbase.ingest.sources.beir import first_sentence, parse_beir

@@ -14,7 +14,8 @@ import pytest
 
 from scholarbase import Library
 from scholarbase.errors import SourceError, TooManyRejects
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord
 from scholarbase.ingest.sources import SourceFile, StoredBytes, discover, read_records
 from tests.conftest import SAMPLE

@@ -20,7 +20,8 @@ from scholarbase import Library
 from scholarbase.errors import SourceError, TooManyRejects
 from scholarbase.identifiers import parse
 from scholarbase.ingest import job
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import DeletedRecord, PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset
 from scholarbase.ingest.sources.openalex import MAX_WORDS, abstract_of, line_of, parse_works

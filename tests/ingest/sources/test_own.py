@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest, SourceError, TooManyRejects
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
 from scholarbase.ingest.numbering import paper_number
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, StoredBytes, discover, parse_columns, read_records
 from scholarbase.search.library import Library

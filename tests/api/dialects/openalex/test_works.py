@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from scholarbase.api.dialects.cursors import cursor_at
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread, snapshot_of
 

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread, snapshot_of
 

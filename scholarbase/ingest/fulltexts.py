@@ -1,0 +1,347 @@
+"""The stages of an ingest that read full texts: documents to ``documents.sqlite``, and their papers to the catalogue.
+
+Documents are read with the other sources, when the papers are not known yet, so each has a row in ``ingest_documents``
+with the ids and the title of its paper. Once the keep rule is applied, :meth:`FullTexts.join` finds the papers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from scholarbase.bibliographies.references import Reference
+from scholarbase.databases import open_for_writing
+from scholarbase.documents.chunkers import token_counts
+from scholarbase.documents.model import FullText, Metadata
+from scholarbase.documents.schema import open_for_building
+from scholarbase.documents.sources import DocumentEntry, DocumentFile, read_documents
+from scholarbase.documents.store import delete_documents, mark_main, write_document
+from scholarbase.documents.tokens import TokenSpans
+from scholarbase.errors import InvalidRequest, SourceError, TooManyRejects
+from scholarbase.identifiers import Identifier, parse, stored_arxiv_id
+from scholarbase.indexes.catalog import find
+from scholarbase.indexes.titles import title_hash
+from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.records import PaperRecord, Reject
+from scholarbase.ingest.sources import Dataset, StoredBytes, open_lines
+from scholarbase.ingest.sources.arxiv import parse_arxiv
+from scholarbase.ingest.sources.own import paper_of
+from scholarbase.ingest.store import RecordStore
+from scholarbase.ingest.writer import CatalogWriter
+from scholarbase.progress import Reporter
+
+_STAGED: Final = """
+CREATE TABLE IF NOT EXISTS ingest_documents (
+    document INTEGER PRIMARY KEY, file TEXT NOT NULL, number INTEGER NOT NULL, line INTEGER NOT NULL,
+    ids TEXT NOT NULL, title TEXT
+);
+CREATE INDEX IF NOT EXISTS ingest_documents_by_file ON ingest_documents (file, number);
+"""
+DOCUMENTS_PER_COMMIT: Final = 200
+BYTES_PER_COMMIT: Final = 32_000_000
+_JOINED_AT_ONCE: Final = 500
+_MIN_TITLE_WORDS: Final = 4
+"""Words of a title that names a paper without an id: shorter ones, such as *Introduction*, name several."""
+REJECTS_ALWAYS_ALLOWED: Final = 10
+
+
+class FullTexts:
+    """Reads the documents of a library that is being built. ``close`` it."""
+
+    def __init__(
+        self,
+        path: Path,
+        catalog: sqlite3.Connection,
+        checkpoint: Checkpoint,
+        tokens: TokenSpans,
+        reporter: Reporter,
+    ) -> None:
+        self._catalog = catalog
+        self._checkpoint = checkpoint
+        self._tokens = tokens
+        self._reporter = reporter
+        self.db = open_for_building(path)
+        self.db.executescript(_STAGED)
+        self._own = Checkpoint(self.db)
+
+    def close(self) -> None:
+        self.db.close()
+
+    # -- read -------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        files: Sequence[DocumentFile],
+        writer: CatalogWriter,
+        store: RecordStore,
+        max_reject_share: float,
+    ) -> None:
+        """Read all documents. The papers that the sources describe are written with ``writer``.
+
+        Raises:
+            SourceError: a file cannot be read, or (TooManyRejects) has too many bad documents.
+        """
+        if self._checkpoint.get("documents_read"):
+            return
+        total, before = sum(file.size for file in files), 0
+        with self._reporter.stage("read documents", "documents", total) as tracker:
+            for file in files:
+                for batch in _batches(self._entries(file)):
+                    self._write(file, batch, writer, store)
+                    tracker.advance(len(batch))
+                before += file.size
+                tracker.at(before)
+        self._check_rejects(max_reject_share)
+        with self._checkpoint.transaction():
+            self._checkpoint.set("documents_read", True)
+
+    def _entries(self, file: DocumentFile) -> Iterator[DocumentEntry]:
+        after = self._checkpoint.get(f"document:{file.name}", 0)
+        return read_documents(file, lambda path: open_lines(path, StoredBytes()), after)
+
+    def _write(
+        self, file: DocumentFile, batch: Sequence[DocumentEntry], writer: CatalogWriter, store: RecordStore
+    ) -> None:
+        records: dict[Dataset, list[PaperRecord]] = {Dataset.ARXIV: [], Dataset.JSON_LINES: []}
+        lines: list[bytes] = []
+        rejects: list[tuple[int, Reject]] = []
+        # First the documents: a job killed before the second commit writes them again.
+        with self._own.transaction():
+            self._unstage(file.name, batch[0].number)
+            for entry in batch:
+                if isinstance(entry.content, FullText):
+                    self._stage(file.name, entry, entry.content)
+                else:
+                    rejects.append((entry.line, Reject(entry.content.reason, entry.content.detail)))
+        for entry in batch:
+            if not isinstance(entry.content, FullText):
+                continue
+            about = entry.content.metadata
+            if about.arxiv is not None:
+                lines.append(orjson.dumps(about.arxiv))
+                record: Any = parse_arxiv(lines[-1])
+                if isinstance(record, PaperRecord):
+                    records[Dataset.ARXIV].append(record)
+                else:
+                    lines.pop()
+            elif about.title is not None and (record := _own_record(entry.content, about, entry.line)):
+                records[Dataset.JSON_LINES].append(record)
+        packed = store.packed(lines)
+        with self._checkpoint.transaction():
+            counts: Counter[str] = Counter(
+                {f"lines_{file.kind}": len(batch), f"rejects_{file.kind}": len(rejects)}
+            )
+            for dataset, some in records.items():
+                if some:
+                    counts += writer.write(dataset, some, (), file.name)
+            self._checkpoint.add("counts", counts.items())
+            self._checkpoint.reject(file.name, file.kind, rejects)
+            self._checkpoint.set(f"document:{file.name}", batch[-1].number)
+            if lines:
+                with store.transaction():
+                    store.append(Dataset.ARXIV, records[Dataset.ARXIV], packed.result() or [])
+                self._checkpoint.set("records", store.ends)
+
+    def _unstage(self, file: str, number: int) -> None:
+        """Delete the documents that a killed job wrote after its last commit to the catalogue."""
+        rows = self.db.execute(
+            "SELECT document FROM ingest_documents WHERE file = ? AND number >= ?", (file, number)
+        ).fetchall()
+        if rows:
+            delete_documents(self.db, [row[0] for row in rows])
+            self.db.execute("DELETE FROM ingest_documents WHERE file = ? AND number >= ?", (file, number))
+
+    def _stage(self, file: str, entry: DocumentEntry, full: FullText) -> None:
+        tokens, of_sections = token_counts(full.document, self._tokens)
+        # Any number below zero that no other document has stands for the paper.
+        placeholder = self.db.execute("SELECT -1 - coalesce(max(id), 0) FROM documents").fetchone()[0]
+        number = write_document(self.db, full, tokens, of_sections, placeholder)
+        title = full.metadata.title
+        self.db.execute(
+            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?)",
+            (number, file, entry.number, entry.line, orjson.dumps(full.ids).decode(), title),
+        )
+
+    def _check_rejects(self, max_reject_share: float) -> None:
+        counts = self._checkpoint.get("counts", {})
+        for kind in sorted(name[6:] for name in counts if name.startswith("lines_")):
+            lines, rejects = counts[f"lines_{kind}"], counts.get(f"rejects_{kind}", 0)
+            row = self._catalog.execute(
+                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (kind,)
+            ).fetchone()
+            if row and rejects > max(REJECTS_ALWAYS_ALLOWED, max_reject_share * lines):
+                raise TooManyRejects(
+                    f"{rejects:,} of {lines:,} documents of the kind {kind} were rejected, more than the share of "
+                    f"{max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {row[1]} of "
+                    f"{row[0]}: {row[2]}"
+                )
+
+    # -- join -------------------------------------------------------------------------------------------
+
+    def join(self) -> None:
+        """Find the paper of each document, and those of its bibliography. Documents of no paper are rejected.
+
+        Raises:
+            SourceError: no document is of a paper that the library holds.
+        """
+        if self._checkpoint.get("documents_joined"):
+            return
+        rejects: dict[str, list[tuple[int, Reject]]] = {}
+        counts: Counter[str] = Counter()
+        with self._reporter.stage("join documents", "documents", None) as tracker, self._own.transaction():
+            self.db.execute("UPDATE documents SET paper = -id, is_main = 0")
+            rows = self.db.execute(
+                "SELECT document, file, line, ids, title FROM ingest_documents ORDER BY document"
+            )
+            for some in batched(rows.fetchall(), _JOINED_AT_ONCE):
+                keys = [(orjson.loads(ids), title) for _, _, _, ids, title in some]
+                for (number, file, line, ids, title), paper in zip(some, self._papers(keys), strict=True):
+                    if paper is None:
+                        reject = Reject("no-paper", _unknown(orjson.loads(ids), title))
+                        rejects.setdefault(file, []).append((line, reject))
+                        delete_documents(self.db, [number])
+                    elif self._join_one(number, paper):
+                        counts["documents_repeated"] += 1
+                tracker.advance(len(some))
+            self._join_bibliographies()
+            mark_main(self.db)
+        if not self.db.execute("SELECT 1 FROM documents LIMIT 1").fetchone():
+            first = next((one for some in rejects.values() for one in some), None)
+            why = f" The first: {first[1].detail}" if first else ""
+            raise SourceError(f"No document of --documents is of a paper of this library.{why}")
+        with self._checkpoint.transaction():
+            for file, some in rejects.items():
+                self._checkpoint.reject(file, "documents", some)
+            self._checkpoint.add("counts", counts.items())
+            self._checkpoint.set("documents_joined", True)
+
+    def _join_one(self, number: int, paper: int) -> bool:
+        """Set the paper of a document. Of two of one version and source the longer one stays; returns whether there
+        were two."""
+        version, source, size, text = self.db.execute(
+            "SELECT version, source, characters, text FROM documents WHERE id = ?", (number,)
+        ).fetchone()
+        other = self.db.execute(
+            """
+            SELECT id, characters, text FROM documents
+            WHERE paper = ? AND coalesce(version, 0) = ? AND source = ?
+            """,
+            (paper, version or 0, source),
+        ).fetchone()
+        if other is not None:
+            is_less = (size, text) <= tuple(other[1:])
+            delete_documents(self.db, [number if is_less else other[0]])
+            if is_less:
+                return True
+        self.db.execute("UPDATE documents SET paper = ? WHERE id = ?", (paper, number))
+        return other is not None
+
+    def _join_bibliographies(self) -> None:
+        rows = self.db.execute(
+            "SELECT document, place, ids, title FROM bibliography ORDER BY document, place"
+        )
+        for some in batched(rows.fetchall(), _JOINED_AT_ONCE):
+            papers = self._papers([(orjson.loads(ids), title) for _, _, ids, title in some])
+            self.db.executemany(
+                "UPDATE bibliography SET paper = ? WHERE document = ? AND place = ?",
+                [(paper, *row[:2]) for row, paper in zip(some, papers, strict=True)],
+            )
+
+    def _papers(self, keys: Sequence[tuple[Sequence[str], str | None]]) -> list[int | None]:
+        """The paper of each pair of ids and a title, by an id or, without any id that is known, by the title."""
+        parsed = [[one for text in ids if (one := _identifier(text))] for ids, _ in keys]
+        known = find(self._catalog, (one for ids in parsed for one in ids))
+        found: list[int | None] = []
+        for ids, (_, title) in zip(parsed, keys, strict=True):
+            paper = next((known[one] for one in ids if one in known), None)
+            if paper is None and title is not None and len(title.split()) >= _MIN_TITLE_WORDS:
+                paper = self._titled(title)
+            found.append(paper)
+        return found
+
+    def _titled(self, title: str) -> int | None:
+        """The only paper with this title."""
+        rows = self._catalog.execute(
+            "SELECT id FROM papers WHERE title_hash = ? LIMIT 2", (title_hash(title),)
+        ).fetchall()
+        return int(rows[0][0]) if len(rows) == 1 else None
+
+    def set_snapshot(self, snapshot: str) -> None:
+        """Store the library's snapshot id in the file."""
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (snapshot,))
+
+
+def finish_documents(path: Path) -> None:
+    """Drop the tables of the job, turn the WAL off and compact the file."""
+    with closing(open_for_writing(path, create=False)) as db:
+        for table in ("ingest_documents", "ingest_state", "ingest_rejects"):
+            db.execute(f"DROP TABLE IF EXISTS {table}")
+        db.execute("PRAGMA journal_mode = DELETE")
+        free, pages = (
+            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count")
+        )
+        if free > pages // 5:
+            db.execute("VACUUM")
+
+
+def batched(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """The rows, ``size`` at a time."""
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _batches(entries: Iterator[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
+    batch: list[DocumentEntry] = []
+    size = 0
+    for entry in entries:
+        batch.append(entry)
+        size += entry.size
+        if len(batch) == DOCUMENTS_PER_COMMIT or size >= BYTES_PER_COMMIT:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _own_record(full: FullText, about: Metadata, line: int) -> PaperRecord | None:
+    """The paper that a source describes, None if it says too little."""
+    ids = tuple(one for text in full.ids if (one := _identifier(text)))
+    day = about.date if about.date is not None and len(about.date) == 10 else None
+    entry = Reference(
+        "",
+        line,
+        title=about.title,
+        authors=about.authors,
+        year=int(about.date[:4]) if about.date else None,
+        date=day,
+        venue=about.venue,
+        abstract=about.abstract,
+        ids=ids,
+    )
+    record = paper_of(entry)
+    return record if isinstance(record, PaperRecord) else None
+
+
+def _identifier(text: str) -> Identifier | None:
+    found, _ = stored_arxiv_id(text)
+    if found is not None:
+        return Identifier("arXiv", found)
+    try:
+        return parse(text)
+    except InvalidRequest:
+        return None
+
+
+def _unknown(ids: Sequence[str], title: str | None) -> str:
+    if not ids and title is None:
+        return (
+            "The document has no id and no title: name the file by an id of its paper, such as "
+            "arXiv:2212.11867.pdf, or describe it in a file of the same name that ends in .json."
+        )
+    named = ", ".join([*ids[:3], *([] if title is None else [repr(title[:80])])])
+    return f"The library has no paper {named}: ingest its metadata too, or another --keep."

@@ -1,0 +1,212 @@
+"""The stage that cuts documents into passages and indexes them.
+
+The main document of each paper is cut, in the order of the papers' numbers, so the numbers of the passages do not
+depend on the order of the sources. A passage's point has the payload of its paper, so that the filters of papers apply
+to passages. Rows, words and progress are committed together, after the points of the batch are durable.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from scholarbase.documents.chunkers import Chunker, passages
+from scholarbase.documents.store import read_document
+from scholarbase.documents.tokens import TokenSpans
+from scholarbase.encoders import Encoder
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.frequencies import FrequencyCounter
+from scholarbase.indexes.passages.content import MONTHS, content_sums
+from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.vectors.base import (
+    BM25,
+    DENSE,
+    LEARNED,
+    PAYLOAD_COLUMNS,
+    EngineVector,
+    Payload,
+    SparseVector,
+    VectorConfig,
+    VectorPoint,
+)
+from scholarbase.indexes.vectors.bm25 import Bm25Text
+from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.space import check_space, required_bytes
+from scholarbase.ingest.checkpoint import Checkpoint
+from scholarbase.ingest.folder import BuildFolder
+from scholarbase.progress import Reporter
+
+PASSAGES_PER_BATCH: Final = 2_000
+_CHARACTERS: Final = "SELECT coalesce(sum(characters), 0) FROM documents WHERE is_main AND paper"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    id: int
+    document: int
+    section: int | None
+    start: int
+    end: int
+    tokens: int
+    paper: int
+    text: str
+
+
+def index_passages(
+    catalog: sqlite3.Connection,
+    db: sqlite3.Connection,
+    folder: BuildFolder,
+    config: VectorConfig,
+    chunker: Chunker,
+    tokens: TokenSpans,
+    encoder: Encoder | None,
+    reporter: Reporter,
+) -> None:
+    """Cut and index the documents of ``db``, whose papers are in ``catalog``.
+
+    After a kill, indexing continues behind the last document whose passages were committed.
+
+    Raises:
+        VectorIndexError: the index cannot be written.
+        StorageError: there is not enough disk space.
+        EncoderError: the encoder fails.
+    """
+    checkpoint = Checkpoint(db)
+    if checkpoint.get("passages_done"):
+        return
+    last, done = checkpoint.get("passages", [0, 0])
+    if not done and folder.passages.exists():
+        shutil.rmtree(folder.passages)
+    bm25 = Bm25Text(parameters_of(chunker.name))
+    characters, before = (
+        db.execute(
+            f"SELECT coalesce(sum(characters), 0) FROM documents WHERE is_main AND paper {where}", (last,)
+        ).fetchone()[0]
+        for where in ("> ?", "<= ?")
+    )
+    writer = EdgeWriter.open(folder.passages, config)
+    try:
+        with reporter.stage("index passages", "passages", characters + before, before) as tracker:
+            while True:
+                # At the start, so that a job killed while sealing seals again.
+                if done and done // writer.segment_points > checkpoint.get("passage_segments", 0):
+                    writer.seal()
+                    with checkpoint.transaction():
+                        checkpoint.set("passage_segments", done // writer.segment_points)
+                rows, end, read = _next_rows(db, last, done, chunker, tokens)
+                if end is None:
+                    break
+                check_space(folder.path, required_bytes(config, len(rows)))
+                writer.upsert(_points(catalog, rows, bm25, encoder))
+                writer.flush()
+                with checkpoint.transaction():
+                    _insert(db, rows)
+                    last, done = end, done + len(rows)
+                    checkpoint.set("passages", [last, done])
+                before += read
+                tracker.at(before)
+                tracker.advance(len(rows))
+        with reporter.stage("optimize passages", "passages", done) as tracker:
+            writer.finish()
+            db.execute("INSERT INTO passage_words(passage_words) VALUES ('optimize')")
+            tracker.advance(done)
+    finally:
+        writer.close()
+    with checkpoint.transaction():
+        checkpoint.set("passages_done", True)
+
+
+def _next_rows(
+    db: sqlite3.Connection, last: int, done: int, chunker: Chunker, tokens: TokenSpans
+) -> tuple[list[_Row], int | None, int]:
+    """The passages of the next documents, the last one's paper, None without documents, and the characters read."""
+    rows: list[_Row] = []
+    end, read = None, 0
+    while len(rows) < PASSAGES_PER_BATCH:
+        found = db.execute(
+            "SELECT id, paper FROM documents WHERE is_main AND paper > ? ORDER BY paper LIMIT 1",
+            (last if end is None else end,),
+        ).fetchone()
+        if found is None:
+            break
+        number, end = found
+        document = read_document(db, number)
+        read += len(document.text)
+        for one in passages(document, chunker, tokens):
+            text = document.text[one.start : one.end]
+            place = done + len(rows) + 1
+            rows.append(_Row(place, number, one.section, one.start, one.end, one.tokens, end, text))
+    return rows, end, read
+
+
+def _points(
+    catalog: sqlite3.Connection, rows: Sequence[_Row], bm25: Bm25Text, encoder: Encoder | None
+) -> list[VectorPoint]:
+    payloads: dict[int, Payload] = {}
+    for row in rows:
+        if row.paper not in payloads:
+            columns = catalog.execute(
+                f"SELECT {PAYLOAD_COLUMNS} FROM papers WHERE id = ?", (row.paper,)
+            ).fetchone()
+            payloads[row.paper] = Payload.of_paper(*columns)
+    encodings = encoder.encode_documents([row.text for row in rows]) if encoder is not None and rows else None
+    points = []
+    for place, row in enumerate(rows):
+        sparse: dict[str, SparseVector | EngineVector] = {BM25: bm25.document("", row.text)}
+        dense = None
+        if encodings is not None:
+            if encodings.dense.shape[1] and encodings.dense[place].any():
+                dense = encodings.dense[place]
+            if encodings.sparse is not None:
+                weights = encodings.sparse[place]
+                sparse[LEARNED] = SparseVector(weights.indices.tolist(), weights.values.tolist())
+        points.append(VectorPoint(row.id, payloads[row.paper], dense, sparse))
+    return points
+
+
+def _insert(db: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+    db.executemany(
+        "INSERT INTO passages (id, document, section, start, end, tokens) VALUES (?, ?, ?, ?, ?, ?)",
+        [(row.id, row.document, row.section, row.start, row.end, row.tokens) for row in rows],
+    )
+    db.executemany(
+        "INSERT INTO passage_words(rowid, text) VALUES (?, ?)", [(row.id, row.text) for row in rows]
+    )
+
+
+def summarize(
+    db: sqlite3.Connection, catalog: Path, folder: BuildFolder, reporter: Reporter
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The sums of the content's parts that full texts add, and counts of their rows. Document frequencies are stored.
+
+    The catalogue at ``catalog`` must not be locked.
+    """
+    counts = {
+        name: int(db.execute(f"SELECT count(*) FROM {name}").fetchone()[0])
+        for name in ("documents", "passages", "citations", "bibliography", "figures", "pages")
+    }
+    db.execute("ATTACH ? AS catalog", (str(catalog),))
+    try:
+        with (
+            closing(EdgeIndex.open(folder.passages, view=False)) as index,
+            TemporaryDirectory(prefix="passages-", dir=folder.path) as temporary,
+            reporter.stage("hash passages", "passages", counts["passages"]) as tracker,
+        ):
+            counter = FrequencyCounter(db, Path(temporary), MONTHS)
+            sums = content_sums(db, index, counter, tracker.advance)
+            if index.config.dimensions is not None:
+                counts["dense_passages"] = index.count(NO_FILTERS, vector=DENSE)
+            counter.write(db)
+    finally:
+        db.execute("DETACH catalog")
+    renamed: dict[str, Any] = {
+        "citations": "in_text_citations",
+        "bibliography": "bibliography_entries",
+    }
+    return sums, {renamed.get(name, name): count for name, count in counts.items()}

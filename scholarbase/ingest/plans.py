@@ -1,0 +1,115 @@
+"""The plan of an ingest: what must not change between a job's start and its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from scholarbase.documents.model import PRECEDENCE as DOCUMENT_SOURCES
+from scholarbase.errors import InvalidRequest
+from scholarbase.ingest.sources import WITH_PAPERS, Columns, SourceFile, files_of
+from scholarbase.manifest import FORMAT, Manifest, SourceFact
+from scholarbase.models.encoders import EncoderSpec
+from scholarbase.models.sets import check_set_name
+from scholarbase.settings import KeepRule, Profile
+
+_RELEASE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRules:
+    """Settings that decide the content of a library, besides its sources."""
+
+    keep: KeepRule = "arxiv"
+    records: bool = True
+    """Whether the library keeps the source records, which an update needs."""
+    profile: Profile = "default"
+    max_reject_share: float = 0.05
+    chunker: str = "tokens-512"
+    """How full texts are cut into passages (:mod:`scholarbase.documents.chunkers`)."""
+
+
+DEFAULT_RULES: Final = IngestRules()
+
+
+def release_of(sources: Sequence[str | Path]) -> str | None:
+    """The release of the sources: the date that is the name of their folder or of the folder above it, None if there
+    are several or none."""
+    paths = [Path(source).resolve() for source in sources]
+    found = {name for path in paths for name in (path.name, path.parent.name) if _RELEASE.fullmatch(name)}
+    return found.pop() if len(found) == 1 else None
+
+
+def named_sets(sets: Mapping[str, Sequence[str | Path]], files: Sequence[SourceFile]) -> dict[str, list[str]]:
+    """The names of each set's source files, sorted.
+
+    Raises:
+        InvalidRequest: a name of a set is invalid, or a file has no papers of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for name, sources in sets.items():
+        check_set_name(name)
+        paths = set[Path]().union(*map(files_of, sources))
+        own = [file for file in files if file.path.resolve() in paths]
+        others = [file for file in own if file.dataset not in WITH_PAPERS]
+        if others:
+            raise InvalidRequest(
+                f"--set {name}: {others[0].name} has records of the dataset {others[0].dataset}, and a set takes files "
+                "of papers."
+            )
+        found[name] = sorted(file.name for file in own)
+    return found
+
+
+def make_plan(
+    sources: Sequence[SourceFact],
+    rules: IngestRules,
+    encoder: EncoderSpec | None,
+    vectors: str | None,
+    sets: Mapping[str, Sequence[str]],
+    columns: Columns,
+) -> dict[str, Any]:
+    """What must not change between a job's start and its end."""
+    return {
+        "format": FORMAT,
+        "sources": [asdict(fact) for fact in sources],
+        "keep": rules.keep,
+        "profile": rules.profile,
+        "records": rules.records,
+        "encoder": encoder.to_dict() if encoder else None,
+        "vectors": vectors,
+        "sets": dict(sets),
+        "columns": dict(columns),
+        "chunker": rules.chunker if any(source.dataset in DOCUMENT_SOURCES for source in sources) else None,
+    }
+
+
+def plan_of(manifest: Manifest) -> dict[str, Any]:
+    """The plan of the job that built a library."""
+    vectors = manifest.vectors["computed_elsewhere"]
+    rules = IngestRules(manifest.rules["keep"], manifest.rules["records"], manifest.profile)
+    if manifest.documents is not None:
+        rules = replace(rules, chunker=manifest.documents["chunker"])
+    sets = {name: one["sources"] for name, one in manifest.sets.items()}
+    return make_plan(
+        manifest.sources, rules, manifest.encoder, vectors, sets, manifest.rules.get("columns", {})
+    )
+
+
+def difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    names = {
+        "format": "library format",
+        "sources": "sources",
+        "keep": "keep rule",
+        "profile": "profile",
+        "records": "choice about keeping records",
+        "encoder": "encoder",
+        "vectors": "vectors",
+        "sets": "sets",
+        "columns": "columns",
+        "chunker": "chunker",
+    }
+    return " and ".join(names[key] for key in names if before.get(key) != now.get(key))

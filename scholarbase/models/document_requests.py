@@ -1,0 +1,325 @@
+"""Requests of full texts and passages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.checks import check_text, check_whole, elements, shown
+from scholarbase.models.limits import DEFAULT_RESULTS, MAX_QUERY_LENGTH, Mode, Syntax
+from scholarbase.models.requests import Filters, ResponseOptions, Timed
+from scholarbase.models.values import AsOf, ExcludeSeen, FieldNames, Offset, PaperId
+
+MAX_PASSAGES: Final = 100
+"""Passages on a page. One has some thousand characters."""
+MAX_PASSAGE_DEPTH: Final = 1000
+"""The last passage that a search can page to: ``offset + limit``."""
+MAX_CONTEXTS: Final = 100
+MAX_PATTERN_LENGTH: Final = 1000
+MAX_SURROUNDINGS: Final = 2000
+PASSAGE_FIELDS: Final = ("id", "title", "year")
+"""The fields of a passage's paper, unless the request names others."""
+
+Chunking = Literal["tokens-512", "sentences-512", "sentences-10-1", "paragraphs"]
+CHUNKINGS: Final[tuple[Chunking, ...]] = get_args(Chunking)
+InPaperEngine = Literal["bm25", "dense", "hybrid"]
+FindSyntax = Literal["words", "phrase", "regex"]
+ContextDirection = Literal["citations", "references"]
+
+Version = Annotated[
+    int | None,
+    Field(
+        description="The version of the paper; by default the latest one whose text the library has.",
+        examples=[1],
+        json_schema_extra={"minimum": 1},
+    ),
+    AfterValidator(lambda value: value if value is None else check_whole(value, "version", 1, 1_000_000)),
+]
+PassageLimit = Annotated[
+    int,
+    Field(
+        description=f"The number of results, at most {MAX_PASSAGES}.",
+        examples=[5],
+        json_schema_extra={"minimum": 1, "maximum": MAX_PASSAGES},
+    ),
+    AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_PASSAGES)),
+]
+PassageFields = Annotated[FieldNames, Field(description="The fields of each passage's paper.")]
+
+
+def _question(text: str) -> str:
+    if not text.strip():
+        raise InvalidRequest("q is empty: send the words to search for.")
+    if len(text) > MAX_QUERY_LENGTH:
+        raise InvalidRequest(f"q has {len(text)} characters: the maximum is {MAX_QUERY_LENGTH}.")
+    check_text(text, "q")
+    return text
+
+
+Question = Annotated[
+    str,
+    Field(
+        description="A question or words.",
+        examples=["How large is the training set?"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
+    ),
+    AfterValidator(_question),
+]
+
+
+class TextParameters(ResponseOptions, Timed):
+    """What to read of a paper: without a section or an offset, the outline."""
+
+    section: str | None = Field(
+        default=None,
+        description="Read this section with its subsections: its number (`2.1`), its title, or `#` and its place in "
+        "the outline.",
+        examples=["Introduction"],
+        max_length=500,
+    )
+    from_offset: int | None = Field(
+        default=None,
+        description="Read from this character of the text on: 0 is the start. Continue with `next_offset`.",
+        examples=[0],
+        json_schema_extra={"minimum": 0},
+    )
+    version: Version = None
+    as_of: AsOf = None
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if self.from_offset is not None:
+            check_whole(self.from_offset, "from_offset", 0, 2**31)
+        if self.section is not None:
+            check_text(self.section, "section")
+            if not self.section.strip():
+                raise InvalidRequest(
+                    "section is empty: give a number, a title, or leave it out for the outline."
+                )
+        return self
+
+
+class TextBody(TextParameters):
+    """The outline of a paper's full text, or a part of the text."""
+
+    paper_id: PaperId
+
+
+class FindParameters(ResponseOptions, Timed):
+    q: Annotated[
+        str,
+        Field(
+            description="Words, a phrase, or a regular expression in the syntax of RE2.",
+            examples=["learning rate"],
+            json_schema_extra={"minLength": 1, "maxLength": MAX_PATTERN_LENGTH},
+        ),
+    ]
+    syntax: FindSyntax = Field(
+        default="phrase",
+        description="How `q` is read: as a phrase, as words of which any may match, or as a regular expression. Case "
+        "is ignored, except in a regular expression.",
+        examples=["phrase"],
+    )
+    limit: PassageLimit = DEFAULT_RESULTS
+    offset: Offset = 0
+    context: Annotated[
+        int,
+        Field(
+            description=f"Characters before and after a match, at most {MAX_SURROUNDINGS}.",
+            examples=[200],
+            json_schema_extra={"minimum": 0, "maximum": MAX_SURROUNDINGS},
+        ),
+        AfterValidator(lambda value: check_whole(value, "context", 0, MAX_SURROUNDINGS)),
+    ] = 200
+    version: Version = None
+    as_of: AsOf = None
+    fields: PassageFields = PASSAGE_FIELDS
+
+    @model_validator(mode="after")
+    def _check_pattern(self) -> Self:
+        check_text(self.q, "q")
+        if not self.q.strip():
+            raise InvalidRequest("q is empty: send a word, a phrase or a regular expression.")
+        if len(self.q) > MAX_PATTERN_LENGTH:
+            raise InvalidRequest(f"q has {len(self.q)} characters: the maximum is {MAX_PATTERN_LENGTH}.")
+        return self
+
+
+class FindBody(FindParameters):
+    """Where a text has words, a phrase or a pattern."""
+
+    paper_id: PaperId
+
+
+class ReadBody(TextBody):
+    """What to read of a paper's full text: the outline, a section, from an offset on, the places of a text, or the
+    passages that answer a question."""
+
+    find: str | None = Field(
+        default=None, description="Show where the text has these words.", examples=["learning rate"]
+    )
+    q: str | None = Field(
+        default=None,
+        description="Show the passages that answer this question.",
+        examples=["How large is the training set?"],
+    )
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        named = [name for name in ("section", "from_offset", "find", "q") if getattr(self, name) is not None]
+        if len(named) > 1 and named != ["section", "from_offset"]:
+            raise InvalidRequest(f"{' and '.join(named)} cannot be combined: send one of them.")
+        return self
+
+
+class PaperPassagesParameters(ResponseOptions, Timed):
+    q: Question
+    limit: PassageLimit = DEFAULT_RESULTS
+    engine: InPaperEngine | None = Field(
+        default=None,
+        description="By words (bm25), by meaning (dense), or both (hybrid). By default hybrid if the library "
+        "supports it, else bm25.",
+        examples=["bm25"],
+    )
+    chunker: Chunking | None = Field(
+        default=None,
+        description="How the text is cut into passages; by default as in the index of the library.",
+        examples=["sentences-10-1"],
+    )
+    version: Version = None
+    as_of: AsOf = None
+    fields: PassageFields = PASSAGE_FIELDS
+
+
+class PaperPassagesBody(PaperPassagesParameters):
+    """The passages of one paper that answer a question."""
+
+    paper_id: PaperId
+
+
+class PassageSearch(Filters, Timed):
+    """A search of the passages of all papers."""
+
+    q: Question
+    syntax: Syntax = Field(
+        default="auto",
+        description="How `q` is read: as words (plain), as query syntax (query), or as query syntax if it contains "
+        "some (auto).",
+        examples=["plain"],
+    )
+    mode: Mode | None = Field(
+        default=None,
+        description="By words (sparse), by meaning (dense), or both (hybrid). By default hybrid if the library "
+        "supports it, else sparse.",
+        examples=["hybrid"],
+    )
+    limit: PassageLimit = DEFAULT_RESULTS
+    offset: Offset = 0
+    per_paper: int | None = Field(
+        default=None,
+        description="At most so many passages of a paper, which come together; papers are in the order of their best "
+        "passages. By default passages are in the order of their own scores.",
+        examples=[1],
+        json_schema_extra={"minimum": 1, "maximum": MAX_PASSAGES},
+    )
+    exact: bool = Field(
+        default=False, description="Search dense vectors without approximation.", examples=[False]
+    )
+    fields: PassageFields = PASSAGE_FIELDS
+
+    @model_validator(mode="after")
+    def _check_page(self) -> Self:
+        if self.per_paper is not None:
+            check_whole(self.per_paper, "per_paper", 1, MAX_PASSAGES)
+        if self.offset + self.limit > MAX_PASSAGE_DEPTH:
+            raise InvalidRequest(
+                f"offset {self.offset} and limit {self.limit} end after passage {MAX_PASSAGE_DEPTH:,}: narrow the "
+                "search with filters instead."
+            )
+        if self.syntax == "query" and self.mode == "dense":
+            raise InvalidRequest(
+                "syntax 'query' cannot be combined with mode 'dense', which has no query syntax: leave one out."
+            )
+        return self
+
+
+class PassageSearchBody(PassageSearch, ResponseOptions):
+    exclude_seen: ExcludeSeen = False
+
+
+class ContextParameters(ResponseOptions, Timed):
+    direction: ContextDirection = Field(
+        default="citations",
+        description="What other papers say where they cite this one (citations), or what this paper says where it "
+        "cites others (references).",
+        examples=["citations"],
+    )
+    limit: Annotated[
+        int,
+        Field(
+            description=f"The number of results, at most {MAX_CONTEXTS}.",
+            examples=[10],
+            json_schema_extra={"minimum": 1, "maximum": MAX_CONTEXTS},
+        ),
+        AfterValidator(lambda value: check_whole(value, "limit", 1, MAX_CONTEXTS)),
+    ] = DEFAULT_RESULTS
+    offset: Offset = 0
+    version: Version = None
+    as_of: AsOf = None
+    fields: PassageFields = PASSAGE_FIELDS
+
+
+class ContextBody(ContextParameters):
+    """The sentences around citation marks."""
+
+    paper_id: PaperId
+
+
+def _box(value: Any) -> Any:
+    """A box from four numbers, or from a string of them with commas."""
+    if value is None:
+        return None
+    parts = value.split(",") if isinstance(value, str) else elements(value)
+    if parts is not None and len(parts) == 1 and isinstance(parts[0], str):
+        parts = parts[0].split(",")
+    try:
+        numbers = tuple(float(part) for part in parts or ())
+    except (TypeError, ValueError):
+        numbers = ()
+    if parts is not None and not parts:
+        return None
+    if len(numbers) != 4 or any(isinstance(part, bool) for part in parts or ()):
+        raise InvalidRequest(
+            f"box is {shown(value)}: it must be x,y,width,height in points, such as 72,72,300,200."
+        )
+    return numbers
+
+
+Box = Annotated[
+    tuple[float, ...] | None,
+    BeforeValidator(_box),
+    Field(
+        description="The part of the page to draw: x, y, width and height in points from its top left corner. By "
+        "default the whole page.",
+        examples=["72,72,300,200"],
+    ),
+]
+
+
+class PageParameters(Timed):
+    box: Box = None
+    version: Version = None
+    as_of: AsOf = None
+
+
+class PageBody(PageParameters):
+    """The image of a page."""
+
+    paper_id: PaperId
+    page: Annotated[
+        int,
+        Field(description="The number of the page, from 1.", examples=[1]),
+        AfterValidator(lambda value: check_whole(value, "page", 1, 1_000_000)),
+    ]

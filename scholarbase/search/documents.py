@@ -1,0 +1,279 @@
+"""The full texts of a library: their outlines and parts, places in them, citation contexts, and images of pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Final
+
+from scholarbase.documents import patterns
+from scholarbase.documents.model import Document
+from scholarbase.documents.rendering import PageRenderer
+from scholarbase.documents.sentences import sentence_spans
+from scholarbase.errors import DocumentNotFound, InvalidRequest
+from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.passages.documents import Documents, Mark, Text, heading
+from scholarbase.models.checks import shown
+from scholarbase.models.document_requests import ContextBody, FindBody, PageBody, TextBody
+from scholarbase.models.document_responses import (
+    CitationContext,
+    ContextsResponse,
+    FigureEntry,
+    FindResponse,
+    Match,
+    Passage,
+    Section,
+    TextDocument,
+    TextResponse,
+)
+from scholarbase.search.opened import Opened, next_offset, runs
+from scholarbase.timing import stages
+
+READ_CHARACTERS: Final = 100_000
+"""Characters of a text in one response, about 25,000 tokens."""
+_SPACE: Final = re.compile(r"\s")
+
+
+class FullTexts(Opened):
+    """The methods of a library that read full texts."""
+
+    _documents: Documents | None
+    _renderer: PageRenderer
+
+    @runs(TextBody)
+    def run_text(self, request: TextBody) -> TextResponse:
+        """Run a :class:`TextBody`. Raises as ``text``."""
+        start = perf_counter()
+        documents, text, paper_id, title = self._text_of(request.paper_id, request.version, request.as_of)
+        document = documents.document(text.id)
+        about = self._about(documents, text)
+        if request.section is None and request.from_offset is None:
+            tokens = documents.section_tokens(text.id)
+            response = TextResponse(
+                self.snapshot_id, paper_id, title, about, _outline(document, tokens), _figures(document)
+            )
+        else:
+            response = self._part(request, document, about, paper_id, title)
+        stages().append(("text", start, perf_counter()))
+        return response
+
+    def _part(
+        self, request: TextBody, document: Document, about: TextDocument, paper_id: str, title: str
+    ) -> TextResponse:
+        first, last, name = 0, len(document.text), None
+        if request.section is not None:
+            section = document.sections[_section(document, request.section, request.paper_id)]
+            first, last, name = section.start, section.end, heading(section.number, section.title)
+        if request.from_offset is not None:
+            if not first <= request.from_offset < max(last, 1):
+                where = f"the section from {first} to {last}" if name else f"its text has {last:,} characters"
+                raise InvalidRequest(
+                    f"from_offset is {request.from_offset} of {request.paper_id!r}: {where}."
+                )
+            first = request.from_offset
+        end = _end(document.text, first, last, READ_CHARACTERS)
+        return TextResponse(
+            self.snapshot_id,
+            paper_id,
+            title,
+            about,
+            section=name,
+            text=document.text[first:end],
+            start=first,
+            end=end,
+            next_offset=end if end < last else None,
+        )
+
+    @runs(FindBody)
+    def run_find(self, request: FindBody) -> FindResponse:
+        """Run a :class:`FindBody`. Raises as ``find``."""
+        documents, text, *_ = self._text_of(request.paper_id, request.version, request.as_of)
+        document, start = documents.document(text.id), perf_counter()
+        total, relation, spans = patterns.find(
+            document.text, request.q, request.syntax, request.offset, request.limit
+        )
+        stages().append(("find", start, perf_counter()))
+        [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
+        results = []
+        for first, last in spans:
+            begin, end = _around(document.text, first, last, request.context)
+            passage = in_document(document, begin, end, text.version)
+            results.append(Match(paper, passage, document.text[first:last], first, last))
+        following = next_offset(request.offset, len(results), total)
+        return FindResponse(self.snapshot_id, total, relation, following, tuple(results), request.fields)
+
+    @runs(ContextBody)
+    def run_contexts(self, request: ContextBody) -> ContextsResponse:
+        """Run a :class:`ContextBody`. Raises as ``citation_contexts``."""
+        start = perf_counter()
+        filters = ResolvedFilters(last_day=self._lookup.day(request.as_of))
+        if request.direction == "references":
+            documents, text, *_ = self._text_of(request.paper_id, request.version, request.as_of)
+            total, marks = documents.marks_of(text.id, request.limit, request.offset, filters)
+            papers = [mark.cited for mark in marks]
+        else:
+            documents = self._open_documents()
+            if request.version is not None:
+                raise InvalidRequest(
+                    f"version {request.version} applies to what a paper says of others: use direction 'references', "
+                    "or leave it out."
+                )
+            number = self._lookup.id(request.paper_id, request.as_of)
+            total, marks = documents.marks_on(number, request.limit, request.offset, filters)
+            papers = [mark.paper for mark in marks]
+        held = list(dict.fromkeys(number for number in papers if number is not None))
+        found = self._catalog.papers(held, request.fields, counts=request.as_of is None)
+        by_number = dict(zip(held, found, strict=True))
+        texts = {
+            number: documents.document(number) for number in dict.fromkeys(mark.document for mark in marks)
+        }
+        results = tuple(
+            CitationContext(
+                _context(texts[mark.document], mark),
+                texts[mark.document].text[mark.start : mark.end],
+                None if number is None else by_number[number],
+                mark.reference,
+            )
+            for mark, number in zip(marks, papers, strict=True)
+        )
+        stages().append(("contexts", start, perf_counter()))
+        following = next_offset(request.offset, len(results), total)
+        return ContextsResponse(self.snapshot_id, total, following, results, request.fields)
+
+    @runs(PageBody)
+    def run_page(self, request: PageBody) -> bytes:
+        """Run a :class:`PageBody`. Raises as ``page_image``."""
+        documents = self._open_documents()
+        number = self._lookup.id(request.paper_id, request.as_of)
+        texts = self._versions(documents, number, request.paper_id, request.version)
+        drawn = next((text for text in texts if text.pages), None)
+        if drawn is None:
+            sources = ", ".join(sorted({text.source for text in texts}))
+            raise DocumentNotFound(
+                f"The library has no PDF of {request.paper_id!r} (only {sources}): read its text instead."
+            )
+        original, start = documents.original(drawn.id), perf_counter()
+        assert original is not None
+        image = self._renderer.draw(original, request.page, request.box)
+        stages().append(("draw", start, perf_counter()))
+        return image
+
+    # -- documents --------------------------------------------------------------------------------------
+
+    def _open_documents(self) -> Documents:
+        self._check_open()
+        if self._documents is None:
+            raise DocumentNotFound(
+                f"This library (snapshot {self.snapshot_id}) has no full texts: ingest it with --documents."
+            )
+        return self._documents
+
+    def _versions(self, documents: Documents, number: int, paper_id: str, version: int | None) -> list[Text]:
+        """The texts of a version of a paper, or of all, the best first. Raises DocumentNotFound: there are none."""
+        texts = documents.texts(number)
+        if not texts:
+            raise DocumentNotFound(
+                f"This library (snapshot {self.snapshot_id}) has no full text of {paper_id!r}: read its abstract."
+            )
+        if version is None:
+            return texts
+        chosen = [text for text in texts if text.version == version]
+        if not chosen:
+            held = ", ".join(sorted({"unknown" if t.version is None else str(t.version) for t in texts}))
+            raise DocumentNotFound(
+                f"This library has no version {version} of the text of {paper_id!r}, only version {held}."
+            )
+        return chosen
+
+    def _text_of(
+        self, paper_id: str, version: int | None, as_of: str | None
+    ) -> tuple[Documents, Text, str, str]:
+        """The text to read of a paper, and the paper's id and title."""
+        documents = self._open_documents()
+        number = self._lookup.id(paper_id, as_of)
+        text = self._versions(documents, number, paper_id, version)[0]
+        [paper] = self._catalog.papers([number], ("id", "title"))
+        return documents, text, paper.id, paper.title
+
+    def _about(self, documents: Documents, text: Text) -> TextDocument:
+        texts = documents.texts(text.paper)
+        versions = sorted({one.version for one in texts if one.version is not None})
+        pages = max((one.pages for one in texts if one.version == text.version), default=0)
+        return TextDocument(text.source, text.characters, text.tokens, text.version, tuple(versions), pages)
+
+
+def _outline(document: Document, tokens: Sequence[int]) -> tuple[Section, ...]:
+    levels: list[int] = []
+    found = []
+    for place, (one, count) in enumerate(zip(document.sections, tokens, strict=True)):
+        levels.append(1 if one.parent is None else levels[one.parent] + 1)
+        found.append(Section(place, one.title, levels[place], one.start, one.end, count, one.number))
+    return tuple(found)
+
+
+def _figures(document: Document) -> tuple[FigureEntry, ...]:
+    return tuple(FigureEntry(f.kind, f.label, f.caption, f.page, f.box) for f in document.figures)
+
+
+def _section(document: Document, name: str, paper_id: str) -> int:
+    """The place of the section with a number, a title, or ``#`` and its place."""
+    sections = document.sections
+    wanted = " ".join(name.split()).casefold()
+    if re.fullmatch(r"#\d{1,6}", wanted):
+        place = int(wanted[1:])
+        if place < len(sections):
+            return place
+    else:
+        number = wanted.rstrip(".")
+        forms = [
+            [one.number is not None and one.number.rstrip(".").casefold() == number for one in sections],
+            [one.title.casefold() == wanted for one in sections],
+            [(heading(one.number, one.title) or "").casefold() == wanted for one in sections],
+        ]
+        for matching in forms:
+            if any(matching):
+                return matching.index(True)
+    some = ", ".join(repr(heading(one.number, one.title)) for one in sections[:20] if one.title)
+    more = f" and {len(sections) - 20} more" if len(sections) > 20 else ""
+    raise InvalidRequest(
+        f"The text of {paper_id!r} has no section {shown(name)}: it has {some or 'none'}{more}. Read the outline."
+    )
+
+
+def _end(text: str, start: int, last: int, most: int) -> int:
+    """Where a reading of at most ``most`` characters ends: after a paragraph, a line or a word."""
+    if last - start <= most:
+        return last
+    for mark in ("\n\n", "\n", " "):
+        place = text.rfind(mark, start + most // 2, start + most)
+        if place >= 0:
+            return place + len(mark)
+    return start + most
+
+
+def _around(text: str, start: int, end: int, characters: int) -> tuple[int, int]:
+    """The bounds of a match with its surroundings, moved to the bounds of words."""
+    first, last = max(0, start - characters), min(len(text), end + characters)
+    while 0 < first < start and not _SPACE.match(text[first - 1]):
+        first += 1
+    while end < last < len(text) and not _SPACE.match(text[last]):
+        last -= 1
+    return first, last
+
+
+def in_document(document: Document, start: int, end: int, version: int | None) -> Passage:
+    section = next((one for one in reversed(document.sections) if one.start <= start < one.end), None)
+    page = next((n for n, one in enumerate(document.pages, 1) if one.start <= start < max(one.end, 1)), None)
+    name = None if section is None else heading(section.number, section.title)
+    return Passage(start, end, document.text[start:end], name, version, page)
+
+
+def _context(document: Document, mark: Mark) -> Passage:
+    """The sentence with a mark."""
+    paragraph = next((one for one in document.paragraphs if one.start <= mark.start < one.end), None)
+    first, last = (mark.start, mark.end) if paragraph is None else (paragraph.start, paragraph.end)
+    for start, end in sentence_spans(document.text[first:last]):
+        if first + start <= mark.start < first + end:
+            return in_document(document, first + start, max(first + end, mark.end), mark.version)
+    return in_document(document, first, last, mark.version)

@@ -1,0 +1,344 @@
+"""Searches of passages: over all papers, and inside one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scholarbase.deadlines import check
+from scholarbase.documents.chunkers import CHUNKERS, passages
+from scholarbase.documents.model import Document
+from scholarbase.documents.ranking import rank_passages
+from scholarbase.documents.tokens import tokens_of
+from scholarbase.encoders import Encoder
+from scholarbase.errors import EncoderError, InvalidRequest, UnsupportedMode
+from scholarbase.indexes import query_syntax
+from scholarbase.indexes.filters import ResolvedFilters
+from scholarbase.indexes.passages.documents import Documents, StoredPassage, Text
+from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.vectors.base import BM25, ScoredId
+from scholarbase.indexes.vectors.bm25 import Bm25Queries, Bm25Text
+from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.manifest import Manifest
+from scholarbase.models.checks import as_of_day
+from scholarbase.models.document_requests import (
+    MAX_PASSAGE_DEPTH,
+    FindBody,
+    InPaperEngine,
+    PaperPassagesBody,
+    PassageSearch,
+    ReadBody,
+    TextBody,
+)
+from scholarbase.models.document_responses import (
+    FindResponse,
+    Passage,
+    PassageHit,
+    PassagesResponse,
+    TextResponse,
+)
+from scholarbase.models.encoders import STATIC
+from scholarbase.models.limits import Mode, TotalRelation
+from scholarbase.search.cache import Cache
+from scholarbase.search.documents import FullTexts, in_document
+from scholarbase.search.fusion import fuse
+from scholarbase.search.legs import free_text
+from scholarbase.search.opened import next_offset, runs
+from scholarbase.timing import stages
+
+_SEARCH: Final = ("The search of passages", "use fewer words, filters and ids, or a smaller limit")
+ENCODED_AT_ONCE: Final = 32
+"""Passages that are encoded between checks of the time limit, where a chunking is not the library's own."""
+CACHED_CHARACTERS: Final = 8 << 20
+"""Characters of the texts that are kept cut into passages. Agents ask one paper several questions."""
+
+
+class _Ranking(NamedTuple):
+    """Passages, best first, how they were ranked, and their number."""
+
+    hits: list[ScoredId]
+    mode: Mode
+    total: int
+    relation: TotalRelation
+    warnings: tuple[str, ...] = ()
+
+
+class Cut(NamedTuple):
+    """A text cut into passages: their offsets, texts, and numbers in the index if they are there."""
+
+    document: Document
+    spans: list[tuple[int, int]]
+    texts: list[str]
+    ids: list[int]
+
+
+class PassageIndex(NamedTuple):
+    """The indexes of the passages of a library, and the encoder of their queries."""
+
+    documents: Documents
+    vectors: VectorIndex
+    bm25: Bm25Text
+    queries: Bm25Queries
+    chunker: str
+
+    @classmethod
+    def of(cls, manifest: Manifest, documents: Documents, vectors: VectorIndex) -> PassageIndex:
+        assert manifest.documents is not None
+        chunker = manifest.documents["chunker"]
+        text = Bm25Text(parameters_of(chunker))
+        return cls(documents, vectors, text, Bm25Queries(text, documents.frequencies), chunker)
+
+
+class Passages(FullTexts):
+    """The methods of a library that search passages."""
+
+    _passages: PassageIndex | None
+    _encoder: Encoder | None
+    _cut_texts: Cache[Cut]
+
+    @runs(PassageSearch)
+    def run_passage_search(self, request: PassageSearch) -> PassagesResponse:
+        """Run a :class:`PassageSearch`. Raises as ``search_passages``."""
+        self._open_documents()
+        assert self._passages is not None
+        start = perf_counter()
+        filters, warnings = self._lookup.filters(request)
+        stages().append(("filters", start, perf_counter()))
+        ranking = self._rank(self._passages, request, filters)
+        hits, total, relation = ranking.hits, ranking.total, ranking.relation
+        if request.per_paper is not None:
+            hits = self._grouped(self._passages.documents, hits, request.per_paper)
+            total, relation = (
+                len(hits),
+                "eq" if ranking.relation == "eq" and total == len(ranking.hits) else "gte",
+            )
+        page = hits[request.offset : request.offset + request.limit]
+        results = self._hydrated(self._passages.documents, page, request.fields, request.as_of)
+        following = next_offset(request.offset, len(results), min(len(hits), MAX_PASSAGE_DEPTH))
+        return PassagesResponse(
+            self.snapshot_id,
+            ranking.mode,
+            total,
+            relation,
+            following,
+            tuple(results),
+            warnings + ranking.warnings,
+            request.fields,
+        )
+
+    def _rank(self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters) -> _Ranking:
+        expression, warnings = self._expression(index, request, filters)
+        depth = MAX_PASSAGE_DEPTH
+        if expression is not None:
+            check(*_SEARCH)
+            hits = index.documents.search_words(expression, depth, filters)
+            total = len(hits) if len(hits) < depth else index.documents.count_words(expression, filters)
+            return _Ranking(hits, "sparse", total, "eq", warnings)
+        has_dense = index.vectors.config.dimensions is not None and self._encoder is not None
+        mode = request.mode or ("hybrid" if has_dense else "sparse")
+        if mode != "sparse" and not has_dense:
+            raise UnsupportedMode(
+                f"mode {mode!r} requires dense vectors of passages and a query encoder, which this library was built "
+                "or opened without: use mode 'sparse'."
+            )
+        by_passage = _of_passages(index.documents, filters)
+        legs: dict[str, list[ScoredId]] = {}
+        whole = True
+        if mode != "dense":
+            hits = self._by_words(index, request, by_passage)
+            whole, legs[BM25] = len(hits) <= depth, hits[:depth]
+        if mode != "sparse":
+            check(*_SEARCH)
+            assert self._encoder is not None
+            start = perf_counter()
+            vector = self._encoder.encode_queries([request.q]).dense[0]
+            encoded = perf_counter()
+            found = []
+            if vector.any():
+                found = index.vectors.search_dense(vector, depth + 1, by_passage, exact=request.exact)
+            stages().extend((("encode", start, encoded), ("dense", encoded, perf_counter())))
+            whole, legs["dense"] = whole and len(found) <= depth, found[:depth]
+        if len(legs) == 1:
+            [hits] = legs.values()
+        else:
+            hits = [ScoredId(one.id, one.score) for one in fuse(legs)]
+        return _Ranking(
+            hits, mode, len(hits) if whole else max(len(hits), depth + 1), "eq" if whole else "gte", warnings
+        )
+
+    def _by_words(
+        self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters
+    ) -> list[ScoredId]:
+        check(*_SEARCH)
+        start = perf_counter()
+        day = None if request.as_of is None else as_of_day(request.as_of)
+        vector = index.queries.vector(query_syntax.without_shortened(request.q), day)
+        hits = []
+        if len(vector.indices):
+            hits = index.vectors.search_sparse(BM25, vector, MAX_PASSAGE_DEPTH + 1, filters)
+        elif (expression := free_text(request.q)) is not None:
+            # Only stop words, which the vectors lack.
+            hits = index.documents.search_words(expression, MAX_PASSAGE_DEPTH + 1, filters)
+        stages().append((BM25, start, perf_counter()))
+        return hits
+
+    @staticmethod
+    def _expression(
+        index: PassageIndex, request: PassageSearch, filters: ResolvedFilters
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """The FTS5 expression of a text that is read as query syntax, and warnings."""
+        q = request.q
+        is_syntax = request.syntax == "query" or (
+            request.syntax == "auto" and request.mode in (None, "sparse") and query_syntax.is_syntax(q)
+        )
+        if not is_syntax:
+            return None, ()
+        if request.mode == "hybrid":
+            raise InvalidRequest(
+                "syntax 'query' cannot be combined with mode 'hybrid': use mode 'sparse', or leave mode out."
+            )
+        try:
+            expression = query_syntax.compile(q)
+            if request.syntax == "query" or index.documents.search_words(expression, 1, filters):
+                return expression, ()
+            return None, ("q is ranked as plain text, because no passage matches it as query syntax.",)
+        except InvalidRequest as error:
+            if request.syntax == "query":
+                raise
+            return None, (f"q is ranked as plain text, because its query syntax is invalid. {error}",)
+
+    @staticmethod
+    def _grouped(documents: Documents, hits: Sequence[ScoredId], most: int) -> list[ScoredId]:
+        """The passages of each paper together, ``most`` at most, papers in the order of their best passages."""
+        papers = documents.papers_of([hit.id for hit in hits])
+        groups: dict[int, list[ScoredId]] = {}
+        for hit in hits:
+            group = groups.setdefault(papers[hit.id], [])
+            if len(group) < most:
+                group.append(hit)
+        return [hit for group in groups.values() for hit in group]
+
+    def _hydrated(
+        self, documents: Documents, hits: Sequence[ScoredId], fields: Sequence[str], as_of: str | None
+    ) -> list[PassageHit]:
+        start = perf_counter()
+        found: list[StoredPassage] = documents.passages([hit.id for hit in hits])
+        numbers = list(dict.fromkeys(one.paper for one in found))
+        papers = dict(zip(numbers, self._catalog.papers(numbers, fields, counts=as_of is None), strict=True))
+        stages().append(("hydrate", start, perf_counter()))
+        return [
+            PassageHit(
+                hit.score,
+                papers[one.paper],
+                Passage(one.start, one.end, one.text, one.heading, one.version, one.page),
+            )
+            for hit, one in zip(hits, found, strict=True)
+        ]
+
+    # -- one paper --------------------------------------------------------------------------------------
+
+    @runs(PaperPassagesBody)
+    def run_paper_passages(self, request: PaperPassagesBody) -> PassagesResponse:
+        """Run a :class:`PaperPassagesBody`. Raises as ``passages``."""
+        documents, text, *_ = self._text_of(request.paper_id, request.version, request.as_of)
+        assert self._passages is not None
+        engine = request.engine or ("bm25" if self._encoder is None else "hybrid")
+        if engine != "bm25" and self._encoder is None:
+            raise UnsupportedMode(
+                f"engine {engine!r} requires the library's encoder, and it has none or was opened without: use engine "
+                "'bm25'."
+            )
+        start = perf_counter()
+        cut = self._cut(documents, text, request.chunker or self._passages.chunker)
+        stages().append(("cut", start, perf_counter()))
+        start = perf_counter()
+        hits = self._rank_in_paper(self._passages, cut, request.q, engine)
+        stages().append((engine, start, perf_counter()))
+        [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
+        results = tuple(
+            PassageHit(hit.score, paper, in_document(cut.document, *cut.spans[hit.id], text.version))
+            for hit in hits[: request.limit]
+        )
+        return PassagesResponse(self.snapshot_id, engine, len(hits), "eq", None, results, (), request.fields)
+
+    @runs(ReadBody)
+    def run_read(self, request: ReadBody) -> TextResponse | FindResponse | PassagesResponse:
+        """Run a :class:`ReadBody`. Raises as ``text``, ``find`` and ``passages``."""
+        options = {
+            name: getattr(request, name)
+            for name in ("paper_id", "version", "as_of", "timeout", "max_tokens", "format")
+        }
+        if request.find is not None:
+            return self.run_find(FindBody.of(q=request.find, **options))
+        if request.q is not None:
+            return self.run_paper_passages(PaperPassagesBody.of(q=request.q, **options))
+        return self.run_text(TextBody.of(section=request.section, from_offset=request.from_offset, **options))
+
+    def is_quick_passage_search(self, request: PassageSearch) -> bool:
+        """Whether a search is some queries of vectors, and a static encoder makes that of the query."""
+        is_static = self._encoder is None or self._encoder.spec.kind == STATIC
+        return is_static and not request.exact and not request.author and len(request.within or ()) <= 100
+
+    def _cut(self, documents: Documents, text: Text, chunker: str) -> Cut:
+        """A text cut into passages: those of the index, or of another chunker."""
+        assert self._passages is not None
+        is_indexed = text.is_main and chunker == self._passages.chunker
+
+        def compute() -> Cut:
+            document = documents.document(text.id)
+            ids: list[int] = []
+            if is_indexed:
+                stored = documents.passages_of_text(text.id)
+                ids, spans = [one[0] for one in stored], [(one[1], one[2]) for one in stored]
+            else:
+                check(*_SEARCH)
+                found = passages(document, CHUNKERS[chunker], tokens_of(self._encoder))
+                spans = [(one.start, one.end) for one in found]
+            return Cut(document, spans, [document.text[a:b] for a, b in spans], ids)
+
+        return self._cut_texts.get((text.id, chunker), compute)
+
+    def _rank_in_paper(self, index: PassageIndex, cut: Cut, q: str, engine: InPaperEngine) -> list[ScoredId]:
+        """The places of passages, best first."""
+        legs: dict[str, list[ScoredId]] = {}
+        if engine != "dense":
+            legs[BM25] = [ScoredId(place, score) for place, score in rank_passages(cut.texts, q)]
+        if engine != "bm25":
+            legs["dense"] = self._nearest_in_paper(index, cut, q)
+        if len(legs) == 1:
+            [hits] = legs.values()
+            return hits
+        return [ScoredId(one.id, one.score) for one in fuse(legs)]
+
+    def _nearest_in_paper(self, index: PassageIndex, cut: Cut, q: str) -> list[ScoredId]:
+        """The passages by the cosine of their vectors with that of the query."""
+        if self._encoder is None:
+            raise EncoderError("No query encoder is open: start with --encoder.")
+        query = self._encoder.encode_queries([q]).dense[0]
+        rows: dict[int, np.ndarray] = {}
+        if cut.ids:
+            stored = index.vectors.dense_vectors(cut.ids)
+            rows = {place: stored[number] for place, number in enumerate(cut.ids) if number in stored}
+        else:
+            for start in range(0, len(cut.texts), ENCODED_AT_ONCE):
+                check(*_SEARCH)
+                encoded = self._encoder.encode_documents(cut.texts[start : start + ENCODED_AT_ONCE]).dense
+                rows |= {start + place: row for place, row in enumerate(encoded) if row.any()}
+        if not rows or not query.any():
+            return []
+        scores = np.stack(list(rows.values())) @ query
+        found = [ScoredId(place, float(score)) for place, score in zip(rows, scores, strict=True)]
+        return sorted(found, key=lambda hit: (-hit.score, hit.id))
+
+
+def _of_passages(documents: Documents, filters: ResolvedFilters) -> ResolvedFilters:
+    """The filters with the passages of listed papers in place of the papers."""
+    within = filters.within if filters.within is None else documents.passages_of(filters.within)
+    exclude = documents.passages_of(filters.exclude) if filters.exclude else filters.exclude
+    if within is filters.within and exclude is filters.exclude:
+        return filters
+    return replace(filters, within=within, exclude=exclude)
