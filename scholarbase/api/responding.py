@@ -372,9 +372,13 @@ async def run_call(
     def run() -> CallResponse:
         if not (is_limited or is_changed or seen) and "searches" not in vars(request):
             return unchanged_response(_json(call.run(library, apply_session(library, request, recording))))
-        return make_response(
-            library, request, lambda r: call.run(library, r).to_dict(), recording, compact=call.compact
-        )
+
+        def as_dict(changed: Any) -> dict[str, Any]:
+            response = call.run(library, changed)
+            assert isinstance(response, Response)  # images have no size or format
+            return response.to_dict()
+
+        return make_response(library, request, as_dict, recording, compact=call.compact)
 
     response: CallResponse = await http.app.state.admission.execute(
         run,

@@ -1,3 +1,4 @@
 class PageRenderer:
     def close(self): ...
-    def draw(self, data, page, box): return b""
+    def draw(self, data, page, box):
+        return b""

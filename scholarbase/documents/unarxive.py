@@ -70,7 +70,12 @@ def read_unarxive(line: bytes) -> FullText:
         raise BadDocument("not-unarxive", f"The record has no {missing[0]!r}, as records of unarXive have.")
     wrong = [
         key
-        for key, kind in (("body_text", list), ("bib_entries", dict), ("ref_entries", dict), ("metadata", dict))
+        for key, kind in (
+            ("body_text", list),
+            ("bib_entries", dict),
+            ("ref_entries", dict),
+            ("metadata", dict),
+        )
         if not isinstance(record[key], kind)
     ]
     if wrong:

@@ -19,6 +19,7 @@ from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.responses import documents
 from scholarbase.responses import text as text_format
+from scholarbase.responses.lines import plain
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.responses.text import compact_authors
 
@@ -174,7 +175,7 @@ class _Text:
         return _units(text_format.search_heading(place).encode()) + self.gap
 
     def source(self, text: str) -> str:
-        return text_format.plain(text)
+        return plain(text)
 
     def part(self, text: str) -> int:
         return _units(text.encode())

@@ -146,8 +146,8 @@ def block(item: Mapping[str, Any] | None, rank: int | None = None) -> str:
     if item.get("error"):
         return f"{number}{plain(item['error'])}"
     if is_checked(item) or "passage" in item:
-        lines = documents.passage_lines if "passage" in item else reference_lines
-        return "\n".join(lines(item, number))
+        lines_of = documents.passage_lines if "passage" in item else reference_lines
+        return "\n".join(lines_of(item, number))
     paper = item.get("paper", item)
     title = plain(paper.get("title"))
     lines = [f"{number}{title or plain(paper['id'])}"]

@@ -194,7 +194,7 @@ class FullTexts(Opened):
         number = self._lookup.id(paper_id, as_of)
         text = self._versions(documents, number, paper_id, version)[0]
         [paper] = self._catalog.papers([number], ("id", "title"))
-        return documents, text, paper.id, paper.title
+        return documents, text, paper.id, paper.title or ""
 
     def _about(self, documents: Documents, text: Text) -> TextDocument:
         texts = documents.texts(text.paper)

@@ -95,7 +95,9 @@ def add(
     signature = [Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind) for key, kind in parameters.items()]
     endpoint.__signature__ = Signature(signature)  # type: ignore[attr-defined]
     endpoint.call = call  # type: ignore[attr-defined]
-    content = {"content": {call.media_type: {}}} if response is None else {"model": documented(response)}
+    content: dict[str, Any] = (
+        {"content": {call.media_type: {}}} if response is None else {"model": documented(response)}
+    )
     router.add_api_route(
         path,
         endpoint,

@@ -118,7 +118,7 @@ class Documents:
                 """,
                 (paper,),
             )
-            return [Text(*row[:4], bool(row[4]), *row[5:]) for row in rows]
+            return [Text(*row)._replace(is_main=bool(row[4])) for row in rows]
 
     def document(self, number: int) -> Document:
         """A full text with its parts."""
@@ -204,8 +204,18 @@ class Documents:
             packed = connection.execute(sql, (json_list({row[1] for row in rows}),)).fetchall()
         texts = {number: decompress(text) for number, text in packed}
         found = {
-            row[0]: StoredPassage(*row[:6], texts[row[1]][row[4] : row[5]], heading(row[6], row[7]), row[8])
-            for row in rows
+            one: StoredPassage(
+                one,
+                document,
+                paper,
+                version,
+                start,
+                end,
+                texts[document][start:end],
+                heading(number, title),
+                page,
+            )
+            for one, document, paper, version, start, end, number, title, page in rows
         }
         return [found[number] for number in ids]
 
