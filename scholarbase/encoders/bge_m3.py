@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Tokenizer
 
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.encoders.checkpoint import (
@@ -20,6 +21,7 @@ from scholarbase.encoders.checkpoint import (
     read_json,
 )
 from scholarbase.encoders.device import choose_device
+from scholarbase.encoders.tokenizer import copy_tokenizer
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
 from scholarbase.models.encoders import EncoderSpec
@@ -119,6 +121,18 @@ class BgeM3Encoder:
     @property
     def device(self) -> str:
         return self._device
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """A copy of the model's tokenizer, without truncation.
+
+        Raises:
+            EncoderError: the encoder is closed.
+        """
+        with self._lock:
+            if self._flag is None:
+                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
+            return copy_tokenizer(self._flag.tokenizer)
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents: dense vectors and term weights."""

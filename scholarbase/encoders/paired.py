@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tokenizers import Tokenizer
+
 from scholarbase.encoders.base import Encoder, Encodings
 from scholarbase.errors import EncoderError
 from scholarbase.models.encoders import EncoderSpec, QuerySpec
@@ -38,6 +40,11 @@ class PairedEncoder:
     @property
     def spec(self) -> EncoderSpec:
         return self._spec
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """That of the documents' model; None if it is not at hand."""
+        return getattr(self._documents, "tokenizer", None)
 
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents with their model."""

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from scholarbase.encoders.base import Encodings, LearnedSparse, unit_rows
 from scholarbase.encoders.checkpoint import find_checkpoint, fingerprint, model_name, no_progress_bars
 from scholarbase.encoders.device import choose_device
 from scholarbase.encoders.modules import Modules
+from scholarbase.encoders.tokenizer import copy_tokenizer
 from scholarbase.errors import EncoderError
 from scholarbase.extras import missing
 from scholarbase.models.encoders import STATIC, EncoderSpec, QuerySpec
@@ -68,6 +70,7 @@ class SentenceTransformersEncoder:
         self._lock = threading.Lock()
         # Errors may be sent to clients, so they have the name and not the path.
         self._name = model_name(folder)
+        self._modules = modules
         self._sparse = modules.sparse
         self._static_queries = routed and modules.static_queries
         self._queries_only = routed and queries_only
@@ -127,6 +130,20 @@ class SentenceTransformersEncoder:
     def spec(self) -> EncoderSpec:
         return self._spec
 
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """A copy of the documents' tokenizer, without truncation; None if the model has none in Rust.
+
+        Raises:
+            EncoderError: the encoder is closed.
+        """
+        with self._lock:
+            if self._model is None:
+                raise EncoderError(f"The encoder {self._name} is closed: open it again.")
+            model: Any = self._model
+            module = _first_module(model, self._modules, "query" if self._queries_only else "document")
+            return copy_tokenizer(getattr(module, "tokenizer", None))
+
     def encode_documents(self, texts: Sequence[str]) -> Encodings:
         """Encode documents with the model's document prompt, if it has one."""
         if self._queries_only:
@@ -179,12 +196,20 @@ class SentenceTransformersEncoder:
 
 def _max_tokens(model: Any, modules: Modules, task: _Task) -> int | None:
     """The number of tokens to which texts for ``task`` are truncated."""
-    if modules.router is None:
-        limit = model.max_seq_length
-    else:
-        [router] = [module for module in model.children() if hasattr(module, "sub_modules")]
-        limit = getattr(router.sub_modules[modules.router.route(task)][0], "max_seq_length", None)
+    limit = (
+        model.max_seq_length
+        if modules.router is None
+        else getattr(_first_module(model, modules, task), "max_seq_length", None)
+    )
     return None if limit is None or limit >= _NO_LIMIT else int(limit)
+
+
+def _first_module(model: Any, modules: Modules, task: _Task) -> Any:
+    """The module that reads the texts for ``task``."""
+    if modules.router is None:
+        return model[0]
+    [router] = [module for module in model.children() if hasattr(module, "sub_modules")]
+    return router.sub_modules[modules.router.route(task)][0]
 
 
 def _term_weights(rows: Tensor) -> list[LearnedSparse]:

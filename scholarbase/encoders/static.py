@@ -74,6 +74,8 @@ class StaticEncoder:
         tokenizer = _read_tokenizer(folder / TOKENIZER)
         vocabulary = tokenizer.get_vocab()
         self._table = _read_table(folder / TABLE, 1 + max(vocabulary.values(), default=-1))
+        self.tokenizer = tokenizer
+        """Without truncation."""
         self._tokens = WordTokens(tokenizer, max_tokens)
         self._unknown = _unknown_token(tokenizer)
         self._max_characters: int | None = None

@@ -86,6 +86,15 @@ def _tokenize(tokenizer: Tokenizer, texts: list[str]) -> list[bytes]:
     return [np.array(one.ids, np.int64).tobytes() for one in found]
 
 
+def divides_by_word(tokenizer: Tokenizer) -> bool:
+    """Whether the tokens of a text are those of its words, wherever they stand."""
+    content = orjson.loads(tokenizer.to_str())
+    return _is_by_word(content) and not any(
+        token["lstrip"] or token["rstrip"] or any(map(str.isspace, token["content"]))
+        for token in content["added_tokens"]
+    )
+
+
 def _is_by_word(content: Any) -> bool:
     """Whether a tokenizer, as in tokenizer.json, divides texts as BERT's does: at white space and punctuation."""
     types = [(content[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model")]
