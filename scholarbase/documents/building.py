@@ -48,14 +48,25 @@ class DocumentBuilder:
         """The length of the text so far."""
         return self._length
 
-    def heading(self, title: str, *, level: int = 1, number: str | None = None) -> None:
+    def heading(
+        self,
+        title: str,
+        *,
+        level: int = 1,
+        number: str | None = None,
+        citations: Iterable[tuple[int, int, int]] = (),
+    ) -> None:
         """Begin a section. ``level`` is 1 for a section, 2 for a subsection; a section ends the open ones of its level
-        and below."""
+        and below. ``citations`` are marks in the title, as in :meth:`paragraph`; the title is then clean text without
+        double spaces."""
         title = " ".join(clean(title).split())
         number = " ".join(clean(number).split()) or None if number is not None else None
         while self._open and self._open[-1][0] >= level:
             self._close_section()
-        start = self._block(f"{number} {title}".strip() if number else title)
+        before = f"{number} " if number else ""
+        start = self._block(f"{before}{title}".strip())
+        inner = start + len(before)
+        self._citations += [InTextCitation(inner + a, inner + b, entry) for a, b, entry in citations]
         parent = self._open[-1][1] if self._open else None
         self._open.append((level, len(self._sections)))
         self._sections.append(Section(start, start, title, number, parent))
