@@ -97,6 +97,7 @@ from scholarbase.search.opening import check_files, open_query_encoder, open_rer
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
+from scholarbase.search.sql import Sql, SqlRunner
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
 
@@ -110,7 +111,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks):
+class Library(Lists, Authors, Checks, Sql):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -148,6 +149,7 @@ class Library(Lists, Authors, Checks):
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._lists = list_cache()
         self._making = BoundedSemaphore(LISTS_AT_ONCE)
+        self._sql = SqlRunner(path, snapshot, max(1, settings.readers // 4), settings.runtime_dir)
         self._files = files
         self._closed = False
 
@@ -223,6 +225,7 @@ class Library(Lists, Authors, Checks):
         if self._closed:
             return
         self._closed = True
+        self._sql.close()
         self._ranker.close()
         self._vectors.close()
         self._catalog.close()
