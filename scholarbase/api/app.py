@@ -27,7 +27,7 @@ from scholarbase.api.middleware import Holding, Requests
 from scholarbase.api.protocol import ON_STOP
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import about, admin, authors, expand, papers, references, search, titles
+from scholarbase.api.routes import about, admin, authors, expand, papers, references, search, sql, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -94,6 +94,7 @@ def create_app(
     )
     registry = CollectorRegistry()
     app.state.reload = reload
+    app.state.settings = settings
     app.state.has_keys = settings.keys is not None
     app.state.cache_control = conditional.PRIVATE if settings.keys is not None else conditional.SHARED
     # Alone, a dialect has the routes of its original, and the server only those about itself.
@@ -121,7 +122,7 @@ def create_app(
     native = (
         ()
         if alone
-        else (papers, titles, references, search, expand, authors, tool_routes, session_routes, admin)
+        else (papers, titles, references, search, expand, authors, sql, tool_routes, session_routes, admin)
     )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
     app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]

@@ -33,6 +33,7 @@ from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
+from scholarbase.settings import Settings
 from scholarbase.tools.definitions import Tool, never_short
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 
@@ -49,7 +50,7 @@ EDGE_PAPERS: Final = 10_000
 MANY_SEEDS: Final = 100
 LARGE_BODY: Final = 2**16
 """Bytes of a body that is parsed in a thread, so that the event loop is not blocked."""
-DESCRIBING: Final = frozenset({"snapshot", "list_tools"})
+DESCRIBING: Final = frozenset({"snapshot", "list_tools", "sql_schema"})
 """Routes besides calls whose responses depend on the URL, the snapshot and the settings alone."""
 PARTIAL: Final = "scholarbase.partial"
 """The key of the scope of a request whose response depends on which legs fail."""
@@ -69,6 +70,7 @@ class Call:
         is_short: whether the request is short enough to run on the event loop.
         is_quick: whether it is quick enough not to wait behind long ones.
         compact: return each paper's authors as one string.
+        check_settings: raises an error if the server's settings do not allow the call.
     """
 
     tool: str | None
@@ -78,6 +80,7 @@ class Call:
     is_short: Callable[[Library, Any], bool] = never_short
     is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
+    check_settings: Callable[[Settings], None] = lambda settings: None
 
 
 def native_call(tool: Tool) -> Call:
@@ -185,6 +188,7 @@ class NativeRoute(APIRoute):
                     return await run_endpoint(request)
                 async with request.app.state.admission.thread():
                     return await run_endpoint(request)
+            call.check_settings(request.app.state.settings)
             if scope["method"] == "POST":
                 parsed: Any = await _parsed_body(request, call.request)
             else:

@@ -94,6 +94,7 @@ ROUTE_TOOLS: Final = {
     "similar": "similar_papers",
     "similar_by_body": "similar_papers",
     "expand": "expand_papers",
+    "sql": "sql",
 }
 """Name of a route to its tool."""
 

@@ -21,7 +21,8 @@ MAX_ROWS: Final = 10_000
 MAX_STATEMENT: Final = 20_000
 """Characters of a statement."""
 EXAMPLE_STATEMENT: Final = (
-    "SELECT paper_id, title FROM papers WHERE list_contains(categories, 'hep-th') ORDER BY year, paper_id LIMIT 3"
+    "SELECT paper_id, title FROM papers WHERE list_contains(categories, 'hep-th') "
+    "ORDER BY year, paper_id LIMIT 3"
 )
 
 
@@ -47,7 +48,9 @@ class SqlBody(ResponseOptions, Timed):
         if not self.query.strip():
             raise InvalidRequest("query is empty: send one SELECT statement.")
         if len(self.query) > MAX_STATEMENT:
-            raise InvalidRequest(f"query has {len(self.query):,} characters: the maximum is {MAX_STATEMENT:,}.")
+            raise InvalidRequest(
+                f"query has {len(self.query):,} characters: the maximum is {MAX_STATEMENT:,}."
+            )
         check_text(self.query, "query")
         check_whole(self.limit, "limit", 1, MAX_ROWS)
         return self
@@ -62,9 +65,7 @@ class SqlResponse(Response, frozen=True):
         tuple[tuple[str | int | float | None, ...], ...],
         Meta(description="The values of each row: texts, numbers and null."),
     ]
-    truncated: Annotated[
-        bool, Meta(description="Whether the statement has more rows, or a value was cut.")
-    ]
+    truncated: Annotated[bool, Meta(description="Whether the statement has more rows, or a value was cut.")]
     row_count: Annotated[int, Meta(description="The number of rows in this response.")]
     warnings: Annotated[
         tuple[str, ...], Meta(description="Present if values or rows are left out because of their size.")

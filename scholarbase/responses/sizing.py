@@ -18,6 +18,7 @@ from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.responses import text as text_format
+from scholarbase.responses.rows import fit_rows, has_rows
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.responses.text import compact_authors
 
@@ -77,7 +78,10 @@ def fit_response(
     form = _Text() if text else _Json()
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
-    if "results" in response and text_format.is_search_batch(response):
+    if has_rows(response):
+        reserve = _tokens(form.reserve)
+        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens - reserve)
+    elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:
         fitted = _single(response, room, offset, form, same_offset=same_offset)

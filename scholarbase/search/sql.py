@@ -57,8 +57,8 @@ class Sql(Opened):
         return {
             "snapshot": self.snapshot_id,
             "dialect": "SQLite",
-            "description": "One SELECT, WITH ... SELECT or VALUES. LIKE ignores the case of ASCII letters. Texts are in "
-            "single quotes, names in double quotes. JSON lists are read with json_each(list) or list ->> 0.",
+            "description": "One SELECT, WITH ... SELECT or VALUES. LIKE ignores the case of ASCII letters. Texts "
+            "are in single quotes, names in double quotes. JSON lists are read with json_each(list) or list ->> 0.",
             "views": list(sql_views.described()),
             "functions": {"own": sql_views.FUNCTIONS, "sqlite": sorted(FUNCTIONS - _HIDDEN)},
             "limits": {
@@ -73,7 +73,9 @@ class Sql(Opened):
         }
 
 
-_HIDDEN: Final = frozenset({"document_text", "regexp", *(name.partition("(")[0] for name in sql_views.FUNCTIONS)})
+_HIDDEN: Final = frozenset(
+    {"document_text", "regexp", *(name.partition("(")[0] for name in sql_views.FUNCTIONS)}
+)
 
 
 class SqlRunner:
@@ -147,7 +149,9 @@ class SqlRunner:
             prepared.set_exception(error)
         except Exception as error:
             prepared.set_exception(
-                StorageError(f"The views for SQL cannot be prepared ({error}): free some disk space, and retry.")
+                StorageError(
+                    f"The views for SQL cannot be prepared ({error}): free some disk space, and retry."
+                )
             )
         else:
             prepared.set_result({"catalogue": str(self._catalogue), "texts": str(texts), "keys": str(keys)})

@@ -51,7 +51,10 @@ _BEFORE: Final = {
 """What a statement must not begin with, besides what writes."""
 
 _CLAUSES: Final = (
-    (("QUALIFY",), "QUALIFY is not SQLite's: put the window function into a subquery and its condition into WHERE."),
+    (
+        ("QUALIFY",),
+        "QUALIFY is not SQLite's: put the window function into a subquery and its condition into WHERE.",
+    ),
     (("USING", "SAMPLE"), "USING SAMPLE is not SQLite's: use LIMIT, or a condition such as year % 10 = 0."),
     (("TABLESAMPLE",), "TABLESAMPLE is not SQLite's: use LIMIT, or a condition such as year % 10 = 0."),
     (("STRUCT",), "STRUCT is not SQLite's: select the columns, or use json_object('name', value)."),
@@ -112,11 +115,14 @@ _FUNCTIONS: Final = {
     "levenshtein": "LIKE; GET /v1/title-match finds similar titles",
 }
 """Functions of DuckDB, and what to write in SQLite."""
-_NO_ALIAS: Final = frozenset(
-    "SELECT FROM WHERE AND OR NOT IN LIKE ILIKE BY ON HAVING GROUP ORDER LIMIT OFFSET UNION ALL EXCEPT INTERSECT "
-    "DISTINCT WHEN THEN ELSE CASE BETWEEN IS AS JOIN GLOB REGEXP USING VALUES WITH ESCAPE RETURNING OVER FILTER "
-    "PARTITION COLLATE EXISTS CAST".split()
-)
+# fmt: off
+_NO_ALIAS: Final = frozenset({
+    "SELECT", "FROM", "WHERE", "AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "BY", "ON", "HAVING", "GROUP",
+    "ORDER", "LIMIT", "OFFSET", "UNION", "ALL", "EXCEPT", "INTERSECT", "DISTINCT", "WHEN", "THEN", "ELSE",
+    "CASE", "BETWEEN", "IS", "AS", "JOIN", "GLOB", "REGEXP", "USING", "VALUES", "WITH", "ESCAPE",
+    "RETURNING", "OVER", "FILTER", "PARTITION", "COLLATE", "EXISTS", "CAST",
+})
+# fmt: on
 """Keywords that no alias follows without AS."""
 
 
@@ -187,8 +193,9 @@ def _check_quotes(found: Sequence[Token]) -> None:
             or before.kind in ("text", "number", "quoted")
             or (before.kind == "word" and before.word not in _NO_ALIAS)
         )
-        is_named = place + 1 < len(found) and found[place + 1].text in (".", "(") or before is not None and before.word == "WITH"
-        if follows_value or is_named:
+        is_with = before is not None and before.word == "WITH"
+        is_named = place + 1 < len(found) and found[place + 1].text in (".", "(")
+        if follows_value or is_named or is_with:
             known.add(_unquoted(found[place]))
     for place in quoted:
         if _unquoted(found[place]) not in known:
@@ -213,29 +220,34 @@ def explained(message: str, query: str) -> str:
 
 def _what(message: str, found: Sequence[Token]) -> str:
     kind, _, name = message.partition(": ")
-    match kind:
-        case "no such table":
-            near = difflib.get_close_matches(name.rpartition(".")[2].lower(), NAMES, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            return f"There is no view {shown(name)}: the views are {_LISTED}.{hint}"
-        case "no such column":
-            return _no_column(name, found)
-        case "no such function":
-            return _no_function(name)
-        case "ambiguous column name":
-            return f"Several views of the statement have the column {name}: write view.{name}."
-        case "misuse of aggregate" | "misuse of aggregate function" | "misuse of window function":
-            return f"{name} cannot stand there: use it in the SELECT list or in HAVING, or in a subquery."
-    if "syntax error" in message or message in ("incomplete input",) or message.startswith("unrecognized token"):
-        return f"SQLite cannot read the statement ({message})."
-    if "too big" in message:
-        return "A value of the statement is longer than SQLite may make here: cut texts with substr, or select fewer rows."
-    return f"SQLite refuses the statement ({message})."
+    if kind == "no such table":
+        near = difflib.get_close_matches(name.rpartition(".")[2].lower(), NAMES, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        sentence = f"There is no view {shown(name)}: the views are {_LISTED}.{hint}"
+    elif kind == "no such column":
+        sentence = _no_column(name, found)
+    elif kind == "no such function":
+        sentence = _no_function(name)
+    elif kind == "ambiguous column name":
+        sentence = f"Several views of the statement have the column {name}: write view.{name}."
+    elif kind.startswith("misuse of"):
+        sentence = f"{name} cannot stand there: use it in the SELECT list or in HAVING, or in a subquery."
+    elif (
+        "syntax error" in message or message == "incomplete input" or message.startswith("unrecognized token")
+    ):
+        sentence = f"SQLite cannot read the statement ({message})."
+    elif "too big" in message:
+        sentence = "A value of the statement would be longer than 16 MB: cut texts with substr, or select fewer rows."
+    else:
+        sentence = f"SQLite refuses the statement ({message})."
+    return sentence
 
 
 def _no_column(name: str, found: Sequence[Token]) -> str:
     views = [
-        view for view in NAMES if any(view == token.text.strip('"').lower() for token in found if token.kind in ("word", "quoted"))
+        view
+        for view in NAMES
+        if any(view == token.text.strip('"').lower() for token in found if token.kind in ("word", "quoted"))
     ]
     listed = "; ".join(f"{view} has {', '.join(COLUMNS[view])}" for view in views[:3])
     near = difflib.get_close_matches(

@@ -33,12 +33,17 @@ class View(NamedTuple):
     source: str
 
 
-_PAPER: Final = Column("paper_id", "TEXT", "The paper's canonical id, such as arXiv:hep-th/9301068.", "i.paper_id")
+_PAPER: Final = Column(
+    "paper_id", "TEXT", "The paper's canonical id, such as arXiv:hep-th/9301068.", "i.paper_id"
+)
 _REF_PAPER: Final = Column("ref_paper_id", "TEXT", "The same as paper_id.", "i.paper_id")
 _DOCUMENT: Final = Column("document_id", "INTEGER", "The document in documents.", "d.id")
 _AUTHORS: Final = "(SELECT json_group_array(value ->> 0) FROM json_each(p.authors))"
 _CATEGORIES: Final = """iif(p.categories IS NULL, '[]', '["' || replace(p.categories, ' ', '","') || '"]')"""
-_PAGES: Final = "(SELECT max(g.number) FROM texts.pages g JOIN texts.documents d ON g.document = d.id WHERE d.paper = p.id)"
+_PAGES: Final = (
+    "(SELECT max(g.number) FROM texts.pages g JOIN texts.documents d ON g.document = d.id "
+    "WHERE d.paper = p.id)"
+)
 _ABSTRACT: Final = "(SELECT a.abstract FROM catalogue.abstracts a WHERE a.paper_id = p.id)"
 _CATALOGUE: Final = "keys.ids i JOIN catalogue.papers p ON p.id = i.paper WHERE {known:i}"
 _CAPTION: Final = (
@@ -62,7 +67,12 @@ def _figures(kind: str) -> str:
 
 def _offsets(alias: str) -> tuple[Column, Column]:
     return (
-        Column("start_offset", "INTEGER", "Where it starts in the document's text, in code points.", f"{alias}.start"),
+        Column(
+            "start_offset",
+            "INTEGER",
+            "Where it starts in the document's text, in code points.",
+            f"{alias}.start",
+        ),
         Column("end_offset", "INTEGER", "Where it ends.", f'{alias}."end"'),
     )
 
@@ -72,7 +82,9 @@ def _text(alias: str, name: str = "text", about: str = "Its text.") -> Column:
 
 
 _TITLE: Final = Column("title", "TEXT", "The paper's title.", "p.title")
-_SECTION: Final = Column("section", "INTEGER", "The innermost section, in sections of the same document.", "s.section")
+_SECTION: Final = Column(
+    "section", "INTEGER", "The innermost section, in sections of the same document.", "s.section"
+)
 _ON_PAGE: Final = (
     Column("page_number", "INTEGER", "Its page, counted from 1.", "f.page"),
     Column("page_id", "INTEGER", "Its page in pages.", "k.page_id"),
@@ -83,7 +95,9 @@ _ON_PAGE: Final = (
 )
 _REF_PAGE: Final = Column("ref_page_id", "INTEGER", "The same as page_id: its page in pages.", "k.page_id")
 _BOUNDING_BOX: Final = Column("bounding_box", "TEXT", "x, y, width and height in points, as JSON.", _BOX)
-_ORDINAL: Final = Column("ordinal", "INTEGER", "Its place among the document's figures and tables, from 0.", "f.place")
+_ORDINAL: Final = Column(
+    "ordinal", "INTEGER", "Its place among the document's figures and tables, from 0.", "f.place"
+)
 
 VIEWS: Final[tuple[View, ...]] = (
     View(
@@ -179,7 +193,9 @@ VIEWS: Final[tuple[View, ...]] = (
             Column("is_main", "INTEGER", "1 if this text is read and searched.", "d.is_main"),
             Column("characters", "INTEGER", "The length of the text.", "d.characters"),
             Column("tokens", "INTEGER", "The length of the text in tokens of the encoder.", "d.tokens"),
-            Column("text", "TEXT", "The whole text: read a part by substr.", "document_text(d.id, NULL, NULL)"),
+            Column(
+                "text", "TEXT", "The whole text: read a part by substr.", "document_text(d.id, NULL, NULL)"
+            ),
         ),
         "texts.documents d JOIN keys.ids i ON i.paper = d.paper WHERE {known:i}",
     ),
@@ -231,7 +247,8 @@ VIEWS: Final[tuple[View, ...]] = (
                 "INTEGER",
                 "The page in pages where it starts, of a PDF.",
                 "(SELECT q.page_id FROM texts.pages g JOIN keys.pages q ON q.document = g.document AND "
-                "q.number = g.number WHERE g.document = s.document AND g.start <= s.start ORDER BY g.number DESC LIMIT 1)",
+                "q.number = g.number WHERE g.document = s.document AND g.start <= s.start "
+                "ORDER BY g.number DESC LIMIT 1)",
             ),
         ),
         f"{_parts('passages', 's')} WHERE {{known:i}}",
@@ -326,7 +343,10 @@ COLUMNS: Final = {view.name: tuple(column.name for column in view.columns) for v
 TABLES: Final = frozenset(
     {
         *(("catalogue", name) for name in ("papers", "abstracts", "edges", "author_names", "author_papers")),
-        *(("texts", name) for name in ("documents", "sections", "passages", "figures", "pages", "bibliography")),
+        *(
+            ("texts", name)
+            for name in ("documents", "sections", "passages", "figures", "pages", "bibliography")
+        ),
         *(("keys", name) for name in ("ids", "pages", "figures")),
     }
 )
@@ -385,7 +405,7 @@ def inner_name(prefix: str, name: str) -> str:
 
 
 def _source(source: str, day: int | None) -> str:
-    known = "1" if day is None else "{}.last_day <= %d" % day
+    known = "1" if day is None else f"{{}}.last_day <= {day}"
     written = (
         "1"
         if day is None

@@ -69,17 +69,23 @@ _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 
-FUNCTIONS: Final = frozenset(
-    """
-    abs avg ceil ceiling char coalesce concat contains count cume_dist date datetime dense_rank document_text exp
-    first_value floor format glob group_concat hex ifnull iif instr json json_array json_array_length json_extract
-    json_group_array json_group_object json_object json_patch json_quote json_remove json_set json_type json_valid
-    julianday lag last_value lead length like list_contains ln log log10 log2 lower ltrim max min mod nth_value ntile
-    nullif paper_id percent_rank pi pow power printf quote radians rank regexp regexp_matches replace round row_number
-    rtrim sign sqrt starts_with strftime substr substring sum time total trim trunc typeof unicode unixepoch upper -> ->>
-    """.split()
-)
+# fmt: off
+FUNCTIONS: Final = frozenset({
+    "abs", "avg", "ceil", "ceiling", "char", "coalesce", "concat", "contains", "count", "cume_dist",
+    "date", "datetime", "dense_rank", "exp", "first_value", "floor", "format", "glob", "group_concat",
+    "hex", "ifnull", "iif", "instr", "json", "json_array", "json_array_length", "json_extract",
+    "json_group_array", "json_group_object", "json_object", "json_patch", "json_quote", "json_remove",
+    "json_set", "json_type", "json_valid", "julianday", "lag", "last_value", "lead", "length", "like",
+    "list_contains", "ln", "log", "log10", "log2", "lower", "ltrim", "max", "min", "mod", "nth_value",
+    "ntile", "nullif", "paper_id", "percent_rank", "pi", "pow", "power", "printf", "quote", "radians",
+    "rank", "regexp", "regexp_matches", "replace", "round", "row_number", "rtrim", "sign", "sqrt",
+    "starts_with", "strftime", "substr", "substring", "sum", "time", "total", "trim", "trunc", "typeof",
+    "unicode", "unixepoch", "upper", "->", "->>",
+})
+# fmt: on
 """The functions that statements may call."""
+_OF_VIEWS: Final = "document_text"
+"""A function that only the views may call: a statement would read texts that its ``as_of`` excludes."""
 _LISTS: Final = frozenset({"json_each", "json_tree"})
 _REFUSED: Final = {
     sqlite3.SQLITE_ATTACH: "ATTACH is not available",
@@ -124,7 +130,9 @@ class Statements:
         self._add_functions(texts)
         self._day: int | None = None
         sql_views.create(connection, self._prefix, self._schemas, None)
-        for name in _LISTS:  # a table-valued function is declared at its first use, which the authorizer would refuse
+        for name in (
+            _LISTS
+        ):  # a table-valued function is declared at its first use, which the authorizer would refuse
             connection.execute(f"SELECT count(*) FROM {name}('[]')").fetchall()
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
@@ -188,20 +196,25 @@ class Statements:
     def _authorize(
         self, action: int, first: str | None, second: str | None, schema: str | None, view: str | None
     ) -> int:
-        if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
-            return sqlite3.SQLITE_OK
+        first, second = first or "", second or ""
+        sentence = None
         if action == sqlite3.SQLITE_READ:
-            if self._may_read(first or "", second or "", schema, view):
-                return sqlite3.SQLITE_OK
-            return self._refuse(f"There is no view {first!r}: the views are {', '.join(sql_views.NAMES)}.")
-        if action == sqlite3.SQLITE_FUNCTION:
-            if (second or "").lower() in FUNCTIONS:
-                return sqlite3.SQLITE_OK
-            return self._refuse(sql_dialect.refused_function(str(second)))
-        if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":  # how SQLite opens a virtual table
-            return self._refuse(f"The statement reads what is not a view: the views are {', '.join(sql_views.NAMES)}.")
-        what = _REFUSED.get(action, "The statement changes or inspects the database")
-        return self._refuse(f"{what}: the library is read-only, so send one SELECT.")
+            if not self._may_read(first, second, schema, view):
+                sentence = f"There is no view {first!r}: the views are {', '.join(sql_views.NAMES)}."
+        elif action == sqlite3.SQLITE_FUNCTION:
+            name = second.lower()
+            if name not in FUNCTIONS and not (name == _OF_VIEWS and view in self._inner):
+                sentence = sql_dialect.refused_function(second)
+        elif action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":  # how SQLite opens a virtual table
+            sentence = f"The statement reads what is not a view: the views are {', '.join(sql_views.NAMES)}."
+        elif action not in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
+            what = _REFUSED.get(action, "The statement changes or inspects the database")
+            sentence = f"{what}: the library is read-only, so send one SELECT."
+        if sentence is None:
+            return sqlite3.SQLITE_OK
+        if self._reason is None:
+            self._reason = sentence
+        return sqlite3.SQLITE_DENY
 
     def _may_read(self, table: str, column: str, schema: str | None, view: str | None) -> bool:
         """Whether a statement may read a column of a table.
@@ -211,15 +224,11 @@ class Statements:
         """
         if table in _LISTS:
             return True
-        if view in self._inner or not column:
-            if (schema, table) in self._tables:
-                return True
-        return schema == "temp" and (table in sql_views.NAMES or (table in self._inner and view in sql_views.NAMES))
-
-    def _refuse(self, sentence: str) -> int:
-        if self._reason is None:
-            self._reason = sentence
-        return sqlite3.SQLITE_DENY
+        if (view in self._inner or not column) and (schema, table) in self._tables:
+            return True
+        return schema == "temp" and (
+            table in sql_views.NAMES or (table in self._inner and view in sql_views.NAMES)
+        )
 
     # -- functions --------------------------------------------------------------------------------------
 
@@ -255,10 +264,11 @@ class Statements:
             return None
         identifier = parse(str(text))
         number = find(self._lookup, [identifier]).get(identifier)
-        if number is None:
-            return str(identifier)
-        row = self._lookup.execute(f"SELECT {id_columns('p')} FROM papers p WHERE p.id = ?", (number,)).fetchone()
-        return canonical_id(*row)
+        row = self._lookup.execute(
+            f"SELECT {id_columns('p')} FROM papers p WHERE p.id = ? AND (?2 IS NULL OR p.last_day <= ?2)",
+            (number, self._day),
+        ).fetchone()
+        return str(identifier) if row is None else canonical_id(*row)
 
 
 def _matches(text: Any, pattern: Any) -> int | None:
@@ -327,7 +337,8 @@ def _taken(rows: Iterator[tuple[Any, ...]], limit: int) -> dict[str, Any]:
         taken.append(cells)
     if cut:
         warnings.append(
-            f"{cut} long value{'s end' if cut > 1 else ' ends'} early, with ...: read the parts with substr(text, start, length)."
+            f"{cut} long value{'s end' if cut > 1 else ' ends'} early, with ...: read the parts with "
+            "substr(text, start, length)."
         )
     return {"rows": taken, "truncated": truncated or bool(cut), "warnings": warnings}
 

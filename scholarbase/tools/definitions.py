@@ -36,6 +36,7 @@ from scholarbase.models.requests import (
     TitleBatchBody,
 )
 from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
+from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 
@@ -314,6 +315,16 @@ SIMILAR: Final = Tool(
 )
 """Not a tool for models: what sessions record a native call for similar papers as."""
 
+SQL: Final = Tool(
+    "sql",
+    "Run one SELECT in SQLite's dialect.",
+    SqlBody,
+    Library.run_sql,
+    {"query": "one SELECT"},
+)
+"""Not a tool for models: what sessions record a native call for SQL as."""
+
+_RECORDED: Final = {tool.name: tool for tool in (SIMILAR, SQL)}
 _BY_NAME: Final = {tool.name: tool for tool in TOOLS}
 
 
@@ -327,7 +338,7 @@ def tool_named(name: str) -> Tool:
 
 def recorded_tool(name: str) -> Tool:
     """Return the tool that a session records calls under; raise ToolNotFound if it records none so."""
-    return SIMILAR if name == SIMILAR.name else tool_named(name)
+    return _RECORDED.get(name) or tool_named(name)
 
 
 def schemas(
