@@ -3,6 +3,7 @@
     ScholarBaseError
     ├── InvalidRequest        a value of the request is invalid
     │   ├── UnsupportedMode   this library has no index for this kind of search
+    │   ├── InvalidSql        an SQL statement is malformed or not allowed
     │   ├── NothingLeft       as_of is before every paper
     │   ├── ToolNotFound      unknown tool
     │   ├── TooManyEdges      an expansion has too many edges to follow
@@ -24,6 +25,7 @@
     ├── AccessError           the server denies access
     │   ├── Unauthorized      the key is missing or unknown
     │   ├── Forbidden         the key or origin does not have permission
+    │   ├── SqlOff            the server runs no SQL statements
     │   ├── RateLimited       too many requests per minute
     │   ├── MisdirectedRequest the request names a host that the server does not serve
     │   └── TooManyConnections the server has too many open connections
@@ -84,6 +86,7 @@ __all__ = [
     "Forbidden",
     "HeadTooLarge",
     "InvalidRequest",
+    "InvalidSql",
     "LibraryBusy",
     "LibraryCorrupt",
     "LibraryError",
@@ -114,6 +117,7 @@ __all__ = [
     "SnapshotNotHeld",
     "SourceChanged",
     "SourceError",
+    "SqlOff",
     "StorageError",
     "SwapFailed",
     "TimeLimit",
@@ -161,6 +165,13 @@ class UnsupportedMode(InvalidRequest):
 
     slug = "unsupported-mode"
     title = "Unsupported mode"
+
+
+class InvalidSql(InvalidRequest):
+    """An SQL statement is malformed, not allowed, or needs too much memory."""
+
+    slug = "invalid-sql"
+    title = "Invalid SQL"
 
 
 class NothingLeft(InvalidRequest):
@@ -330,6 +341,13 @@ class Forbidden(AccessError):
 
     slug = "forbidden"
     title = "Forbidden"
+
+
+class SqlOff(AccessError):
+    """The server does not run SQL statements."""
+
+    slug = "sql-off"
+    title = "SQL is off"
 
 
 class RateLimited(AccessError):

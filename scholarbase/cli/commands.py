@@ -38,6 +38,7 @@ from scholarbase.cli.options import (
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
+from scholarbase.cli.sql import sql
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
@@ -613,4 +614,5 @@ main.add_command(proxy)
 main.add_command(session)
 main.add_command(snapshots)
 main.add_command(diff)
+main.add_command(sql)
 main.add_command(key)

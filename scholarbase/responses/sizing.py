@@ -20,6 +20,7 @@ from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.responses import documents
 from scholarbase.responses import text as text_format
 from scholarbase.responses.lines import plain
+from scholarbase.responses.rows import fit_rows, has_rows
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.responses.text import compact_authors
 
@@ -81,6 +82,9 @@ def fit_response(
     response = {key: value for key, value in response.items() if key != "tokens"}
     if "document" in response:
         fitted = _text(response, room, form)
+    elif has_rows(response):
+        reserve = _tokens(form.reserve)
+        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens - reserve)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:

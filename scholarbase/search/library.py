@@ -106,6 +106,7 @@ from scholarbase.search.passages import CACHED_CHARACTERS, Cut, PassageIndex, Pa
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
+from scholarbase.search.sql import Sql, SqlRunner
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
 
@@ -119,7 +120,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks, Passages):
+class Library(Lists, Authors, Checks, Passages, Sql):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -158,6 +159,7 @@ class Library(Lists, Authors, Checks, Passages):
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._lists = list_cache()
         self._making = BoundedSemaphore(LISTS_AT_ONCE)
+        self._sql = SqlRunner(path, snapshot, max(1, settings.readers // 4), settings.runtime_dir)
         self._files = files
         self._passages = passages
         self._documents = None if passages is None else passages.documents
@@ -244,6 +246,7 @@ class Library(Lists, Authors, Checks, Passages):
         if self._closed:
             return
         self._closed = True
+        self._sql.close()
         self._ranker.close()
         self._renderer.close()
         if self._passages is not None:

@@ -34,6 +34,7 @@ TOOLS: Final[dict[str, CallKind]] = {
     "get_references": "expand",
     "expand_papers": "expand",
     "similar_papers": "expand",
+    "sql": "inspect",
     "answer": "answer",
 }
 """The kind of call of each of ScholarBase's tools."""
