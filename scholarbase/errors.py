@@ -14,6 +14,7 @@
     │   └── RequestIncomplete the request was not complete within the time limit
     ├── PaperNotFound         the library does not hold a paper with this id
     ├── AuthorNotFound        the library does not hold a paper of the author with this id
+    ├── PageNotDrawn          a page of a PDF cannot be drawn
     ├── SessionError          a session cannot be used
     │   ├── SessionNotFound   unknown session
     │   ├── SessionExists     the session name is already in use
@@ -92,6 +93,7 @@ __all__ = [
     "MissingExtra",
     "NothingLeft",
     "OutOfMemory",
+    "PageNotDrawn",
     "PaperNotFound",
     "QueryFileError",
     "QuotaExceeded",
@@ -247,6 +249,15 @@ class AuthorNotFound(ScholarBaseError):
     exit_code = 22
     slug = "author-not-found"
     title = "Author not found"
+
+
+class PageNotDrawn(ScholarBaseError):
+    """A page of a PDF cannot be drawn: the PDF is broken, or the page takes too long or too much memory."""
+
+    status = 422
+    exit_code = 23
+    slug = "page-not-drawn"
+    title = "Page not drawn"
 
 
 class SessionError(ScholarBaseError):
