@@ -16,6 +16,7 @@
     ├── PaperNotFound         the library does not hold a paper with this id
     ├── DocumentNotFound      the library has no full text of the paper, no such version, or no page images
     ├── AuthorNotFound        the library does not hold a paper of the author with this id
+    ├── PageNotDrawn          a page of a PDF cannot be drawn
     ├── SessionError          a session cannot be used
     │   ├── SessionNotFound   unknown session
     │   ├── SessionExists     the session name is already in use
@@ -97,6 +98,7 @@ __all__ = [
     "MissingExtra",
     "NothingLeft",
     "OutOfMemory",
+    "PageNotDrawn",
     "PaperNotFound",
     "QueryFileError",
     "QuotaExceeded",
@@ -269,6 +271,15 @@ class AuthorNotFound(ScholarBaseError):
     exit_code = 22
     slug = "author-not-found"
     title = "Author not found"
+
+
+class PageNotDrawn(ScholarBaseError):
+    """A page of a PDF cannot be drawn: the PDF is broken, or the page takes too long or too much memory."""
+
+    status = 422
+    exit_code = 23
+    slug = "page-not-drawn"
+    title = "Page not drawn"
 
 
 class SessionError(ScholarBaseError):
