@@ -58,13 +58,35 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
 
 def papers(count: int) -> list[dict[str, Any]]:
     """Papers of which each cites the one before it."""
-    words = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron".split()
+    words = [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "omicron",
+    ]
     return [
         record(
             number,
             [
-                ("Introduction", f"We study {words[number % 15]} and {words[number % 7]} of number {number}."),
-                ("Method", f"As shown before {{{{cite:{number - 1}}}}}, {words[number % 11]} grows. It then stops."),
+                (
+                    "Introduction",
+                    f"We study {words[number % 15]} and {words[number % 7]} of number {number}.",
+                ),
+                (
+                    "Method",
+                    f"As shown before {{{{cite:{number - 1}}}}}, {words[number % 11]} grows. It then stops.",
+                ),
             ],
             cites=[number - 1] if number > 1 else [],
         )
