@@ -84,7 +84,7 @@ class Call:
     is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
     media_type: str = _JSON
-    check_settings: Callable[[Settings], None] = lambda settings: None
+    check_settings: Callable[[Settings], None] | None = None
 
 
 def native_call(tool: Tool) -> Call:
@@ -205,7 +205,8 @@ class NativeRoute(APIRoute):
                     return await run_endpoint(request)
                 async with request.app.state.admission.thread():
                     return await run_endpoint(request)
-            call.check_settings(request.app.state.settings)
+            if call.check_settings is not None:
+                call.check_settings(request.app.state.settings)
             if scope["method"] == "POST":
                 parsed: Any = await _parsed_body(request, call.request)
             else:
