@@ -189,8 +189,15 @@ def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
         "keep rule": str(manifest.rules["keep"]),
         "encoder": _encoder(manifest.encoder) if manifest.encoder else "none",
         "dense vectors": f"{manifest.counts['dense_vectors']:,}",
+        **({} if manifest.documents is None else {"full texts": _texts(manifest)}),
         "on disk": f"{size / 1e6:,.1f} MB",
     }
+
+
+def _texts(manifest: Manifest) -> str:
+    assert manifest.documents is not None
+    counts = manifest.counts
+    return f"{counts['documents']:,}, in {counts['passages']:,} passages ({manifest.documents['chunker']})"
 
 
 def _encoder(spec: EncoderSpec) -> str:

@@ -56,7 +56,7 @@ UNUSED: Final = frozenset(
         Dataset.BEIR_QRELS,
     }
 )
-"""Detected and skipped: the vectors are another model's, full texts are not indexed, works have the names of OpenAlex's
+"""Detected and skipped: the vectors are another model's, full texts are given with ``--documents``, works have the names of OpenAlex's
 other entities, and queries and judgements are for evaluation."""
 
 MAX_LINES: Final = 100
