@@ -1,28 +1,42 @@
-"""The quality of searches of passages, on the full texts of the unarXive sample: ``python -m benchmarks.passages``.
+"""The quality of searches with full texts, on those of the unarXive sample.
+
+    scholarbase ingest ../shared/data/arxiv --documents ../shared/data/unarxive-sample --library texts
+    python -m benchmarks.passages texts
 
 Questions are sentences of the texts, each without its first three words; a search finds one if the passage that holds
 the sentence is among its first five. Sentences are drawn with a fixed seed from paragraphs that are no captions. They
 have twelve words or more, so that some are left, and the same three quarters of letters and spaces as prose: a sentence
 of formulas is no question.
+
+Then citations: each citation mark whose cited paper the library holds is a question, the sentence without its marks, as
+of the day of the citing paper and without it; the answer is the cited paper. Beside the search of papers there is one
+with the contexts of the other full texts: the papers that they cite are ranked by the best BM25 score of a context, and
+fused with the others by reciprocal rank, with a small weight.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from statistics import fmean
 from typing import Final, NamedTuple, get_args
 
 from scholarbase.databases import open_immutable
+from scholarbase.documents.ranking import rank_passages
 from scholarbase.documents.schema import FILE_NAME
 from scholarbase.documents.sentences import sentence_spans
 from scholarbase.documents.store import read_document
+from scholarbase.evaluation.statistics import paired_test
 from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.vectors.base import ScoredId
 from scholarbase.models.document_requests import InPaperEngine
 from scholarbase.models.document_responses import PassageHit
 from scholarbase.models.limits import Mode
+from scholarbase.search.fusion import fuse
 from scholarbase.search.library import Library
 
 SEED: Final = 19
@@ -32,6 +46,11 @@ LEFT_OUT: Final = 3
 LEAST_WORDS: Final = 12
 PROSE: Final = 0.75
 FIRST: Final = 5
+CITED_DEPTH: Final = 20
+CONTEXT_WEIGHT: Final = 0.5
+LEAST_CITING: Final = 4
+MAX_TEXT: Final = 2000
+_MARK: Final = re.compile(r"\[\d+\](?:\s*[,;-]\s*(?=\[))?")
 
 
 class Question(NamedTuple):
@@ -54,6 +73,7 @@ def main() -> None:
             _print(f"over all, {mode}", questions, _search(library, mode))
         for engine in get_args(InPaperEngine):
             _print(f"in its paper, {engine}", questions, _read(library, engine))
+        _cite(library, options.library)
 
 
 def _search(library: Library, mode: Mode) -> Callable[[Question], Sequence[PassageHit]]:
@@ -101,6 +121,80 @@ def _questions(library: Path) -> Iterator[Question]:
                     if len(words) >= LEAST_WORDS and prose >= PROSE * (end - start):
                         question = " ".join(words[LEFT_OUT:])
                         yield Question(question, found.id, paragraph.start + start, paragraph.start + end)
+
+
+class Cited(NamedTuple):
+    """A citation mark: the sentence without marks, its paper with the day, and the cited paper."""
+
+    text: str
+    citing: str
+    day: str
+    cited: str
+
+
+def _cite(library: Library, path: Path) -> None:
+    marks = list(_marks(library, path))
+    for mode in get_args(Mode):
+        found = [_papers(library, one, mode) for one in marks]
+        with_contexts = [_fused(papers, one, marks) for papers, one in zip(found, marks, strict=True)]
+        before, after = (
+            [float(one.cited in papers[:CITED_DEPTH]) for papers, one in zip(ranked, marks, strict=True)]
+            for ranked in (found, with_contexts)
+        )
+        test = paired_test(before, after)
+        print(
+            f"citations, {mode}: R@{CITED_DEPTH} of {len(marks)} marks {fmean(before):.3f}, with the contexts of other "
+            f"texts {fmean(after):.3f}, {test}"
+        )
+
+
+def _papers(library: Library, one: Cited, mode: Mode) -> list[str]:
+    hits = library.search(
+        one.text, syntax="plain", mode=mode, limit=100, as_of=one.day, exclude_ids=[one.citing], fields=["id"]
+    ).results
+    return [hit.paper.id for hit in hits]
+
+
+def _fused(papers: Sequence[str], one: Cited, marks: Sequence[Cited]) -> list[str]:
+    others = [other for other in marks if other.citing != one.citing]
+    ranked = rank_passages([other.text for other in others], one.text)
+    evidence = list(dict.fromkeys(others[place].cited for place, _ in ranked))
+    numbers = {paper: number for number, paper in enumerate(dict.fromkeys([*papers, *evidence]))}
+    legs = {
+        name: [ScoredId(numbers[p], 0.0) for p in leg]
+        for name, leg in (("papers", papers), ("contexts", evidence))
+    }
+    names = list(numbers)
+    return [names[hit.id] for hit in fuse(legs, weights={"contexts": CONTEXT_WEIGHT})]
+
+
+def _marks(library: Library, path: Path) -> Iterator[Cited]:
+    """The marks of each sentence once for each cited paper. Several marks of one entry in a sentence are one."""
+    with closing(open_immutable(path / FILE_NAME)) as db, closing(Catalog(path / "catalog.sqlite")) as papers:
+        rows = db.execute(
+            """
+            SELECT DISTINCT d.id, d.paper FROM documents d JOIN bibliography b ON b.document = d.id
+            WHERE d.is_main AND b.paper != d.paper ORDER BY d.paper
+            """
+        ).fetchall()
+        seen: set[tuple[str, str]] = set()
+        for _, paper in rows:
+            [citing] = papers.papers([paper], ("id", "publication_date"))
+            offset: int | None = 0
+            while offset is not None:
+                page = library.citation_contexts(citing.id, direction="references", limit=100, offset=offset)
+                offset = page.next_offset
+                for context in page.results:
+                    text = " ".join(_MARK.sub(" ", context.passage.text).split())
+                    if (
+                        context.paper is None
+                        or context.paper.id == citing.id
+                        or (text, context.paper.id) in seen
+                    ):
+                        continue
+                    seen.add((text, context.paper.id))
+                    if len(text.split()) >= LEAST_CITING and citing.publication_date:
+                        yield Cited(text[:MAX_TEXT], citing.id, citing.publication_date, context.paper.id)
 
 
 if __name__ == "__main__":
