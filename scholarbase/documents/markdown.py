@@ -129,17 +129,15 @@ class _Reader:
         span = self.builder.paragraph(text, "caption" if alone else block.kind)
         for start, stop, words in figures:
             self._counts["figure"] += 1
-            label = f"Figure {self._counts['figure']}"
             match = _CAPTION.match(words)
-            if match is not None:
-                label, start, words = f"Figure {match[2]}", start + match.end(), words[match.end() :]
-            there = span is not None and bool(words)
-            first = span[0] if span is not None else 0
-            self.builder.figure(
-                Figure(
-                    "figure", label, words, first + start if there else None, first + stop if there else None
-                )
-            )
+            label = f"Figure {match[2] if match is not None else self._counts['figure']}"
+            skipped = match.end() if match is not None else 0
+            caption = words[skipped:]
+            if span is None or not caption:
+                self.builder.figure(Figure("figure", label, caption))
+            else:
+                first = span[0]
+                self.builder.figure(Figure("figure", label, caption, first + start + skipped, first + stop))
         if (
             span is not None
             and not figures
@@ -149,7 +147,7 @@ class _Reader:
             self._caption = text
 
 
-def _blocks(lines: list[str]) -> Iterator[_Block]:
+def _blocks(lines: list[str]) -> Iterator[_Block]:  # noqa: PLR0912
     """The blocks of a text: headings, code, tables, lists and paragraphs."""
     held: list[str] = []
     kind: ParagraphKind = "paragraph"
