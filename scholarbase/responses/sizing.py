@@ -79,8 +79,7 @@ def fit_response(
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
     if has_rows(response):
-        reserve = _tokens(form.reserve)
-        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens - reserve)
+        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:
