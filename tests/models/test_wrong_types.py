@@ -37,6 +37,7 @@ from tests.conftest import SAMPLE
 PAPER: Final = "arXiv:hep-th/9301068"
 REQUIRED: Final[dict[str, Any]] = {
     "q": "string theory",
+    "query": "SELECT 1",
     "paper_id": PAPER,
     "author_id": "name:washington taylor",
     "title": "Two Dimensional QCD is a String Theory",
