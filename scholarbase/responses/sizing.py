@@ -83,8 +83,7 @@ def fit_response(
     if "document" in response:
         fitted = _text(response, room, form)
     elif has_rows(response):
-        reserve = _tokens(form.reserve)
-        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens - reserve)
+        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:

@@ -18,7 +18,7 @@ _TOKENS: Final = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))
     | (?P<text>'(?:[^']|'')*')
-    | (?P<quoted>"(?:[^"]|"")*"|`[^`]*`|\[[A-Za-z_][^\]'"]*\])
+    | (?P<quoted>"(?:[^"]|"")*"|`[^`]*`)
     | (?P<number>\d[\w.]*)
     | (?P<word>[^\W\d]\w*)
     | (?P<sign>::|\|\||->>|->|<=|>=|<>|!=|==|<<|>>|.)
@@ -60,7 +60,6 @@ _CLAUSES: Final = (
     (("STRUCT",), "STRUCT is not SQLite's: select the columns, or use json_object('name', value)."),
     (("STRUCT_PACK",), "struct_pack is not SQLite's: use json_object('name', value)."),
     (("ARRAY",), "ARRAY is not SQLite's: use json_array(1, 2), and json_each(list) to read a list."),
-    (("UNNEST",), "unnest is not SQLite's: use json_each(list), whose column value has the items."),
     (("EXCLUDE",), "* EXCLUDE is not SQLite's: name the columns."),
     (("ANTI", "JOIN"), "ANTI JOIN is not SQLite's: use WHERE NOT EXISTS (SELECT 1 FROM ...)."),
     (("SEMI", "JOIN"), "SEMI JOIN is not SQLite's: use WHERE EXISTS (SELECT 1 FROM ...)."),
@@ -83,6 +82,7 @@ _FUNCTIONS: Final = {
     "list_value": "json_array(1, 2)",
     "list_has": "list_contains(list, value)",
     "array_contains": "list_contains(list, value)",
+    "unnest": "json_each(list), whose column value has the items",
     "len": "length(text), or json_array_length(list)",
     "array_length": "json_array_length(list)",
     "list_length": "json_array_length(list)",
@@ -149,6 +149,10 @@ def prepared(query: str) -> str:
     if any(token.text == ";" for token in found):
         raise InvalidSql("query has several statements: send one SELECT statement at a time.")
     _check_start(found)
+    if any(token.text in ("[", "{") for token in found):  # SQLite would read x[1] as x AS "1"
+        raise InvalidSql(
+            "SQLite has no lists and structs: use json_array(1, 2), and list ->> 0 for the first item."
+        )
     _check_quotes(found)
     parts, end = [], 0
     last = found[-1].start + len(found[-1].text)
@@ -279,8 +283,6 @@ def _hints(found: Sequence[Token]) -> Iterator[str]:
             yield "SQLite has no casts with ::, use CAST(x AS INTEGER)."
         if token.kind == "word" and token.text.lower() in _FUNCTIONS and _follows(found, place, "("):
             yield f"SQLite has no {token.text}: use {_FUNCTIONS[token.text.lower()]}."
-        if token.text in ("[", "{"):
-            yield "SQLite has no lists and structs: use json_array(1, 2), and list ->> 0 for an item."
         if token.text in ("?", "$", "@", "#"):
             yield "Parameters are not available: write the value into the statement."
     for clause, hint in _CLAUSES:

@@ -50,6 +50,9 @@ class Worker:
             self.snapshot: str | None = self._read(monotonic() + START_SECONDS)["snapshot"]
         except BaseException as error:
             self.close()
+            deadline = DEADLINE.get()
+            if isinstance(error, TimeoutError) and deadline is not None and deadline.remaining <= 0:
+                raise deadline.error(ACTIVITY, ADVICE) from error
             if isinstance(error, EOFError | TimeoutError):
                 raise LibraryError(
                     f"The process for SQL did not start (status {self._process.returncode}): see the log of the server."
