@@ -130,7 +130,7 @@ def tail(response: Mapping[str, Any]) -> str:
     left_out = response.get("left_out") or {}
     if left_out.get("how"):
         lines.append(plain(left_out["how"]))
-    if response.get("next_offset") is not None and not left_out.get("papers"):
+    if response.get("next_offset") is not None and not left_out.keys() & {"papers", *documents.COUNTED}:
         lines.append(f"There are more: ask again with offset {response['next_offset']}.")
     if response.get("budget"):
         budget = (f"{plain(name)} {_number(left)}" for name, left in response["budget"].items())

@@ -34,6 +34,12 @@ TOOLS: Final[dict[str, CallKind]] = {
     "get_references": "expand",
     "expand_papers": "expand",
     "similar_papers": "expand",
+    "search_passages": "search",
+    "read_paper": "inspect",
+    "paper_text": "inspect",
+    "find_in_paper": "inspect",
+    "paper_passages": "inspect",
+    "citation_contexts": "expand",
     "answer": "answer",
 }
 """The kind of call of each of ScholarBase's tools."""
