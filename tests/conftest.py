@@ -30,6 +30,7 @@ from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
+from tests import fulltexts
 from tests.encoders.servers import running
 
 # Tests must pass on a busy machine, where generating examples may take long.
@@ -309,3 +310,16 @@ def default_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], path, encoder=encoder, encoder_location=PACKAGED)
     encoder.close()
     return path
+
+
+@pytest.fixture(scope="session")
+def full_text_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The papers of :mod:`tests.fulltexts` with their full texts."""
+    return fulltexts.build(tmp_path_factory.mktemp("libraries-of-texts"))
+
+
+@pytest.fixture(scope="session")
+def full_texts(full_text_library: Path) -> Iterator[Library]:
+    """The library with full texts, open."""
+    with Library.open(full_text_library) as library:
+        yield library

@@ -198,12 +198,17 @@ def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> Streama
             raise
         if recording is not None:
             await record(recording, [arguments], response)
-        return response.content, getattr(parsed, "offset", 0)
+        return response.content, getattr(parsed, "offset", 0) or 0
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         request: Request = context.request
-        modes = held_by(request.scope).library.modes
-        return schemas("mcp", modes=modes, in_session=SESSION in request.headers)
+        library = held_by(request.scope).library
+        return schemas(
+            "mcp",
+            modes=library.modes,
+            full_texts=library.has_full_texts,
+            in_session=SESSION in request.headers,
+        )
 
     return StreamableHTTPSessionManager(
         server_of(call, list_schemas, max_bytes=max_bytes, retrieval=retrieval),

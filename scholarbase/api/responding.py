@@ -158,7 +158,7 @@ def papers_of(request: Any) -> int:
     if "references" in values:
         lines: int = values["references"].count("\n") + 1
         return MAX_NEAR * min(MAX_REFERENCES, lines)
-    papers: int = values.get("limit", 1) * len(values.get("titles", "1"))
+    papers: int = (values.get("limit") or 1) * len(values.get("titles", "1"))
     if values.get("exact"):
         papers += COUNT_PAPERS
     if values.get("hops", 1) > 1 or len(values.get("seeds", ())) > MANY_SEEDS:

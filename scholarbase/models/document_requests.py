@@ -153,27 +153,6 @@ class FindBody(FindParameters):
     paper_id: PaperId
 
 
-class ReadBody(TextBody):
-    """What to read of a paper's full text: the outline, a section, from an offset on, the places of a text, or the
-    passages that answer a question."""
-
-    find: str | None = Field(
-        default=None, description="Show where the text has these words.", examples=["learning rate"]
-    )
-    q: str | None = Field(
-        default=None,
-        description="Show the passages that answer this question.",
-        examples=["How large is the training set?"],
-    )
-
-    @model_validator(mode="after")
-    def _check_one(self) -> Self:
-        named = [name for name in ("section", "from_offset", "find", "q") if getattr(self, name) is not None]
-        if len(named) > 1 and named != ["section", "from_offset"]:
-            raise InvalidRequest(f"{' and '.join(named)} cannot be combined: send one of them.")
-        return self
-
-
 class PaperPassagesParameters(ResponseOptions, Timed):
     q: Question
     limit: PassageLimit = DEFAULT_RESULTS
@@ -188,6 +167,7 @@ class PaperPassagesParameters(ResponseOptions, Timed):
         description="How the text is cut into passages; by default as in the index of the library.",
         examples=["sentences-10-1"],
     )
+    offset: Offset = 0
     version: Version = None
     as_of: AsOf = None
     fields: PassageFields = PASSAGE_FIELDS
@@ -197,6 +177,57 @@ class PaperPassagesBody(PaperPassagesParameters):
     """The passages of one paper that answer a question."""
 
     paper_id: PaperId
+
+
+class ReadBody(ResponseOptions, Timed):
+    """What to read of a paper's full text: the outline, a section, from an offset on, the places of a text, or the
+    passages that answer a question. Tools alone have it: the native routes have a request for each."""
+
+    paper_id: PaperId
+    section: str | None = Field(default=None, description="As in `text`.")
+    find: str | None = Field(default=None, description="Show where the text has this.")
+    syntax: FindSyntax | None = Field(default=None, description="How `find` is read, as in `find`.")
+    q: str | None = Field(default=None, description="Show the passages that answer this question.")
+    limit: int | None = Field(default=None, description="The number of places or passages.")
+    offset: int | None = Field(
+        default=None,
+        description="The `next_offset` of the response before: of the text in characters, of places and passages their "
+        "number.",
+    )
+    version: Version = None
+    as_of: AsOf = None
+    fields: PassageFields = ("id",)
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        named = [name for name in ("section", "find", "q") if getattr(self, name) is not None]
+        if len(named) > 1:
+            raise InvalidRequest(f"{' and '.join(named)} cannot be combined: send one of them.")
+        if self.find is None and self.syntax is not None:
+            raise InvalidRequest(
+                f"syntax {self.syntax!r} says how find is read: send find too, or leave it out."
+            )
+        if self.find is None and self.q is None and self.limit is not None:
+            raise InvalidRequest(
+                f"limit is {self.limit}: it applies to find and q. Limit the size of a text with max_tokens."
+            )
+        return self
+
+    @property
+    def part(self) -> FindBody | PaperPassagesBody | TextBody:
+        """The native request that reads this.
+
+        Raises:
+            InvalidRequest: a value is invalid.
+        """
+        same = {name: getattr(self, name) for name in ("paper_id", "version", "as_of", "timeout")}
+        if self.find is None and self.q is None:
+            return TextBody.of(section=self.section, from_offset=self.offset, **same)
+        same |= {"fields": self.fields, "offset": self.offset or 0}
+        same |= {} if self.limit is None else {"limit": self.limit}
+        if self.q is not None:
+            return PaperPassagesBody.of(q=self.q, **same)
+        return FindBody.of(q=self.find, syntax=self.syntax or "phrase", **same)
 
 
 class PassageSearch(Filters, Timed):

@@ -72,8 +72,18 @@ class TextResponse(Response, frozen=True):
     start: int | None = None
     end: int | None = None
     next_offset: Annotated[
-        int | None, Meta(description="Where the rest begins: read it with `from_offset`. Missing at the end.")
+        int | None,
+        Meta(description="Where the rest of a part begins: read it with `from_offset`. Null at the end."),
     ] = None
+
+    def selected(self) -> Any:
+        content = {name: getattr(self, name) for name in self.__struct_fields__}
+        if self.text is not None:
+            del content["sections"], content["figures"]
+            return {name: value for name, value in content.items() if name != "section" or value is not None}
+        return {
+            name: content[name] for name in ("snapshot", "id", "title", "document", "sections", "figures")
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:

@@ -113,6 +113,7 @@ class DocumentSource(ABC):
         q: str,
         *,
         limit: int = DEFAULT_RESULTS,
+        offset: int = 0,
         engine: InPaperEngine | None = None,
         chunker: Chunking | None = None,
         version: int | None = None,
@@ -126,6 +127,7 @@ class DocumentSource(ABC):
             paper_id: an id of any form.
             q: a question or words.
             limit: the number of results, 1 to 100.
+            offset: the number of results to skip: the ``next_offset`` of the previous page.
             engine: ``bm25`` (by words: Okapi BM25 with k1 = 1.5 and b = 0.75), ``dense`` (by meaning) or ``hybrid``.
                 None: hybrid if the library has an encoder, else bm25.
             chunker: how the text is cut: ``tokens-512``, ``sentences-512``, ``sentences-10-1`` or ``paragraphs``. None
@@ -167,7 +169,7 @@ class DocumentSource(ABC):
         Args:
             q: a question or words, or query syntax: ``"a phrase"``, AND, OR, NOT, ``prefix*``.
             syntax: ``plain`` reads ``q`` as words, ``query`` as query syntax, ``auto`` as query syntax if it contains
-                some that a passage matches.
+                some, unless it is prose that few passages match so.
             mode: ``sparse`` (by words), ``dense`` (by meaning) or ``hybrid``. None: hybrid if the library supports it,
                 else sparse.
             limit: the number of results, 1 to 100.

@@ -6,13 +6,20 @@ response.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from scholarbase.responses.lines import INDENT, plain
 
+_BREAK: Final = re.compile(r"\n\s*\n")
+"""The end of a paragraph or a heading."""
 MAX_REFERENCE: Final = 300
 """Characters of an entry of a bibliography."""
+
+
+COUNTED: Final = ("passages", "matches", "citation_marks")
+"""What ``left_out`` counts of results with passages."""
 
 
 def noun(response: Mapping[str, Any]) -> str:
@@ -31,12 +38,14 @@ def plural(response: Mapping[str, Any]) -> str:
 
 def passage_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
     """The lines of a passage, a match or a citation context, from its JSON."""
-    paper, passage = item.get("paper"), item["passage"]
-    title = plain((paper or {}).get("title")) or plain((paper or {}).get("id"))
+    paper, passage = item.get("paper") or {}, item["passage"]
+    title = plain(paper.get("title")) or plain(paper.get("id"))
     yield f"{number}{title or 'a paper that the library does not hold'}"
-    facts = [plain(paper["id"])] if paper and paper.get("title") else []
-    if paper and paper.get("year"):
+    facts = [plain(paper["id"])] if paper.get("title") and paper.get("id") else []
+    if paper.get("year"):
         facts.append(plain(paper["year"]))
+    if passage.get("version"):
+        facts.append(f"version {passage['version']}")
     if passage.get("section"):
         facts.append(f"section {plain(passage['section'])}")
     if passage.get("page"):
@@ -49,7 +58,9 @@ def passage_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
         yield f"{INDENT}Match at {item['match_start']}: {plain(item['match'])}"
     if item.get("reference"):
         yield f"{INDENT}Reference {plain(item.get('mark'))}: {plain(item['reference'])[:MAX_REFERENCE]}"
-    yield f"{INDENT}{plain(passage['text'])}"
+    for line in _BREAK.split(passage["text"]):
+        if text := plain(line):
+            yield f"{INDENT}{text}"
 
 
 def as_text(response: Mapping[str, Any]) -> str:
@@ -68,12 +79,16 @@ def as_text(response: Mapping[str, Any]) -> str:
         name = " ".join(filter(None, (plain(one.get("number")), plain(one["title"]))))
         size = f"#{one['place']}, {one['tokens']:,} tokens, offset {one['start']}"
         lines.append(f"{INDENT * one['level']}{name or '(no title)'} ({size})")
+    if response.get("sections") == [] and not response.get("left_out"):
+        lines.append(f"{INDENT}The text has no sections: read it from offset 0 on.")
+    elif response.get("sections") is not None:
+        lines.append(f"{INDENT}Read a section by its number, its title or # and its place.")
     for one in response.get("figures") or ():
         page = f", page {one['page']}" if one.get("page") else ""
         lines.append(f"{INDENT}{plain(one['label']) or plain(one['kind'])}{page}: {plain(one['caption'])}")
     if response.get("text") is not None:
         where = f"section {plain(response['section'])}, " if response.get("section") else ""
-        lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}")
+        lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}:")
         lines += [f"{INDENT}{plain(line)}" if line.strip() else "" for line in response["text"].split("\n")]
     if response.get("left_out"):
         lines.append(plain(response["left_out"]["how"]))

@@ -379,7 +379,7 @@ class _Page:
             if not count:
                 return (
                     f"None of {everything} {noun} fits into {tokens} tokens: "
-                    f"ask again with at least {first}, or for fewer fields."
+                    f"ask again with at least {first}{', or for fewer fields' if self._noun == 'papers' else ''}."
                 )
             if self._is_titles:
                 kept, everything = self._papers - counts.papers, self._papers

@@ -137,7 +137,7 @@ def tail(response: Mapping[str, Any]) -> str:
         lines.append(plain(left_out["how"]))
     elif response.get("truncated"):
         lines.append("There is more: ask again with a larger limit, with LIMIT and OFFSET, or with substr.")
-    if response.get("next_offset") is not None and len(left_out) < 2:
+    if response.get("next_offset") is not None and not left_out.keys() & {"papers", *documents.COUNTED}:
         lines.append(f"There are more: ask again with offset {response['next_offset']}.")
     if response.get("budget"):
         budget = (f"{plain(name)} {_number(left)}" for name, left in response["budget"].items())

@@ -41,6 +41,11 @@ class FullTexts(Opened):
     _documents: Documents | None
     _renderer: PageRenderer
 
+    @property
+    def has_full_texts(self) -> bool:
+        """Whether the library was built with full texts."""
+        return self._documents is not None
+
     @runs(TextBody)
     def run_text(self, request: TextBody) -> TextResponse:
         """Run a :class:`TextBody`. Raises as ``text``."""
@@ -258,6 +263,10 @@ def _around(text: str, start: int, end: int, characters: int) -> tuple[int, int]
     while 0 < first < start and not _SPACE.match(text[first - 1]):
         first += 1
     while end < last < len(text) and not _SPACE.match(text[last]):
+        last -= 1
+    while first < start and _SPACE.match(text[first]):
+        first += 1
+    while end < last and _SPACE.match(text[last - 1]):
         last -= 1
     return first, last
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -48,8 +49,10 @@ from scholarbase.search.documents import FullTexts, in_document
 from scholarbase.search.fusion import fuse
 from scholarbase.search.legs import free_text
 from scholarbase.search.opened import next_offset, runs
+from scholarbase.search.reading import FEW
 from scholarbase.timing import stages
 
+_NO_MATCH: Final = "No passage matches q as query syntax: use syntax=plain to rank passages by its words."
 _SEARCH: Final = ("The search of passages", "use fewer words, filters and ids, or a smaller limit")
 WORDS_WEIGHT: Final = 2.0
 """The weight of BM25 in the fusion, where dense vectors have 1. Sentences of full texts are found in the first five
@@ -207,13 +210,19 @@ class Passages(FullTexts):
             )
         try:
             expression = query_syntax.compile(q)
-            if request.syntax == "query" or index.documents.search_words(expression, 1, filters):
-                return expression, ()
-            return None, ("q is ranked as plain text, because no passage matches it as query syntax.",)
+            few = len(index.documents.search_words(expression, FEW, filters))
         except InvalidRequest as error:
             if request.syntax == "query":
                 raise
             return None, (f"q is ranked as plain text, because its query syntax is invalid. {error}",)
+        if request.syntax == "auto" and query_syntax.is_prose(q) and few < FEW:
+            count = {0: "no passage matches", 1: "only 1 passage matches"}.get(
+                few, f"only {few} passages match"
+            )
+            return None, (
+                f"q is ranked as plain text, because {count} it as query syntax: use syntax=query for those alone.",
+            )
+        return expression, () if few or request.syntax == "query" else (_NO_MATCH,)
 
     @staticmethod
     def _grouped(documents: Documents, hits: Sequence[ScoredId], most: int) -> list[ScoredId]:
@@ -265,22 +274,23 @@ class Passages(FullTexts):
         [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
         results = tuple(
             PassageHit(hit.score, paper, in_document(cut.document, *cut.spans[hit.id], text.version))
-            for hit in hits[: request.limit]
+            for hit in hits[request.offset : request.offset + request.limit]
         )
-        return PassagesResponse(self.snapshot_id, engine, len(hits), "eq", None, results, (), request.fields)
+        following = next_offset(request.offset, len(results), len(hits))
+        return PassagesResponse(
+            self.snapshot_id, engine, len(hits), "eq", following, results, (), request.fields
+        )
 
     @runs(ReadBody)
     def run_read(self, request: ReadBody) -> TextResponse | FindResponse | PassagesResponse:
         """Run a :class:`ReadBody`. Raises as ``text``, ``find`` and ``passages``."""
-        options = {
-            name: getattr(request, name)
-            for name in ("paper_id", "version", "as_of", "timeout", "max_tokens", "format")
-        }
-        if request.find is not None:
-            return self.run_find(FindBody.of(q=request.find, **options))
-        if request.q is not None:
-            return self.run_paper_passages(PaperPassagesBody.of(q=request.q, **options))
-        return self.run_text(TextBody.of(section=request.section, from_offset=request.from_offset, **options))
+        part = request.part
+        if isinstance(part, FindBody):
+            try:
+                return self.run_find(part)
+            except InvalidRequest as error:  # the pattern's name is q in other requests
+                raise InvalidRequest(re.sub("^q ", "find ", str(error))) from error
+        return self.run_text(part) if isinstance(part, TextBody) else self.run_paper_passages(part)
 
     def is_quick_passage_search(self, request: PassageSearch) -> bool:
         """Whether a search is some queries of vectors, and a static encoder makes that of the query."""

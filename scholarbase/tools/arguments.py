@@ -30,6 +30,11 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "exclude": "exclude_phrases exclude_terms exclude_topics",
     "exclude_ids": "exclude_papers exclude_paper_ids excluded_ids",
     "max_tokens": "token_limit max_response_tokens",
+    "offset": "from_offset next_offset start_offset",
+    "section": "section_number section_title section_name heading",
+    "find": "find_text search_text phrase",
+    "within": "ids paper_id paper_ids papers",
+    "per_paper": "max_per_paper passages_per_paper per_document",
     "fields": "include_fields return_fields",
     "sort": "sort_by order_by",
     "hops": "num_hops max_hops depth",
@@ -108,6 +113,8 @@ def _known_name(name: str, kinds: Mapping[str, Any]) -> str | None:
     if plain in kinds:
         return plain
     found = [key for key in kinds if plain in _OTHER_NAMES.get(key, "").split()]
+    if len(found) > 1 and "within" in found:
+        found.remove("within")  # the ids that a tool requires
     return found[0] if len(found) == 1 else None
 
 
@@ -149,6 +156,8 @@ def _converted(name: str, value: Any, kind: Mapping[str, Any]) -> Any:
             ]
         case "string" if isinstance(value, list) and len(value) == 1:
             [result] = value
+        case "string" if name == "section" and isinstance(value, int | float) and not isinstance(value, bool):
+            result = shown(value)
         case "string" if name == "references" and isinstance(value, list | dict):
             result = _references(value)
         case "string" if text is not None and "enum" in kind:

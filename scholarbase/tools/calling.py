@@ -92,7 +92,8 @@ class Tools:
             self._session = wait_for(opened, BUDGET_SECONDS)
 
     def schemas(self, form: SchemaForm = "openai", *, strict: bool = False) -> list[dict[str, Any]]:
-        """The tools as function schemas, with the search modes of the library.
+        """The tools as function schemas, with the search modes of the library. Those for full texts are left out if it
+        has none.
 
         Args:
             form: ``openai`` (chat completions), ``openai-responses``, ``anthropic``, ``gemini`` or ``mcp``.
@@ -100,7 +101,13 @@ class Tools:
         """
         if not isinstance(self._source, Library):
             return self._source.tools(form, strict=strict, session=self.session)
-        return schemas(form, modes=self._source.modes, in_session=self.session is not None, strict=strict)
+        return schemas(
+            form,
+            modes=self._source.modes,
+            full_texts=self._source.has_full_texts,
+            in_session=self.session is not None,
+            strict=strict,
+        )
 
     def call(
         self,

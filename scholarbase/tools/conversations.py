@@ -44,7 +44,7 @@ def conversations(
         raise InvalidRequest(
             f"The session {session.id!r} has no query, which a conversation begins with: open sessions with a query."
         )
-    tools = orjson.dumps(schemas("openai")).decode()
+    tools = orjson.dumps(schemas("openai", full_texts=library.has_full_texts)).decode()
     question = {"from": "human", "value": session.query}
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)
     for one in replay(library, session, lines):

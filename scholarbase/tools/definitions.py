@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
 from scholarbase.identifiers import parse
@@ -32,6 +32,7 @@ from scholarbase.models.limits import (
     SCHEMA_FORMS,
     Mode,
     SchemaForm,
+    Syntax,
 )
 from scholarbase.models.papers import PAPER_FIELDS, Paper
 from scholarbase.models.requests import (
@@ -130,15 +131,16 @@ class Tool:
         arguments: dict[str, Any] = {}
         for name, key, default in self.arguments:
             value = also[key] if key in also else values.get(name)
-            if key == "syntax" and not query_syntax.MARKS.search(values["q"]):
+            if key == "syntax" and value in get_args(Syntax) and not query_syntax.MARKS.search(values["q"]):
                 continue  # read alike with and without query syntax
             if key == "fields":
                 # Fields change the papers only if the response is limited in size.
                 if values.get("max_tokens") is None:
                     continue
-                value = list(PAPER_FIELDS) if value is None else list(value)
-            if value is not None and value != default:
-                arguments[key] = list(value) if isinstance(value, tuple) else value
+                value = PAPER_FIELDS if value is None else value
+            value = _as_list(value)
+            if value is not None and value != _as_list(default):
+                arguments[key] = value
         return arguments
 
     def schema(
@@ -170,6 +172,11 @@ class Tool:
             "required": list(properties),
             "additionalProperties": False,
         }
+
+
+def _as_list(value: Any) -> Any:
+    """A value as JSON gives it, which has no tuples."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _plain_type(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,56 +320,54 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "search_passages",
-        "Search the full texts: passages with their papers and offsets.",
+        "Search full texts: passages for a question, with paper, section and offset.",
         PassageSearchBody,
         Library.run_passage_search,
         {
-            "q": 'question, words or "phrase"',
+            "q": "a question or words",
+            "syntax": "as in search_papers",
             "limit": f"default {DEFAULT_RESULTS}",
             "offset": _OFFSET,
             "within": "only these papers",
-            "per_paper": "passages of each paper",
+            "per_paper": "most of a paper",
             "from": _DATE,
             "to": _TO,
             "max_tokens": _MAX_TOKENS,
         },
+        {"syntax": "plain"},
         is_quick=Library.is_quick_passage_search,
     ),
     Tool(
         "read_paper",
-        "Read a full text: its outline, or a section, from an offset on, where it has a text, or what answers q.",
+        "Read a full text: the outline; a section; from an offset on; where it has find; or its passages for q.",
         ReadBody,
         Library.run_read,
         {
-            "paper_id": _ID,
-            "section": "number or title",
-            "from_offset": "next_offset of the part before",
-            "find": "words to find",
-            "q": "question: its best passages",
+            "paper_id": "any id form",
+            "section": "number, title or #place",
+            "offset": "next_offset",
+            "find": "a word or phrase",
+            "q": "a question",
             "max_tokens": _MAX_TOKENS,
         },
     ),
 )
+_OF_TEXTS: Final = ("search_passages", "read_paper")
+"""The tools that need full texts."""
 
-TEXT: Final = Tool(
-    "paper_text", "The outline or a part of a text.", TextBody, Library.run_text, {"paper_id": _ID}
-)
+TEXT: Final = Tool("paper_text", "Read a text.", TextBody, Library.run_text, {"paper_id": _ID})
 FIND: Final = Tool(
-    "find_in_paper", "Find a text in a paper.", FindBody, Library.run_find, {"paper_id": _ID, "q": "text"}
+    "find_in_paper", "Find places.", FindBody, Library.run_find, {"paper_id": _ID, "q": "text"}
 )
 PAPER_PASSAGES: Final = Tool(
     "paper_passages",
-    "Passages of a paper.",
+    "Passages.",
     PaperPassagesBody,
     Library.run_paper_passages,
-    {"paper_id": _ID, "q": "question"},
+    {"paper_id": _ID, "q": "text"},
 )
 CONTEXTS: Final = Tool(
-    "citation_contexts",
-    "Sentences around citation marks.",
-    ContextBody,
-    Library.run_contexts,
-    {"paper_id": _ID},
+    "citation_contexts", "Citation marks.", ContextBody, Library.run_contexts, {"paper_id": _ID}
 )
 SIMILAR: Final = Tool(
     "similar_papers",
@@ -405,10 +410,11 @@ def schemas(
     form: SchemaForm = "openai",
     *,
     modes: Sequence[Mode] = MODES,
+    full_texts: bool = True,
     in_session: bool = True,
     strict: bool = False,
 ) -> list[dict[str, Any]]:
-    """All tools as function schemas.
+    """The tools as function schemas.
 
     Args:
         form: ``openai`` (chat completions) or ``openai-responses``
@@ -417,6 +423,7 @@ def schemas(
             (https://ai.google.dev/gemini-api/docs/function-calling) or ``mcp``
             (https://modelcontextprotocol.io/specification).
         modes, in_session: as for :meth:`Tool.schema`.
+        full_texts: whether the library has some, which two of the tools need.
         strict: for OpenAI's strict mode.
 
     Raises:
@@ -432,6 +439,7 @@ def schemas(
     return [
         _in_form(tool, form, tool.schema(modes=modes, in_session=in_session, strict=strict), strict)
         for tool in TOOLS
+        if full_texts or tool.name not in _OF_TEXTS
     ]
 
 

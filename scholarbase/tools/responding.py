@@ -93,7 +93,7 @@ def make_response(
     limited = recording is not None and bool(recording.session.limits)
     searches: Sequence[Any] = getattr(request, "searches", ())
     parts: Sequence[Any] = searches or (request,)
-    offsets: list[int] = [getattr(part, "offset", 0) for part in parts]
+    offsets: list[int] = [getattr(part, "offset", 0) or 0 for part in parts]
     room = max_tokens and _room(max_tokens, len(searches), limited=limited)
     sized: list[dict[str, Any]] = []
     content: dict[str, Any] = {}

@@ -35,6 +35,12 @@ TOOLS: Final[dict[str, CallKind]] = {
     "expand_papers": "expand",
     "similar_papers": "expand",
     "sql": "inspect",
+    "search_passages": "search",
+    "read_paper": "inspect",
+    "paper_text": "inspect",
+    "find_in_paper": "inspect",
+    "paper_passages": "inspect",
+    "citation_contexts": "expand",
     "answer": "answer",
 }
 """The kind of call of each of ScholarBase's tools."""

@@ -40,11 +40,13 @@ class ToolsParameters(BaseModel):
 async def list_tools(
     request: Request, library: OpenLibrary, parameters: Annotated[ToolsParameters, Query()]
 ) -> Response:
-    """The seven tools as function schemas that a model accepts unchanged. `exclude_seen` is among the arguments if the
-    header X-ScholarBase-Session names a session."""
+    """The nine tools as function schemas that a model accepts unchanged, without `search_passages` and `read_paper` if
+    the library has no full texts. `exclude_seen` is among the arguments if the header X-ScholarBase-Session names a
+    session."""
     tools = schemas(
         parameters.format,
         modes=library.modes,
+        full_texts=library.has_full_texts,
         in_session=SESSION in request.headers,
         strict=parameters.strict,
     )
