@@ -160,7 +160,7 @@ class FullTexts(Opened):
             )
         original, start = documents.original(drawn.id), perf_counter()
         assert original is not None
-        image = self._renderer.draw(original, request.page, request.box)
+        image = self._renderer.draw(original, request.page, request.box).png
         stages().append(("draw", start, perf_counter()))
         return image
 
