@@ -41,9 +41,7 @@ def test_a_release(tmp_path: Path) -> None:
     with hosts.api.running(), hosts.storage.running():
         stopped(hosts.storage, hosts, out, 0.7)
         for folder in (tmp_path, out / "2026-07-14", out / "2026-07-14" / "abstracts"):
-            refused(
-                folder, "[12] of its files are missing, such as 2026_abstracts_"
-            )
+            refused(folder, "[12] of its files are missing, such as 2026_abstracts_")
         check_complete(out / "2026-07-14" / "papers")
         assert len(discover(sorted((out / "2026-07-14" / "papers").glob("*.gz")))) == 2
         hosts.download(out)
