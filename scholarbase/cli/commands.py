@@ -55,6 +55,8 @@ from scholarbase.models.limits import (
 from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
 
 INTERRUPTED = 130
+MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
+"""Counts of records that an ingest merged into papers of others."""
 
 
 class _Commands(click.Group):
@@ -225,7 +227,7 @@ def ingest(
             reporter=reporter(settings.progress_seconds),
         )
     counts = manifest.counts
-    merged = sum(counts.get(name, 0) for name in ("arxiv_joined", "arxiv_ids_repeated", "own_joined"))
+    merged = sum(counts.get(name, 0) for name in MERGED)
     click.echo(
         f"Snapshot {manifest.snapshot}: {counts['papers']:,} papers, {counts['edges']:,} edges; {merged:,} records "
         f"merged, {counts.get('arxiv_ids_repaired', 0):,} arXiv ids repaired, {sum(manifest.rejects.values()):,} "

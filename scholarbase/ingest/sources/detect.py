@@ -44,6 +44,19 @@ class Dataset(StrEnum):
 OWN: Final = frozenset({Dataset.BIBTEX, Dataset.RIS, Dataset.CSL_JSON, Dataset.CSV, Dataset.JSON_LINES})
 """People's own files."""
 
+RELEASED: Final = frozenset(
+    {
+        Dataset.PAPERS,
+        Dataset.PAPER_IDS,
+        Dataset.ABSTRACTS,
+        Dataset.PUBLICATION_VENUES,
+        Dataset.AUTHORS,
+        Dataset.TLDRS,
+        Dataset.CITATIONS,
+    }
+)
+"""Those that are read of the datasets of Semantic Scholar."""
+
 WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
 """Datasets whose records are papers."""
 
