@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scholarbase import Library
-from scholarbase.ingest.job import IngestRules, ingest
+from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
 from scholarbase.manifest import read_manifest
 from scholarbase.updates.job import update
