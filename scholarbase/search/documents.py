@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from time import perf_counter
 from typing import Final
 
@@ -39,7 +40,10 @@ class FullTexts(Opened):
     """The methods of a library that read full texts."""
 
     _documents: Documents | None
-    _renderer: PageRenderer
+
+    @cached_property
+    def _renderer(self) -> PageRenderer:
+        return PageRenderer()
 
     @property
     def has_full_texts(self) -> bool:

@@ -18,7 +18,6 @@ from typing import Any, Final, Self
 import orjson
 
 from scholarbase.deadlines import time_limit
-from scholarbase.documents.rendering import PageRenderer
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
@@ -164,7 +163,6 @@ class Library(Lists, Authors, Checks, Passages, Sql):
         self._passages = passages
         self._documents = None if passages is None else passages.documents
         self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
-        self._renderer = PageRenderer()
         self._closed = False
 
     @classmethod
@@ -248,7 +246,8 @@ class Library(Lists, Authors, Checks, Passages, Sql):
         self._closed = True
         self._sql.close()
         self._ranker.close()
-        self._renderer.close()
+        if "_renderer" in vars(self):  # made with the first page, since it needs an extra
+            self._renderer.close()
         if self._passages is not None:
             self._passages.vectors.close()
             self._passages.documents.close()
