@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from time import perf_counter
 from types import MappingProxyType, NoneType
 from typing import Any, Final, Self
@@ -163,6 +163,7 @@ class Library(Lists, Authors, Checks, Passages, Sql):
         self._passages = passages
         self._documents = None if passages is None else passages.documents
         self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
+        self._drawing = Lock()
         self._closed = False
 
     @classmethod
@@ -246,7 +247,7 @@ class Library(Lists, Authors, Checks, Passages, Sql):
         self._closed = True
         self._sql.close()
         self._ranker.close()
-        if "_renderer" in vars(self):  # made with the first page, since it needs an extra
+        if self._renderer is not None:
             self._renderer.close()
         if self._passages is not None:
             self._passages.vectors.close()
