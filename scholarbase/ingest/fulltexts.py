@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import Reference
 from scholarbase.databases import open_for_writing
 from scholarbase.documents.chunkers import token_counts
@@ -25,8 +26,10 @@ from scholarbase.documents.store import delete_documents, mark_main, write_docum
 from scholarbase.documents.tokens import TokenSpans
 from scholarbase.errors import InvalidRequest, SourceError, TooManyRejects
 from scholarbase.identifiers import Identifier, parse, stored_arxiv_id
+from scholarbase.indexes import title_spans
 from scholarbase.indexes.catalog import find
-from scholarbase.indexes.titles import title_hash
+from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.records import PaperRecord, Reject
 from scholarbase.ingest.sources import Dataset, StoredBytes, open_lines
@@ -48,6 +51,10 @@ BYTES_PER_COMMIT: Final = 32_000_000
 _JOINED_AT_ONCE: Final = 500
 _MIN_TITLE_WORDS: Final = 4
 """Words of a title that names a paper without an id: shorter ones, such as *Introduction*, name several."""
+_MIN_CITED_WORDS: Final = 3
+"""Words of a title that is looked for in the text of an entry, beside its first author."""
+_MAX_ENTRY: Final = 2_000
+"""Characters of an entry in which titles are looked for."""
 REJECTS_ALWAYS_ALLOWED: Final = 10
 
 
@@ -243,15 +250,38 @@ class FullTexts:
         return other is not None
 
     def _join_bibliographies(self) -> None:
-        rows = self.db.execute(
-            "SELECT document, place, ids, title FROM bibliography ORDER BY document, place"
-        )
-        for some in batched(rows.fetchall(), _JOINED_AT_ONCE):
-            papers = self._papers([(orjson.loads(ids), title) for _, _, ids, title in some])
+        """Find the cited papers: by id, by title, or by a title in the text of the entry."""
+        for (number,) in self.db.execute("SELECT id FROM documents ORDER BY id").fetchall():
+            rows = self.db.execute(
+                "SELECT place, ids, title, text FROM bibliography WHERE document = ?", (number,)
+            ).fetchall()
+            papers = self._papers([(orjson.loads(ids), title) for _, ids, title, _ in rows])
+            found = [
+                self._cited(text) if paper is None else paper
+                for paper, (*_, text) in zip(papers, rows, strict=True)
+            ]
             self.db.executemany(
                 "UPDATE bibliography SET paper = ? WHERE document = ? AND place = ?",
-                [(paper, *row[:2]) for row, paper in zip(some, papers, strict=True)],
+                [
+                    (paper, number, row[0])
+                    for row, paper in zip(rows, found, strict=True)
+                    if paper is not None
+                ],
             )
+
+    def _cited(self, text: str) -> int | None:
+        """The paper whose title is in the text of an entry, with the name of its first author: that with the longest
+        title."""
+        spans = title_spans.exact_titles(self._catalog, text[:_MAX_ENTRY], NO_FILTERS)
+        for span in sorted(spans, key=lambda one: (one.start - one.end, one.id)):
+            if not span.is_bounded or len(text[span.start : span.end].split()) < _MIN_CITED_WORDS:
+                continue
+            [author] = self._catalog.execute(
+                "SELECT authors ->> '$[0][0]' FROM papers WHERE id = ?", (span.id,)
+            ).fetchone()
+            if author is not None and normalize_title(surname(author)) in normalize_title(text):
+                return span.id
+        return None
 
     def _papers(self, keys: Sequence[tuple[Sequence[str], str | None]]) -> list[int | None]:
         """The paper of each pair of ids and a title, by an id or, without any id that is known, by the title."""

@@ -69,8 +69,8 @@ UNUSED: Final = frozenset(
         Dataset.BEIR_QRELS,
     }
 )
-"""Detected and skipped: the vectors are another model's, full texts are given with ``--documents``, works have the names
-of OpenAlex's other entities, and queries and judgements are for evaluation."""
+"""Detected and skipped: the vectors are another model's, full texts are given with ``--documents``, works have the
+names of OpenAlex's other entities, and queries and judgements are for evaluation."""
 
 MAX_LINES: Final = 100
 """Lines in which a record must be found."""
