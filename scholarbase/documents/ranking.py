@@ -29,8 +29,8 @@ def rank_passages(texts: Sequence[str], query: str, k1: float = K1, b: float = B
     Words are in lower case, neither stemmed nor are any left out (``docs/passages.md`` has the measurement).
 
     A word in half of the passages has the weight 0 in rank-bm25, and one in more of them a small share of the mean
-    weight, which is below 0 where most words are in most passages, as in a paper of two. Here every word has a weight of
-    at least 0.001, so a match never counts against a passage. Other scores are those of ``rank_bm25.BM25Okapi``.
+    weight, which is below 0 where most words are in most passages, as in a paper of two. Here every word has a weight
+    of at least 0.001, so a match never counts against a passage. Other scores are those of ``rank_bm25.BM25Okapi``.
     """
     words = _words(query)
     passages = [_words(text) for text in texts]
