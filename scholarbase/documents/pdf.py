@@ -150,13 +150,15 @@ def _begins(before: _Line, line: _Line, gap: float, usual: float, left: float) -
 
 
 def _joined(paragraph: str, line: str) -> str:
+    """A paragraph and its next line. PDFium marks each hyphen at the end of a line; it stays in words that have
+    another, and before capital letters and digits."""
     words = line.rstrip()
-    split = words[-1:] in _HYPHENS and words != ""
     text = " ".join(clean(words).replace("\ufffe", "").replace("\u00ad", "").split())
-    if split:
-        text += "\u00ad"  # joined to the next line, or removed at the end
+    if words[-1:] and words[-1] in _HYPHENS:
+        text += "\u00ad"
     if paragraph.endswith("\u00ad"):
-        return paragraph[:-1] + text
+        word = paragraph.rpartition(" ")[2]
+        return paragraph[:-1] + ("-" if "-" in word or not text[:1].islower() else "") + text
     if paragraph.endswith("-") and text[:1].islower():
         return paragraph + text
     return f"{paragraph} {text}".strip()

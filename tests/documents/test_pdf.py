@@ -59,8 +59,11 @@ def test_words_split_at_the_end_of_a_line_are_joined() -> None:
     pdf.set_font("helvetica", size=11)
     pdf.add_page()
     pdf.text(20, 30, "The state-of-the-")
-    pdf.text(20, 35, "art is a hyphen.")
-    assert read_pdf(bytes(pdf.output())).document.text == "The state-of-the-art is a hyphen."
+    pdf.text(20, 35, "art has hyphens, and compu-")
+    pdf.text(20, 40, "tation has none. GPT-")
+    pdf.text(20, 45, "4 has one.")
+    text = read_pdf(bytes(pdf.output())).document.text
+    assert text == "The state-of-the-art has hyphens, and computation has none. GPT-4 has one."
 
 
 def test_pages_without_text_are_pages() -> None:
