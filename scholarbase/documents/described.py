@@ -59,7 +59,8 @@ def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
         else:
             raise BadDocument(
                 "bad-metadata",
-                f"Line {number} of the metadata is not `key: value`: {line.strip()[:100]!r}. Keys are {', '.join(KEYS)}.",
+                f"Line {number} of the metadata is not `key: value`: {line.strip()[:100]!r}. Keys are "
+                f"{', '.join(KEYS)}.",
             )
     return values, "\n".join(lines[end + 1 :])
 

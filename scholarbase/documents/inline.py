@@ -43,12 +43,18 @@ class InlineBuilder:
         self._append(" ".join(words))
         self._space = text[-1].isspace()
 
-    def cite(self, mark: str, entry: int) -> None:
-        """Add a citation mark, of an entry of the bibliography."""
+    @property
+    def ends_with_bracket(self) -> bool:
+        """Whether an opening bracket is still open at the end, as in ``[1, ``."""
+        end = "".join(self._pieces[-6:])[-40:]
+        return end.rfind("[") > end.rfind("]")
+
+    def cite(self, mark: str, *entries: int) -> None:
+        """Add a citation mark, of entries of the bibliography."""
         mark = " ".join(clean(mark).split())
         if mark:
             self._append(mark)
-            self._citations.append((self._length - len(mark), self._length, entry))
+            self._citations += [(self._length - len(mark), self._length, entry) for entry in entries]
 
     def line_break(self) -> None:
         """Begin a new line, unless this one is empty."""

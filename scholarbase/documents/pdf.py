@@ -6,6 +6,7 @@ such as ``References``, begins a section.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
@@ -17,6 +18,7 @@ from scholarbase.documents.building import MAX_CHARACTERS, DocumentBuilder, clea
 from scholarbase.documents.headings import Heading, HeadingFinder
 from scholarbase.documents.model import BadDocument, FullText, Metadata, Page
 from scholarbase.documents.pdfium import PdfWorker, WorkerFailed, shared_worker
+from scholarbase.identifiers import arxiv_id
 
 MAX_BYTES: Final = 200_000_000
 MAX_PAGES: Final = 2000
@@ -29,6 +31,14 @@ _INDENT: Final = 6.0
 _MOST_INDENT: Final = 40.0
 _HYPHENS: Final = "\x02\ufffe\u00ad"
 """What PDFium gives for a hyphen that splits a word at the end of a line."""
+
+
+_STAMP: Final = re.compile(r"arXiv:(\S{9,30}?)v([1-9]\d{0,3})\s+\[[a-zA-Z.-]+\]", re.ASCII)
+"""What arXiv prints on the margin of the first page."""
+_PROGRAM_TITLE: Final = re.compile(
+    r"untitled.{0,20}|microsoft word.*|.{0,200}\.(?:docx?|tex|dvi|indd|pdf|ps|rtf|odt)", re.IGNORECASE
+)
+"""Titles that programs write: names of files."""
 
 
 class _Line(NamedTuple):
@@ -59,7 +69,9 @@ def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECO
         raise _refused(answer)
     builder = DocumentBuilder()
     finder = HeadingFinder()
-    for width, height, lines in orjson.loads(content):
+    pages = orjson.loads(content)
+    ids, version = _stamp([line[0] for _, _, lines in pages[:1] for line in lines])
+    for width, height, lines in pages:
         start: int | None = None
         for block in _blocks([_Line(*line) for line in lines], finder):
             length = builder.end
@@ -72,7 +84,17 @@ def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECO
         start = builder.end if start is None else start
         builder.page(Page(start, builder.end, max(width, 1.0), max(height, 1.0)))
     title = " ".join(clean(answer.get("title") or "").split())
-    return FullText("pdf", builder.build(), metadata=Metadata(title=title or None), original=data)
+    known = Metadata(title=None if _PROGRAM_TITLE.fullmatch(title) else title or None)
+    return FullText("pdf", builder.build(), ids, version, known, data)
+
+
+def _stamp(lines: list[str]) -> tuple[tuple[str, ...], int | None]:
+    """The arXiv id and version that are printed on the first page."""
+    for line in lines:
+        match = _STAMP.match(line.strip())
+        if match is not None and (name := arxiv_id(match[1])) is not None:
+            return (f"arXiv:{name}",), int(match[2])
+    return (), None
 
 
 def _refused(answer: dict[str, object]) -> BadDocument:
@@ -128,13 +150,15 @@ def _begins(before: _Line, line: _Line, gap: float, usual: float, left: float) -
 
 
 def _joined(paragraph: str, line: str) -> str:
+    """A paragraph and its next line. PDFium marks each hyphen at the end of a line; it stays in words that have
+    another, and before capital letters and digits."""
     words = line.rstrip()
-    split = words[-1:] in _HYPHENS and words != ""
     text = " ".join(clean(words).replace("\ufffe", "").replace("\u00ad", "").split())
-    if split:
-        text += "\u00ad"  # joined to the next line, or removed at the end
+    if words[-1:] and words[-1] in _HYPHENS:
+        text += "\u00ad"
     if paragraph.endswith("\u00ad"):
-        return paragraph[:-1] + text
+        word = paragraph.rpartition(" ")[2]
+        return paragraph[:-1] + ("-" if "-" in word or not text[:1].islower() else "") + text
     if paragraph.endswith("-") and text[:1].islower():
         return paragraph + text
     return f"{paragraph} {text}".strip()

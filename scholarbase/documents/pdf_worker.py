@@ -7,6 +7,7 @@ It imports nothing of ScholarBase, so that it starts quickly.
 from __future__ import annotations
 
 import json
+import re
 import resource
 import struct
 import sys
@@ -16,6 +17,8 @@ from typing import Any, BinaryIO
 MEMORY = 3 << 30
 """Bytes of address space."""
 _LENGTH = struct.Struct(">Q")
+_LINE = re.compile("[^\n\x02\ufffe]+[\n\x02\ufffe]?")
+"""PDFium writes a hyphen at the end of a line, and the line break, as one of these characters."""
 _PASSWORD = 4
 """PDFium's error code for a PDF with a password."""
 
@@ -90,17 +93,15 @@ def _lines(page: Any, left: int) -> list[tuple[str, float, float, float]]:
         if count > left:
             raise Refused("characters")
         text = textpage.get_text_range() if count else ""
-        same = len(text) == count  # else some characters take two places, and boxes are found by searching
+        same = len(text) == count  # else some characters take two places: no boxes
         lines = []
-        start = 0
-        for line in text.split("\n"):
-            end = start + len(line)
-            shown = line.rstrip("\r")
+        for match in _LINE.finditer(text):
+            shown = match[0].rstrip("\r\n")
             first = next((place for place, sign in enumerate(shown) if not sign.isspace()), None)
             if first is not None:
-                box = textpage.get_charbox(start + first, loose=True) if same else (0.0, 0.0, 0.0, 0.0)
+                place = match.start() + first
+                box = textpage.get_charbox(place, loose=True) if same else (0.0, 0.0, 0.0, 0.0)
                 lines.append((shown, box[0], box[1], box[3]))
-            start = end + 1
         return lines
     finally:
         textpage.close()

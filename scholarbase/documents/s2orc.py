@@ -78,7 +78,7 @@ class _Annotated:
         for item in value if isinstance(value, list) else []:
             try:
                 start, end = int(item["start"]), int(item["end"])
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 continue
             attributes = item.get("attributes")
             if 0 <= start < end <= len(self.text):

@@ -1,39 +1,331 @@
+"""Finds the files of full texts, and reads the documents in them."""
+
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote
 
-from scholarbase.documents.model import *
-from scholarbase.documents.unarxive import read_unarxive
+import orjson
+
+from scholarbase.documents import jats, markdown, pdf
+from scholarbase.documents.described import Described, arxiv_version, described, read_sidecar
+from scholarbase.documents.jats import read_jats
+from scholarbase.documents.markdown import read_markdown
+from scholarbase.documents.model import BadDocument, DocumentSource, FullText
+from scholarbase.documents.pdf import read_pdf
+from scholarbase.documents.plain import read_plain
+from scholarbase.documents.s2orc import read_s2orc
+from scholarbase.documents.unarxive import KEYS, read_unarxive
+from scholarbase.errors import InvalidRequest, SourceError
+from scholarbase.extras import missing
+from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, decompress
+from scholarbase.identifiers import parse
+
+Lines = Iterable[tuple[int, bytes]]
+
+LINE_SOURCES: Final[frozenset[DocumentSource]] = frozenset({"unarxive", "s2orc"})
+"""The sources with a document on each line. Files of the others are one document each."""
+MAX_SIDECAR: Final = 1_000_000
+_START: Final = 4096
+_CHUNK: Final = 1 << 18
+_BY_ENDING: Final[dict[str, DocumentSource]] = {".md": "markdown", ".markdown": "markdown", ".txt": "text"}
+_LIMITS: Final[dict[DocumentSource, int]] = {
+    "pdf": pdf.MAX_BYTES,
+    "jats": jats.MAX_BYTES,
+    "markdown": markdown.MAX_BYTES,
+    "text": markdown.MAX_BYTES,
+}
+_READERS: Final[dict[DocumentSource, Callable[[bytes], FullText]]] = {
+    "pdf": read_pdf,
+    "jats": read_jats,
+    "markdown": read_markdown,
+    "text": read_plain,
+    "unarxive": read_unarxive,
+    "s2orc": read_s2orc,
+}
+_ARTICLE: Final = re.compile(rb"<(?:[a-z]{1,20}:)?(?:article|pmc-articleset)[\s>]", re.IGNORECASE)
+_NOTES: Final = (
+    "readme",
+    "license",
+    "licence",
+    "copying",
+    "notice",
+    "changelog",
+    "checksum",
+    "sha256",
+    "md5",
+)
+_FORMS: Final = (
+    "JSON lines of unarXive or S2ORC, JATS XML, PDF, Markdown (.md, .markdown) or plain text (.txt) in UTF-8"
+)
 
 
-class DocumentFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """A file of full texts. ``name`` is its path below the source folder, with forward slashes; ``size`` is in bytes,
+    as stored."""
+
     path: Path
     name: str
-    kind: str
+    source: DocumentSource
     size: int
 
 
 class DocumentEntry(NamedTuple):
+    """A document of a file, or why it is none: ``number`` is its line, or 1 for a file that is one document; ``size``
+    is in bytes, of the line or file."""
+
     number: int
-    line: int
     size: int
-    content: FullText | BadDocument
+    document: FullText | BadDocument
 
 
-def detect_documents(paths):
-    return [
-        DocumentFile(Path(f), Path(f).name, "unarxive", Path(f).stat().st_size)
-        for p in paths
-        for f in ([p] if Path(p).is_file() else sorted(Path(p).glob("*.gz")))
-    ]
+def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
+    """The files of full texts among ``paths`` and in the folders among them, by name within a folder.
+
+    Their sources are detected by content, then by ending. In folders, hidden files, notes (README, LICENSE, checksums)
+    and files of other kinds are skipped. JSON files beside a document of the same name are its metadata. Each file
+    counts once.
+
+    Raises:
+        SourceError: a path does not exist or cannot be read, a file named by itself is of no source, or there are none.
+    """
+    found: dict[Path, DocumentFile] = {}
+    names: set[str] = set()
+    for position, given in enumerate(paths, 1):
+        root = Path(given)
+        if not root.exists():
+            raise SourceError(f"No file or folder at {given}: check the path of the documents.")
+        for path in _walk(root, set()) if root.is_dir() else [root]:
+            key = path.resolve()
+            if key in found:
+                continue
+            source = _source_of(path)
+            if source is None:
+                if root.is_dir():
+                    continue
+                raise SourceError(f"{path} is not a full text: documents are {_FORMS}.")
+            name = path.relative_to(root).as_posix() if root.is_dir() else root.name
+            if name in names:
+                name = f"{position}/{name}"
+            names.add(name)
+            found[key] = DocumentFile(path, name, source, path.stat().st_size)
+    if not found:
+        where = ", ".join(str(path) for path in paths) or "no path"
+        raise SourceError(f"No full text in {where}: documents are {_FORMS}.")
+    return list(found.values())
 
 
-def read_documents(file, lines, after=0):
-    for n, line in lines(file.path):
-        if n > after:
-            try:
-                c = read_unarxive(line)
-            except BadDocument as e:
-                c = e
-            yield DocumentEntry(n, n, len(line), c)
+def read_documents(
+    file: DocumentFile, lines_of: Callable[[Path], Lines], after: int = 0
+) -> Iterator[DocumentEntry]:
+    """The documents of a file, from the first one after number ``after``.
+
+    ``lines_of`` gives the lines of a plain or compressed file with their numbers, for JSON lines. Files that are one
+    document may have a JSON file beside them, ``NAME.json`` for ``NAME.pdf``, with the keys of Markdown's metadata. A
+    document that does not say which paper it is gets its ids from the file's name, if that is one.
+
+    Raises:
+        SourceError: the file cannot be read.
+        MissingExtra: it is a PDF, and pypdfium2 is not installed.
+    """
+    if file.source in LINE_SOURCES:
+        for number, line in lines_of(file.path):
+            if number > after:
+                yield DocumentEntry(number, len(line), _read(file.source, line))
+    elif after < 1:
+        yield DocumentEntry(1, file.size, _read_file(file))
+
+
+def sidecars(files: Iterable[DocumentFile]) -> list[tuple[Path, str, DocumentSource]]:
+    """The files beside documents that describe them: the path, a name as those of documents, and the source."""
+    found: dict[Path, tuple[Path, str, DocumentSource]] = {}
+    for file in files:
+        path = file.path.with_suffix(".json")
+        if file.source not in ("jats", *LINE_SOURCES) and path.is_file():
+            found[path] = (path, f"{file.name}: {path.name}", file.source)
+    return list(found.values())
+
+
+def _read(source: DocumentSource, data: bytes) -> FullText | BadDocument:
+    try:
+        if source in LINE_SOURCES and len(data) > MAX_LINE:
+            raise BadDocument(
+                "too-long", f"The line has more than {MAX_LINE:,} bytes, the longest that is read."
+            )
+        return _READERS[source](data)
+    except BadDocument as error:
+        return error
+    except RecursionError:
+        return BadDocument("too-deep", "The document is nested too deeply.")
+
+
+def _read_file(file: DocumentFile) -> FullText | BadDocument:
+    try:
+        full = _read(file.source, _whole(file.path, _LIMITS[file.source]))
+        if isinstance(full, BadDocument):
+            return full
+        sidecar = file.path.with_suffix(".json")
+        if file.source != "jats" and sidecar.is_file():
+            return _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
+        return full if full.ids else _with(full, _of_name(file.path))
+    except BadDocument as error:
+        return error
+
+
+def _with(full: FullText, known: Described) -> FullText:
+    """The document with what is known of it from outside, which comes first."""
+    own, other = known.metadata, full.metadata
+    metadata = replace(
+        other,
+        title=own.title or other.title,
+        abstract=own.abstract or other.abstract,
+        authors=own.authors or other.authors,
+        date=own.date or other.date,
+        venue=own.venue or other.venue,
+    )
+    return replace(full, ids=known.ids or full.ids, version=known.version or full.version, metadata=metadata)
+
+
+def _of_name(path: Path) -> Described:
+    """The id that a file's name is: ``2212.11867v2.pdf``, ``10.18653%2Fv1%2FP19-1234.pdf``, ``DOI_10.1000_x.md``."""
+    stem = path.name
+    while Path(stem).suffix.lower() in (
+        ".gz",
+        ".xz",
+        ".zst",
+        ".pdf",
+        ".md",
+        ".markdown",
+        ".txt",
+        ".xml",
+        ".nxml",
+    ):
+        stem = Path(stem).stem
+    name = unquote(stem, errors="strict") if "%" in stem else stem
+    for written in dict.fromkeys((name, name.replace("_", "/"), _prefixed(name))):
+        try:
+            identifier = parse(written)
+        except (InvalidRequest, UnicodeDecodeError):
+            continue
+        if identifier.scheme not in ("URL", "Doc") or ":" in written:
+            return Described((str(identifier),), arxiv_version(written))
+    return Described()
+
+
+def _prefixed(name: str) -> str:
+    """A name whose first ``_`` stands for the colon of a prefix, and others for slashes."""
+    prefix, _, rest = name.partition("_")
+    return f"{prefix}:{rest.replace('_', '/')}"
+
+
+# -- detection --------------------------------------------------------------------------------------------
+
+
+def _source_of(path: Path) -> DocumentSource | None:
+    """The source of a file; None if it is of none.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    if not path.is_file():
+        return None
+    start = _start(path)
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    ending = _plain_ending(path)
+    source: DocumentSource | None = None
+    if b"%PDF-" in start[:1024] and (ending == ".pdf" or start.startswith(b"%PDF-")):
+        source = "pdf"
+    elif text.startswith(b"<"):
+        source = "jats" if _ARTICLE.search(text) else None
+    elif text.startswith(b"{"):
+        source = _json_source(path)
+    if source is None and ending in (".pdf",):
+        source = "pdf"  # broken, which its reader says
+    return source or _BY_ENDING.get(ending)
+
+
+def _plain_ending(path: Path) -> str:
+    """The ending before that of a compressed file."""
+    return Path(path.stem if path.suffix.lower() in (".gz", ".xz", ".zst") else path.name).suffix.lower()
+
+
+def _json_source(path: Path) -> Literal["unarxive", "s2orc"] | None:
+    """The source of a file of JSON lines, by the keys of its first line."""
+    line = _start(path, MAX_LINE, until=b"\n").partition(b"\n")[0]
+    try:
+        record = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    if record.keys() >= KEYS:
+        return "unarxive"
+    body = record.get("body", record.get("content"))
+    return "s2orc" if "corpusid" in record and isinstance(body, dict) and "text" in body else None
+
+
+def _start(path: Path, size: int = _START, until: bytes | None = None) -> bytes:
+    """The first decompressed bytes of a file, up to about ``size`` of them or the end of a line."""
+    return _decompressed(path, size, until)
+
+
+def _whole(path: Path, limit: int) -> bytes:
+    """The decompressed content of a file. Raises BadDocument: it is longer than ``limit``."""
+    data = _decompressed(path, limit + 1)
+    if len(data) > limit:
+        raise BadDocument(
+            "too-long", f"The file has more than {limit:,} bytes, which is the most that is read."
+        )
+    return data
+
+
+def _decompressed(path: Path, size: int, until: bytes | None = None) -> bytes:
+    pieces: list[bytes] = []
+    count = 0
+    try:
+        with path.open("rb") as raw:
+            file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
+            with closing(decompress(file)) as stream:
+                while count < size and (chunk := stream.read1(min(_CHUNK, size - count))):
+                    pieces.append(chunk)
+                    count += len(chunk)
+                    if until is not None and until in chunk:
+                        break
+    except DECOMPRESSION_ERRORS as error:
+        raise SourceError(
+            f"{path} is incomplete or damaged: its compressed stream breaks off ({error}). Copy it again."
+        ) from error
+    except OSError as error:
+        raise SourceError(
+            f"{path} cannot be read: {error.strerror or error}. Check that it exists and is readable."
+        ) from error
+    except ImportError as error:
+        raise missing("zstandard", "zstd", f"Reading {path}, which is compressed with zstd,") from error
+    return b"".join(pieces)
+
+
+def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Files at any depth of a folder, by name, without hidden files and notes. Links are followed once each."""
+    key = folder.resolve()
+    if key in seen:
+        return
+    seen.add(key)
+    try:
+        entries = sorted(folder.iterdir(), key=lambda path: path.name)
+    except OSError as error:
+        raise SourceError(f"{folder} cannot be read: {error.strerror or error}.") from error
+    for entry in entries:
+        name = entry.name.lower()
+        if name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, seen)
+        elif not name.startswith(_NOTES):
+            yield entry

@@ -106,9 +106,8 @@ class _Reader:
         self._bibliography()
         name = _text(metadata.get("id")) or _text(self._record.get("paper_id"))
         title = " ".join(_text(metadata.get("title")).split()) or None
-        doi = _text(metadata.get("doi")).strip()
-        ids = [f"arXiv:{name}"] if name else []
-        ids += [f"DOI:{doi.split()[0]}"] if doi else []
+        dois = re.split(r"[\s,;]+", _text(metadata.get("doi")))
+        ids = _parsed([f"arXiv:{name}", *(f"DOI:{doi}" for doi in dois)])
         version, date = _version(metadata.get("versions"))
         described = Metadata(
             title=title,

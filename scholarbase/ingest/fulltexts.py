@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from scholarbase.documents.schema import open_for_building
 from scholarbase.documents.sources import DocumentEntry, DocumentFile, read_documents
 from scholarbase.documents.store import delete_documents, mark_main, write_document
 from scholarbase.documents.tokens import TokenSpans
-from scholarbase.errors import InvalidRequest, SourceError, TooManyRejects
+from scholarbase.errors import InvalidRequest, SourceChanged, SourceError, TooManyRejects
 from scholarbase.identifiers import Identifier, parse, stored_arxiv_id
 from scholarbase.indexes import title_spans
 from scholarbase.indexes.catalog import find
@@ -32,16 +32,17 @@ from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.records import PaperRecord, Reject
-from scholarbase.ingest.sources import Dataset, StoredBytes, open_lines
+from scholarbase.ingest.sources import Dataset, StoredBytes, open_lines, sha256_of
 from scholarbase.ingest.sources.arxiv import parse_arxiv
 from scholarbase.ingest.sources.own import paper_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
+from scholarbase.manifest import SourceFact
 from scholarbase.progress import Reporter
 
 _STAGED: Final = """
 CREATE TABLE IF NOT EXISTS ingest_documents (
-    document INTEGER PRIMARY KEY, file TEXT NOT NULL, number INTEGER NOT NULL, line INTEGER NOT NULL,
+    document INTEGER PRIMARY KEY, file TEXT NOT NULL, number INTEGER NOT NULL,
     ids TEXT NOT NULL, title TEXT
 );
 CREATE INDEX IF NOT EXISTS ingest_documents_by_file ON ingest_documents (file, number);
@@ -85,6 +86,7 @@ class FullTexts:
     def read(
         self,
         files: Sequence[DocumentFile],
+        facts: Mapping[str, SourceFact],
         writer: CatalogWriter,
         store: RecordStore,
         max_reject_share: float,
@@ -92,7 +94,8 @@ class FullTexts:
         """Read all documents. The papers that the sources describe are written with ``writer``.
 
         Raises:
-            SourceError: a file cannot be read, or (TooManyRejects) has too many bad documents.
+            SourceError: a file cannot be read, or (SourceChanged) has changed since it was hashed, or (TooManyRejects)
+                has too many bad documents.
         """
         if self._checkpoint.get("documents_read"):
             return
@@ -102,6 +105,11 @@ class FullTexts:
                 for batch in _batches(self._entries(file)):
                     self._write(file, batch, writer, store)
                     tracker.advance(len(batch))
+                if sha256_of(file.path) != facts[file.name].sha256:
+                    raise SourceChanged(
+                        f"{file.path} changed while it was being read, so the unfinished library was deleted: run the "
+                        "same command again when the file is complete."
+                    )
                 before += file.size
                 tracker.at(before)
         self._check_rejects(max_reject_share)
@@ -122,33 +130,32 @@ class FullTexts:
         with self._own.transaction():
             self._unstage(file.name, batch[0].number)
             for entry in batch:
-                if isinstance(entry.content, FullText):
-                    self._stage(file.name, entry, entry.content)
-                else:
-                    rejects.append((entry.line, Reject(entry.content.reason, entry.content.detail)))
-        for entry in batch:
-            if not isinstance(entry.content, FullText):
-                continue
-            about = entry.content.metadata
-            if about.arxiv is not None:
-                lines.append(orjson.dumps(about.arxiv))
-                record: Any = parse_arxiv(lines[-1])
-                if isinstance(record, PaperRecord):
-                    records[Dataset.ARXIV].append(record)
-                else:
-                    lines.pop()
-            elif about.title is not None and (record := _own_record(entry.content, about, entry.line)):
-                records[Dataset.JSON_LINES].append(record)
+                full = entry.document
+                if not isinstance(full, FullText):
+                    rejects.append((entry.number, Reject(full.reason, full.detail)))
+                    continue
+                ids = full.ids
+                about = full.metadata
+                if about.arxiv is not None:
+                    line = orjson.dumps(about.arxiv)
+                    if isinstance(record := parse_arxiv(line), PaperRecord):
+                        records[Dataset.ARXIV].append(record)
+                        lines.append(line)
+                elif about.title is not None and (own := _own_record(full, about)) is not None:
+                    records[Dataset.JSON_LINES].append(own)
+                    if "Doc" in own.external_ids:  # the id that the paper gets here
+                        ids = (*ids, f"Doc:{own.external_ids['Doc']}")
+                self._stage(file.name, entry.number, full, ids)
         packed = store.packed(lines)
         with self._checkpoint.transaction():
             counts: Counter[str] = Counter(
-                {f"lines_{file.kind}": len(batch), f"rejects_{file.kind}": len(rejects)}
+                {f"lines_{file.source}": len(batch), f"rejects_{file.source}": len(rejects)}
             )
             for dataset, some in records.items():
                 if some:
                     counts += writer.write(dataset, some, (), file.name)
             self._checkpoint.add("counts", counts.items())
-            self._checkpoint.reject(file.name, file.kind, rejects)
+            self._checkpoint.reject(file.name, file.source, rejects)
             self._checkpoint.set(f"document:{file.name}", batch[-1].number)
             if lines:
                 with store.transaction():
@@ -164,15 +171,15 @@ class FullTexts:
             delete_documents(self.db, [row[0] for row in rows])
             self.db.execute("DELETE FROM ingest_documents WHERE file = ? AND number >= ?", (file, number))
 
-    def _stage(self, file: str, entry: DocumentEntry, full: FullText) -> None:
+    def _stage(self, file: str, place: int, full: FullText, ids: Sequence[str]) -> None:
         tokens, of_sections = token_counts(full.document, self._tokens)
         # Any number below zero that no other document has stands for the paper.
         placeholder = self.db.execute("SELECT -1 - coalesce(max(id), 0) FROM documents").fetchone()[0]
         number = write_document(self.db, full, tokens, of_sections, placeholder)
         title = full.metadata.title
         self.db.execute(
-            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?)",
-            (number, file, entry.number, entry.line, orjson.dumps(full.ids).decode(), title),
+            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?)",
+            (number, file, place, orjson.dumps(ids).decode(), title),
         )
 
     def _check_rejects(self, max_reject_share: float) -> None:
@@ -204,7 +211,7 @@ class FullTexts:
         with self._reporter.stage("join documents", "documents", None) as tracker, self._own.transaction():
             self.db.execute("UPDATE documents SET paper = -id, is_main = 0")
             rows = self.db.execute(
-                "SELECT document, file, line, ids, title FROM ingest_documents ORDER BY document"
+                "SELECT document, file, number, ids, title FROM ingest_documents ORDER BY document"
             )
             for some in batched(rows.fetchall(), _JOINED_AT_ONCE):
                 keys = [(orjson.loads(ids), title) for _, _, _, ids, title in some]
@@ -338,13 +345,13 @@ def _batches(entries: Iterator[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
         yield batch
 
 
-def _own_record(full: FullText, about: Metadata, line: int) -> PaperRecord | None:
+def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
     """The paper that a source describes, None if it says too little."""
     ids = tuple(one for text in full.ids if (one := _identifier(text)))
     day = about.date if about.date is not None and len(about.date) == 10 else None
     entry = Reference(
         "",
-        line,
+        1,
         title=about.title,
         authors=about.authors,
         year=int(about.date[:4]) if about.date else None,

@@ -33,7 +33,7 @@ import orjson
 
 from scholarbase.databases import open_for_reading, open_for_writing
 from scholarbase.documents.chunkers import CHUNKERS
-from scholarbase.documents.sources import detect_documents
+from scholarbase.documents.sources import detect_documents, sidecars
 from scholarbase.documents.tokens import tokens_of
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.paired import PairedEncoder
@@ -194,7 +194,11 @@ class _Job:
         self._release = release_of(sources)
         facts = self._hash(
             [(file.path, file.name, str(file.dataset), file.size) for file in files]
-            + [(file.path, file.name, str(file.kind), file.size) for file in self._documents]
+            + [(file.path, file.name, str(file.source), file.size) for file in self._documents]
+            + [
+                (path, name, str(source), path.stat().st_size)
+                for path, name, source in sidecars(self._documents)
+            ]
         )
         spec = self._encoder.spec if self._encoder else None
         self._sets, self._columns = named_sets(sets, files), dict(columns)
@@ -322,7 +326,7 @@ class _Job:
         edges = [file for file in files if file.dataset is Dataset.CITATIONS]
         self._read_files("read records", records, facts, writer)
         if self._texts is not None:
-            self._texts.read(self._documents, writer, self._store, self._rules.max_reject_share)
+            self._texts.read(self._documents, facts, writer, self._store, self._rules.max_reject_share)
         self._settle(writer)
         if not self._checkpoint.get("completed"):
             with (

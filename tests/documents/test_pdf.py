@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fpdf
 import pytest
 
 from scholarbase.documents.model import BadDocument
@@ -38,6 +39,31 @@ def test_a_pdf_becomes_text_by_page() -> None:
     assert (first.width, first.height) == (400, 600)
     assert full.metadata.title == "Two pages and a picture"
     assert full.original == data
+
+
+def test_the_stamp_of_arxiv_says_which_paper_it_is() -> None:
+    pdf = fpdf.FPDF()
+    pdf.set_title("paper_final.tex")
+    pdf.set_font("helvetica", size=11)
+    pdf.add_page()
+    with pdf.rotation(90, x=10, y=150):
+        pdf.text(10, 150, "arXiv:2212.11867v2  [math.PR]  22 Dec 2022")
+    pdf.text(40, 40, "arXiv:2001.00001v1 is cited here.")
+    full = read_pdf(bytes(pdf.output()))
+    assert (full.ids, full.version) == (("arXiv:2212.11867",), 2)
+    assert full.metadata.title is None
+
+
+def test_words_split_at_the_end_of_a_line_are_joined() -> None:
+    pdf = fpdf.FPDF()
+    pdf.set_font("helvetica", size=11)
+    pdf.add_page()
+    pdf.text(20, 30, "The state-of-the-")
+    pdf.text(20, 35, "art has hyphens, and compu-")
+    pdf.text(20, 40, "tation has none. GPT-")
+    pdf.text(20, 45, "4 has one.")
+    text = read_pdf(bytes(pdf.output())).document.text
+    assert text == "The state-of-the-art has hyphens, and computation has none. GPT-4 has one."
 
 
 def test_pages_without_text_are_pages() -> None:

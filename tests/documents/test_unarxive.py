@@ -151,7 +151,7 @@ def test_figures_have_labels_and_captions() -> None:
 
 def test_the_record_says_which_paper_it_is() -> None:
     full = read(RECORD)
-    assert full.ids == ("arXiv:2212.99999", "DOI:10.1000/Made.1")
+    assert full.ids == ("arXiv:2212.99999", "DOI:10.1000/made.1")
     assert full.version == 2
     assert full.metadata.title == "A made-up paper on marks"
     assert full.metadata.authors == ("Ada B. Lovelace", "Bo Ray Jr")

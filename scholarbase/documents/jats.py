@@ -1,0 +1,411 @@
+"""Reads JATS, the XML of journal articles, as PubMed Central and many publishers give it (ANSI/NISO Z39.96).
+
+The XML is parsed through defusedxml: entities and external files are refused, and so are documents that are too deep,
+too large or have too many elements. Sub-articles (reviews, responses) are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from scholarbase.bibliographies.ids import find_ids
+from scholarbase.bibliographies.years import years_in
+from scholarbase.documents.building import DocumentBuilder
+from scholarbase.documents.inline import Inline, InlineBuilder
+from scholarbase.documents.jats_tables import html_of, rows_of
+from scholarbase.documents.model import (
+    BadDocument,
+    BibliographyEntry,
+    Figure,
+    FigureKind,
+    FullText,
+    Metadata,
+)
+from scholarbase.errors import InvalidRequest
+from scholarbase.identifiers import parse
+
+MAX_BYTES: Final = 80_000_000
+MAX_DEPTH: Final = 100
+MAX_ELEMENTS: Final = 500_000
+_PIECE: Final = 1 << 16
+_SCHEMES: Final = {"doi": "DOI:", "pmid": "PMID:", "pmcid": "PMCID:", "pmc": "PMCID:", "arxiv": "arXiv:"}
+_TEX_BODY: Final = re.compile(r"\\begin\{document\}(.*?)\\end\{document\}", re.DOTALL)
+_FIGURES: Final = frozenset({"fig", "table-wrap"})
+_CONTAINERS: Final = frozenset(
+    {
+        "app", "app-group", "body", "boxed-text", "fig-group", "floats-group", "fn", "fn-group", "glossary",
+        "notes", "sec", "sec-meta", "table-wrap-group",
+    }
+)  # fmt: skip
+_BLOCKS: Final = (
+    _FIGURES
+    | _CONTAINERS
+    | {"def-list", "disp-formula", "disp-formula-group", "disp-quote", "list", "p", "preformat", "statement"}
+    | {"verse-group", "ref-list", "supplementary-material", "ack"}
+)
+_SKIPPED: Final = frozenset(
+    {
+        "counts", "graphic", "inline-graphic", "inline-supplementary-material", "label", "media", "object-id",
+        "permissions", "processing-meta", "ref-list", "sec-meta", "sub-article", "response", "title",
+    }
+)  # fmt: skip
+_BACK: Final = {"ack": "Acknowledgments", "fn-group": "Footnotes", "glossary": "Glossary", "notes": "Notes"}
+"""Titles of parts that have none."""
+_NO_TEXT: Final = frozenset({"graphic", "inline-graphic", "media", "object-id", "permissions"})
+
+
+def read_jats(data: bytes) -> FullText:
+    """The full text of a JATS article.
+
+    Raises:
+        BadDocument: it is too large or too deep, has entities, or is not a JATS article.
+    """
+    root = _parsed(data)
+    article = root if _name(root) == "article" else next(_found(root, "article"), None)
+    if article is None:
+        raise BadDocument(
+            "not-jats", f"The XML is not a JATS article: its root is <{_name(root)[:60]}>, not <article>."
+        )
+    return _Reader(article).read()
+
+
+class _BoundedBuilder(TreeBuilder):
+    """Builds the tree, and stops where it is too deep or too large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = 0
+        self._elements = 0
+
+    def start(self, tag: str, attrs: Any, /) -> Element:
+        self._depth += 1
+        self._elements += 1
+        if self._depth > MAX_DEPTH:
+            raise BadDocument("too-deep", f"The XML has elements more than {MAX_DEPTH} levels deep.")
+        if self._elements > MAX_ELEMENTS:
+            raise BadDocument("too-long", f"The XML has more than {MAX_ELEMENTS:,} elements.")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+
+def _parsed(data: bytes) -> Element:
+    if len(data) > MAX_BYTES:
+        raise BadDocument("too-long", f"The XML has {len(data):,} bytes: the maximum is {MAX_BYTES:,}.")
+    parser = DefusedXMLParser(target=_BoundedBuilder(), forbid_entities=True, forbid_external=True)
+    try:
+        for start in range(0, len(data), _PIECE):
+            parser.feed(data[start : start + _PIECE])
+        root = parser.close()
+    except DefusedXmlException as error:
+        raise BadDocument(
+            "unsafe-xml",
+            "The XML declares entities or refers to external ones, which are not read: remove them.",
+        ) from error
+    except (ParseError, ValueError, LookupError, AssertionError) as error:
+        raise BadDocument("not-xml", f"The XML is not well-formed: {error}.") from error
+    if not isinstance(root, Element):
+        raise BadDocument("not-xml", "The XML has no root element.")
+    return root
+
+
+def _name(element: Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _children(element: Element | None, *names: str) -> Iterator[Element]:
+    yield from (child for child in (element if element is not None else ()) if _name(child) in names)
+
+
+def _first(element: Element | None, *path: str) -> Element | None:
+    for name in path:
+        element = next(_children(element, name), None)
+    return element
+
+
+def _found(element: Element | None, name: str) -> Iterator[Element]:
+    if element is not None:
+        yield from (inner for inner in element.iter() if _name(inner) == name)
+
+
+class _Reader:
+    def __init__(self, article: Element) -> None:
+        self._article = article
+        self._meta = _first(article, "front", "article-meta")
+        self._builder = DocumentBuilder()
+        self._refs: dict[str, int] = {}
+        self._counts = {"figure": 0, "table": 0}
+
+    def read(self) -> FullText:
+        article = self._article
+        entries = self._references()
+        for abstract in _children(self._meta, "abstract"):
+            self._abstract(abstract)
+        body = _first(article, "body")
+        if body is not None:
+            blocks = [child for child in body if _name(child) in _BLOCKS]
+            if self._builder.end and blocks and _name(blocks[0]) != "sec":
+                self._builder.heading("Text")  # not a part of the abstract
+            self._contents(body, 1)
+        back = _first(article, "back")
+        for part in back if back is not None else ():
+            if _name(part) in _BLOCKS - {"ref-list"}:
+                self._section(part, 1, _BACK.get(_name(part), ""))
+        floats = _first(article, "floats-group")
+        if floats is not None:
+            self._section(floats, 1, "Figures and tables")
+        self._builder.bibliography.extend(entries)
+        return FullText("jats", self._builder.build(), self._ids(), metadata=self._metadata())
+
+    # -- front and back -------------------------------------------------------------------------------------
+
+    def _ids(self) -> tuple[str, ...]:
+        ids = []
+        for item in _children(self._meta, "article-id"):
+            prefix = _SCHEMES.get(item.get("pub-id-type", ""))
+            value = "".join(item.itertext()).strip()
+            if prefix is not None and value:
+                ids.append(_id(f"{prefix}{value}"))
+        return tuple(dict.fromkeys(filter(None, ids)))
+
+    def _metadata(self) -> Metadata:
+        title = self._text(_first(self._meta, "title-group", "article-title"))
+        abstracts = [item for item in _children(self._meta, "abstract") if not item.get("abstract-type")]
+        venue = next(_found(_first(self._article, "front", "journal-meta"), "journal-title"), None)
+        dates = sorted(filter(None, map(_date, _children(self._meta, "pub-date"))))
+        return Metadata(
+            title=title or None,
+            abstract=" ".join(self._text(p) for item in abstracts[:1] for p in _found(item, "p")) or None,
+            authors=tuple(self._authors()),
+            date=dates[0] if dates else None,
+            venue=self._text(venue) or None,
+        )
+
+    def _authors(self) -> Iterator[str]:
+        for group in _children(self._meta, "contrib-group"):
+            for contributor in _children(group, "contrib"):
+                if contributor.get("contrib-type", "author") != "author":
+                    continue
+                name = next(_found(contributor, "name"), None)
+                if name is not None:
+                    parts = (_first(name, part) for part in ("given-names", "surname", "suffix"))
+                    yield " ".join(filter(None, map(self._text, parts)))
+                else:
+                    other = next((_first(contributor, tag) for tag in ("string-name", "collab")), None)
+                    other = other if other is not None else _first(contributor, "collab")
+                    if other is not None and self._text(other):
+                        yield self._text(other)
+
+    def _abstract(self, abstract: Element) -> None:
+        kind = abstract.get("abstract-type", "").replace("-", " ")
+        title = self._text(_first(abstract, "title")) or (
+            f"{kind} abstract".capitalize() if kind else "Abstract"
+        )
+        if any(self._text(block) for block in abstract if _name(block) != "title"):
+            self._builder.heading(title)
+            self._contents(abstract, 2)
+
+    def _references(self) -> list[BibliographyEntry]:
+        entries: list[BibliographyEntry] = []
+        back = _first(self._article, "back")
+        for reference in _found(back if back is not None else self._article, "ref"):
+            for element in reference.iter():
+                if (name := element.get("id")) is not None:
+                    self._refs.setdefault(name, len(entries))
+            cited = [item for item in reference if _name(item) not in ("label", "note")]
+            text = " ".join(filter(None, map(self._spaced, cited)))
+            title = next(_found(reference, "article-title"), None)
+            year = next(_found(reference, "year"), None)
+            written = re.search(r"(?<!\d)(1[5-9]\d\d|20\d\d)(?!\d)", self._text(year))
+            ids = []
+            for item in _found(reference, "pub-id"):
+                prefix = _SCHEMES.get(item.get("pub-id-type", ""))
+                if prefix is not None:
+                    ids.append(_id(prefix + "".join(item.itertext()).strip()))
+            ids += [str(found.id) for found in find_ids(text)]
+            entries.append(
+                BibliographyEntry(
+                    text,
+                    self._text(title) or None,
+                    int(written[1]) if written else years_in(text)[0],
+                    tuple(dict.fromkeys(filter(None, ids))),
+                )
+            )
+        return entries
+
+    def _spaced(self, element: Element) -> str:
+        """The text of a reference: its elements separated by spaces, unless it has its own punctuation."""
+        if (element.text or "").strip() or any((child.tail or "").strip() for child in element):
+            return self._text(element)
+        building = InlineBuilder()
+        for inner in element.iter():
+            building.add(
+                f" {inner.text or ''} {inner.tail or ''} " if inner is not element else inner.text or ""
+            )
+        return building.build().text
+
+    # -- sections and blocks --------------------------------------------------------------------------------
+
+    def _section(self, element: Element, level: int, name: str = "") -> None:
+        title = self._inline(_first(element, "title"))
+        label = self._text(_first(element, "label")).rstrip(".:")
+        if title.text or label or (name and any(map(self._text, element))):
+            text = title.text or ("" if label else name)
+            self._builder.heading(text, level=level, number=label or None, citations=title.citations)
+        self._contents(element, level + 1)
+
+    def _contents(self, element: Element, level: int) -> None:
+        """The blocks in an element. Text between them is a paragraph."""
+        building = InlineBuilder()
+        building.add(element.text or "")
+        for child in element:
+            name = _name(child)
+            if name in _BLOCKS:
+                self._paragraph(building.build())
+                building = InlineBuilder()
+                self._block(child, level)
+            elif name not in _SKIPPED:
+                self._fill(building, child)
+            building.add(child.tail or "")
+        self._paragraph(building.build())
+
+    def _block(self, element: Element, level: int) -> None:
+        match _name(element):
+            case "sec" | "app" | "boxed-text" | "glossary" | "notes" | "ack":
+                self._section(element, level)
+            case "fig" | "table-wrap":
+                self._figure(element)
+            case "list" | "def-list":
+                self._builder.paragraph(*self._list(element))
+            case "disp-formula":
+                self._builder.paragraph(self._formula(element), "formula")
+            case "ref-list" | "sec-meta":
+                pass
+            case _:
+                self._contents(element, level)
+
+    def _list(self, element: Element) -> tuple[str, Any, list[tuple[int, int, int]]]:
+        building = InlineBuilder()
+        for item in element.iter():
+            if _name(item) in ("list-item", "def-item"):
+                building.line_break()
+                self._fill_children(building, item, skipped=frozenset({"list", "def-list"}))
+        inline = building.build()
+        return inline.text, "list", inline.citations
+
+    def _figure(self, element: Element) -> None:
+        kind: FigureKind = "table" if _name(element) == "table-wrap" else "figure"
+        self._counts[kind] += 1
+        label = (
+            self._text(_first(element, "label")).rstrip(".:") or f"{kind.capitalize()} {self._counts[kind]}"
+        )
+        building = InlineBuilder()
+        building.add(f"{label}: ")
+        for part in _children(element, "caption"):
+            self._fill_children(building, part)
+        inline = building.build()
+        caption = inline.text[len(label) + 2 :]
+        text = inline.text if caption else label
+        span = self._builder.paragraph(text, "caption", inline.citations)
+        start = span[0] + len(label) + 2 if span and caption else None
+        table = next(_found(element, "table"), None)
+        self._builder.figure(
+            Figure(
+                kind,
+                label,
+                caption,
+                start,
+                span[1] if span and caption else None,
+                html=None if table is None else html_of(table),
+            )
+        )
+        if table is not None:
+            self._builder.paragraph("\n".join(rows_of(table, self._text)), "table")
+        for foot in _children(element, "table-wrap-foot"):
+            self._paragraph(self._inline(foot))
+
+    def _paragraph(self, inline: Inline) -> None:
+        self._builder.paragraph(inline.text, "paragraph", inline.citations)
+
+    # -- running text ---------------------------------------------------------------------------------------
+
+    def _text(self, element: Element | None) -> str:
+        return self._inline(element).text
+
+    def _inline(self, element: Element | None) -> Inline:
+        building = InlineBuilder()
+        if element is not None:
+            self._fill(building, element)
+        return building.build()
+
+    def _fill(self, building: InlineBuilder, element: Element) -> None:
+        match _name(element):
+            case "xref" if element.get("ref-type") == "bibr":
+                self._mark(building, element)
+            case "inline-formula" | "disp-formula" | "math" | "tex-math":
+                building.add(self._formula(element))
+            case "break":
+                building.add(" ")
+            case name if name in _NO_TEXT or not name:
+                pass
+            case name:
+                separate = " " if name in _BLOCKS or name in ("title", "list-item", "def", "td", "th") else ""
+                building.add(separate)
+                self._fill_children(building, element)
+                building.add(separate)
+
+    def _fill_children(
+        self, building: InlineBuilder, element: Element, skipped: frozenset[str] = frozenset()
+    ) -> None:
+        building.add(element.text or "")
+        for child in element:
+            if _name(child) not in skipped:
+                self._fill(building, child)
+            building.add(child.tail or "")
+
+    def _mark(self, building: InlineBuilder, element: Element) -> None:
+        """A citation mark. A bare number, as in superscripts, gets brackets; one mark may cite several entries."""
+        text = " ".join("".join(element.itertext()).split())
+        places = [self._refs[name] for name in element.get("rid", "").split() if name in self._refs]
+        if not places:
+            building.add(text)
+            return
+        text = text or str(places[0] + 1)
+        building.cite(f"[{text}]" if text.isdigit() and not building.ends_with_bracket else text, *places)
+
+    def _formula(self, element: Element) -> str:
+        """A formula as LaTeX where the article has it, else the text of its MathML."""
+        tex = next(_found(element, "tex-math"), None)
+        if tex is not None:
+            text = "".join(tex.itertext())
+            body = _TEX_BODY.search(text)
+            latex = " ".join((body[1] if body else text).split()).strip("$ ")
+            return f"${latex}$" if latex else ""
+        return " ".join(" ".join(part for part in element.itertext() if part.strip()).split())
+
+
+def _id(name: str) -> str | None:
+    try:
+        return str(parse(name))
+    except InvalidRequest:
+        return None
+
+
+def _date(element: Element) -> str | None:
+    """YYYY, YYYY-MM or YYYY-MM-DD of a ``pub-date``."""
+    parts = []
+    for name, least, most, width in (("year", 1500, 2100, 4), ("month", 1, 12, 2), ("day", 1, 31, 2)):
+        part = _first(element, name)
+        text = (part.text or "").strip() if part is not None else ""
+        if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+            break
+        parts.append(text.zfill(width)[-width:])
+    return "-".join(parts) or None

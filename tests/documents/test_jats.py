@@ -1,0 +1,208 @@
+"""JATS: an article made by hand with the elements that articles have, and hostile XML."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.documents import jats
+from scholarbase.documents.jats import read_jats
+from scholarbase.documents.model import BadDocument, FullText, Metadata
+from tests.documents.holding import check, marks
+
+ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) v1.3//EN" "JATS-archivearticle1-3.dtd">
+<article xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:mml="http://www.w3.org/1998/Math/MathML">
+<front>
+ <journal-meta><journal-title-group><journal-title>Journal of Marks</journal-title></journal-title-group></journal-meta>
+ <article-meta>
+  <article-id pub-id-type="pmid">123</article-id><article-id pub-id-type="pmc">PMC456</article-id>
+  <article-id pub-id-type="doi">10.1000/Art.1</article-id><article-id pub-id-type="publisher-id">x</article-id>
+  <title-group><article-title>Marks in <italic>XML</italic></article-title></title-group>
+  <contrib-group>
+   <contrib contrib-type="author"><name><surname>Lovelace</surname><given-names>Ada B.</given-names></name></contrib>
+   <contrib contrib-type="author"><collab>The Group</collab></contrib>
+   <contrib contrib-type="editor"><name><surname>No</surname><given-names>One</given-names></name></contrib>
+  </contrib-group>
+  <pub-date pub-type="collection"><year>2021</year></pub-date>
+  <pub-date pub-type="epub"><day>5</day><month>3</month><year>2020</year></pub-date>
+  <abstract><sec><title>Aim</title><p>We mark.</p></sec></abstract>
+ </article-meta>
+</front>
+<body>
+ <sec id="s1"><label>1.</label><title>Intro <xref ref-type="bibr" rid="r2">[2]</xref></title>
+  <p>As shown<sup><xref ref-type="bibr" rid="r1">1</xref>,<xref ref-type="bibr" rid="r2">2</xref></sup>, and
+   [<xref ref-type="bibr" rid="r1">1</xref>] or (<xref ref-type="bibr" rid="r1 r2">Ray 2001</xref>), <italic>x</italic>
+   holds in <xref ref-type="fig" rid="f1">Figure 1</xref>:
+   <disp-formula><tex-math>\\documentclass{a}\\begin{document}$$x^2$$\\end{document}</tex-math></disp-formula>
+   so <inline-formula><mml:math><mml:mi>y</mml:mi><mml:mo>=</mml:mo><mml:mn>1</mml:mn></mml:math></inline-formula>.</p>
+  <fig id="f1"><label>Figure 1.</label><caption><title>A cat.</title><p>After <xref ref-type="bibr" rid="r1">1</xref>.
+   </p></caption><graphic xlink:href="cat.png"/></fig>
+  <sec><label>1.1</label><title>Deep</title>
+   <list><list-item><p>first</p></list-item><list-item><p>second</p></list-item></list>
+   <table-wrap><label>Table 1</label><caption><p>Rows.</p></caption>
+    <table><thead><tr><th colspan="2">a &amp; b</th></tr></thead>
+    <tbody><tr><td>1</td><td><bold>2</bold></td></tr></tbody>
+    </table><table-wrap-foot><p>A note.</p></table-wrap-foot></table-wrap>
+  </sec>
+ </sec>
+</body>
+<back>
+ <ack><p>Thanks.</p></ack>
+ <ref-list><title>References</title>
+  <ref id="r1"><label>1</label><element-citation><person-group>
+   <name><surname>Ray</surname><given-names>B</given-names></name>
+   </person-group><article-title>First work</article-title><source>J</source><year>2001</year>
+   <pub-id pub-id-type="doi">10.1000/R1</pub-id><pub-id pub-id-type="pmid">9</pub-id></element-citation></ref>
+  <ref id="r2"><mixed-citation>C. Ray, Second work, 1999. arXiv:hep-th/9901001</mixed-citation></ref>
+ </ref-list>
+</back>
+<sub-article><body><p>A review.</p></body></sub-article>
+</article>
+"""
+
+
+def read(text: str | bytes) -> FullText:
+    full = read_jats(text.encode() if isinstance(text, str) else text)
+    check(full.document)
+    return full
+
+
+def test_an_article_becomes_sections_and_paragraphs() -> None:
+    document = read(ARTICLE).document
+    assert document.text.split("\n\n") == [
+        "Abstract",
+        "Aim",
+        "We mark.",
+        "1 Intro [2]",
+        "As shown[1],[2], and [1] or (Ray 2001), x holds in Figure 1:",
+        "$x^2$",
+        "so y = 1.",
+        "Figure 1: A cat. After [1].",
+        "1.1 Deep",
+        "first\nsecond",
+        "Table 1: Rows.",
+        "a & b\n1 | 2",
+        "A note.",
+        "Acknowledgments",
+        "Thanks.",
+    ]
+    assert [(section.number, section.title, section.parent) for section in document.sections] == [
+        (None, "Abstract", None),
+        (None, "Aim", 0),
+        ("1", "Intro [2]", None),
+        ("1.1", "Deep", 2),
+        (None, "Acknowledgments", None),
+    ]
+    assert [paragraph.kind for paragraph in document.paragraphs] == [
+        "paragraph", "paragraph", "formula", "paragraph", "caption", "list", "caption", "table", "paragraph",
+        "paragraph",
+    ]  # fmt: skip
+
+
+def test_citation_marks_name_their_entries() -> None:
+    document = read(ARTICLE).document
+    assert marks(document) == ["[2]", "[1]", "[2]", "1", "Ray 2001", "Ray 2001", "[1]"]
+    assert [citation.entry for citation in document.citations] == [1, 0, 1, 0, 0, 1, 0]
+    first, second = document.bibliography
+    assert (first.title, first.year, first.ids) == ("First work", 2001, ("DOI:10.1000/r1", "PMID:9"))
+    assert first.text == "Ray B First work J 2001 10.1000/R1 9"
+    assert second.text == "C. Ray, Second work, 1999. arXiv:hep-th/9901001"
+    assert (second.year, second.ids) == (1999, ("arXiv:hep-th/9901001",))
+
+
+def test_figures_and_tables_have_captions_and_html() -> None:
+    figure, table = read(ARTICLE).document.figures
+    assert (figure.kind, figure.label, figure.caption) == ("figure", "Figure 1", "A cat. After [1].")
+    assert (table.kind, table.label, table.caption) == ("table", "Table 1", "Rows.")
+    assert table.html == (
+        '<table><thead><tr><th colspan="2">a &amp; b</th></tr></thead>'
+        "<tbody><tr><td>1</td><td>2</td></tr></tbody></table>"
+    )
+
+
+def test_the_front_says_which_paper_it_is() -> None:
+    full = read(ARTICLE)
+    assert full.ids == ("PMID:123", "PMCID:456", "DOI:10.1000/art.1")
+    assert full.metadata == Metadata(
+        "Marks in XML", "We mark.", ("Ada B. Lovelace", "The Group"), "2020-03-05", "Journal of Marks"
+    )
+
+
+def test_an_article_in_a_wrapper_is_found() -> None:
+    body = "<article><body><p>Alone.</p></body></article>"
+    assert read(f"<pmc-articleset>{body}</pmc-articleset>").document.text == "Alone."
+
+
+BOMB = (
+    '<!DOCTYPE article [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    "<article><body><p>&b;</p></body></article>"
+)
+EXTERNAL = (
+    '<!DOCTYPE article [<!ENTITY x SYSTEM "file:///etc/passwd">]><article><body><p>&x;</p></body></article>'
+)
+PARAMETER = '<!DOCTYPE article [<!ENTITY % x SYSTEM "http://localhost/x.dtd"> %x;]><article/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (BOMB, "unsafe-xml"),
+        (EXTERNAL, "unsafe-xml"),
+        (PARAMETER, "unsafe-xml"),
+        ("<article>" + "<sec>" * 5000 + "</sec>" * 5000 + "</article>", "too-deep"),
+        ("<article><body></article>", "not-xml"),
+        ("", "not-xml"),
+        ("<article>&undefined;</article>", "not-xml"),
+        (b"<article>\xff</article>", "not-xml"),
+        (b'<?xml version="1.0" encoding="rot13"?><article/>', "not-xml"),
+        ("<html><body/></html>", "not-jats"),
+    ],
+)
+def test_hostile_and_other_xml_is_refused_with_a_sentence(text: str | bytes, reason: str) -> None:
+    with pytest.raises(BadDocument) as caught:
+        read(text)
+    assert caught.value.reason == reason
+    assert caught.value.detail.endswith(".")
+
+
+def test_more_elements_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jats, "MAX_ELEMENTS", 1000)
+    with pytest.raises(BadDocument, match="more than 1,000 elements"):
+        read("<article>" + "<p/>" * 1000 + "</article>")
+
+
+def test_a_section_of_10_megabytes_is_read() -> None:
+    text = "<article><body><sec><title>A</title><p>" + "word " * 2_000_000 + "</p></sec></body></article>"
+    assert len(read(text).document.text) == len("A\n\n") + 5 * 2_000_000 - 1
+
+
+TAGS = (
+    "p", "sec", "title", "label", "fig", "caption", "list", "list-item", "table-wrap", "table", "tr", "td", "xref",
+    "disp-formula", "italic", "sup", "ack", "boxed-text",
+)  # fmt: skip
+
+
+def element(tag: str, text: str, children: list[str]) -> str:
+    attributes = ' ref-type="bibr" rid="r1 r2"' if tag == "xref" else ""
+    return f"<{tag}{attributes}>{text}{' '.join(children)}</{tag}>{text[:2]}"
+
+
+elements = st.recursive(
+    st.sampled_from(["", "a", "[", " 1 ", "]", ": "]),
+    lambda inner: st.builds(
+        element,
+        st.sampled_from(TAGS),
+        st.sampled_from(["", "b", " [", "2", "\n"]),
+        st.lists(inner, max_size=4),
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(elements, max_size=5).map("".join))
+def test_every_document_holds_together(body: str) -> None:
+    references = '<ref-list><ref id="r1"/><ref id="r2"/></ref-list>'
+    read(f"<article><body>{body}</body><back>{body}{references}</back></article>")

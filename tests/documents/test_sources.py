@@ -1,0 +1,160 @@
+"""Files of full texts: which they are, and which papers they belong to."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from scholarbase.documents.model import BadDocument, FullText
+from scholarbase.documents.sources import DocumentEntry, detect_documents, read_documents
+from scholarbase.errors import SourceError
+from scholarbase.ingest.sources.files import open_lines
+from tests.documents.holding import check
+from tests.documents.pdfs import two_pages
+from tests.documents.test_jats import ARTICLE
+from tests.documents.test_s2orc import first_form
+from tests.documents.test_unarxive import RECORD
+
+
+def entries(path: Path, after: int = 0) -> Iterator[DocumentEntry]:
+    for file in detect_documents([path]):
+        yield from read_documents(file, open_lines, after)
+
+
+def only(path: Path) -> FullText:
+    (entry,) = entries(path)
+    assert isinstance(entry.document, FullText), entry.document
+    check(entry.document.document)
+    return entry.document
+
+
+def test_a_folder_of_all_sources(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(orjson.dumps(RECORD) + b"\n"))
+    (tmp_path / "b.jsonl.xz").write_bytes(lzma.compress(orjson.dumps(first_form()) + b"\n"))
+    (tmp_path / "c.nxml").write_text(ARTICLE)
+    (tmp_path / "d.pdf").write_bytes(two_pages())
+    (tmp_path / "e.md").write_text("# One\n\nText.")
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "g.txt").write_text("Text.")
+    for other in (".hidden.md", "README.md", "image.png", "d.json", "LICENSE.txt"):
+        (tmp_path / other).write_text("{}")
+    found = detect_documents([tmp_path, tmp_path / "e.md"])
+    assert [(file.name, file.source) for file in found] == [
+        ("a.jsonl.gz", "unarxive"),
+        ("b.jsonl.xz", "s2orc"),
+        ("c.nxml", "jats"),
+        ("d.pdf", "pdf"),
+        ("e.md", "markdown"),
+        ("f/g.txt", "text"),
+    ]
+    for file in found:
+        assert file.size == file.path.stat().st_size
+        (entry,) = read_documents(file, open_lines)
+        assert isinstance(entry.document, FullText)
+        assert entry.document.source == file.source
+
+
+def test_lines_are_read_on_from_a_number_and_bad_ones_are_entries(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(orjson.dumps(RECORD) + b"\n{}\n\nnothing\n" + orjson.dumps(RECORD) + b"\n")
+    all_of_them = list(entries(path))
+    assert [(entry.number, isinstance(entry.document, BadDocument)) for entry in all_of_them] == [
+        (1, False),
+        (2, True),
+        (4, True),
+        (5, False),
+    ]
+    assert [entry.number for entry in entries(path, after=2)] == [4, 5]
+    text = tmp_path / "a.txt"
+    text.write_text("One.")
+    assert list(entries(text, after=1)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "version"),
+    [
+        ("2212.11867v2.txt", ("arXiv:2212.11867",), 2),
+        ("arXiv:2212.11867.txt", ("arXiv:2212.11867",), None),
+        ("hep-th_9901001v3.txt", ("arXiv:hep-th/9901001",), 3),
+        ("10.18653%2Fv1%2FP19-1234.txt", ("DOI:10.18653/v1/p19-1234",), None),
+        ("10.18653_v1_P19-1234.txt", ("DOI:10.18653/v1/p19-1234",), None),
+        ("DOI_10.1000_x.md", ("DOI:10.1000/x",), None),
+        ("CorpusId_5.md", ("CorpusId:5",), None),
+        ("PMC123.md", ("PMCID:123",), None),
+        ("my notes.txt", (), None),
+        ("notes_of_me.txt", (), None),
+        ("5.txt", (), None),
+    ],
+)
+def test_a_name_that_is_an_id_says_which_paper_it_is(
+    tmp_path: Path, name: str, ids: tuple[str, ...], version: int | None
+) -> None:
+    path = tmp_path / name
+    path.write_text("Text.")
+    full = only(path)
+    assert (full.ids, full.version, full.metadata.title) == (ids, version, None)
+
+
+def test_a_json_file_beside_a_pdf_says_which_paper_it_is(tmp_path: Path) -> None:
+    (tmp_path / "2212.00001.pdf").write_bytes(two_pages())
+    (tmp_path / "2212.00001.json").write_text(
+        '{"title": "Given", "authors": ["Ada"], "arxiv": "2212.11867v3", "date": 2022}'
+    )
+    full = only(tmp_path / "2212.00001.pdf")
+    assert full.ids == ("arXiv:2212.11867",)
+    assert full.version == 3
+    assert (full.metadata.title, full.metadata.authors, full.metadata.date) == ("Given", ("Ada",), "2022")
+    (tmp_path / "2212.00001.json").write_text("[]")
+    (entry,) = entries(tmp_path / "2212.00001.pdf")
+    assert isinstance(entry.document, BadDocument)
+
+
+def test_markdown_says_itself_which_paper_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "2212.00001.md"
+    path.write_text("---\ndoi: 10.1000/x\n---\nText.")
+    assert only(path).ids == ("DOI:10.1000/x",)
+
+
+def test_files_that_are_too_long_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("scholarbase.documents.sources", fromlist=["x"])._LIMITS, "text", 10)
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"x" * 11))
+    (entry,) = entries(path)
+    assert isinstance(entry.document, BadDocument)
+    assert entry.document.reason == "too-long"
+
+
+def test_a_pdf_that_is_none_is_an_entry(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(b"<html>not found</html>")
+    (entry,) = entries(path)
+    assert isinstance(entry.document, BadDocument)
+    assert entry.document.reason == "broken-pdf"
+
+
+def test_paths_without_documents_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="No file or folder at"):
+        detect_documents([tmp_path / "none"])
+    with pytest.raises(SourceError, match="No full text in"):
+        detect_documents([tmp_path])
+    other = tmp_path / "a.csv"
+    other.write_text("title\nA\n")
+    with pytest.raises(SourceError, match=r"a\.csv is not a full text: documents are JSON lines of unarXive"):
+        detect_documents([other])
+    damaged = tmp_path / "b.jsonl.gz"
+    damaged.write_bytes(gzip.compress(orjson.dumps(RECORD))[:-20])
+    with pytest.raises(SourceError, match="incomplete or damaged"):
+        detect_documents([damaged])
+
+
+def test_the_shared_files_are_detected(shared_data: Path) -> None:
+    found = detect_documents([shared_data / "unarxive-sample", shared_data / "s2ag-samples"])
+    assert [(file.name, file.source) for file in found] == [
+        ("arXiv_src_2212_086.jsonl.gz", "unarxive"),
+        ("s2orc/s2orc-sample.jsonl.gz", "s2orc"),
+    ]
