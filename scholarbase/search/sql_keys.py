@@ -1,8 +1,8 @@
 """The keys of the views: a temporary database with every paper's canonical id, and the numbers of pages.
 
 A view's ``paper_id`` is computed from several columns of the catalogue, so no index of the catalogue finds one. This
-file has them with an index. It is made from an open library's files before its first SQL statement: 0.9 s and 55 MB for
-a million papers.
+file has them with an index, and makes joins by paper and page take a tenth of a millisecond. It is written before the
+first SQL statement on an open library: 3 s and 64 MB for a million papers and 20,000 documents of ten pages.
 """
 
 from __future__ import annotations

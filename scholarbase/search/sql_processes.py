@@ -16,7 +16,7 @@ import orjson
 
 from scholarbase.deadlines import DEADLINE, check
 from scholarbase.errors import Busy, InvalidSql, LibraryError, TimeLimit
-from scholarbase.search.sql_worker import LENGTH, TOO_MUCH_MEMORY
+from scholarbase.search.sql_worker import LENGTH
 
 START_SECONDS: Final = 30.0
 """How long a process may take to start."""
@@ -62,6 +62,14 @@ class Worker:
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def status(self) -> int:
+        """The exit status of a process that has closed its output."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(START_SECONDS)
+        self._process.kill()
+        return self._process.wait()
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The response to a statement.
@@ -150,7 +158,10 @@ class Workers:
             except TimeoutError:
                 raise _late(seconds) from None
             except EOFError:
-                raise InvalidSql(TOO_MUCH_MEMORY) from None
+                raise InvalidSql(
+                    f"The process of the statement ended (status {worker.status}), which too much memory can cause: "
+                    "select fewer rows and columns, or cut texts with substr."
+                ) from None
             finally:
                 if is_done:
                     self._give(worker)

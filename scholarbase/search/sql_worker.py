@@ -168,6 +168,8 @@ class Statements:
             raise InvalidSql(f"{error} Send one SELECT statement at a time.") from error
         except MemoryError as error:
             raise InvalidSql(TOO_MUCH_MEMORY) from error
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise InvalidSql(f"The statement cannot be run ({error}): simplify it.") from error
         finally:
             if cursor is not None:
                 cursor.close()
@@ -401,6 +403,8 @@ def main() -> None:
             answer = statements.run(request["query"], request["limit"], request["day"])
         except InvalidSql as error:
             answer = {"error": str(error)}
+        except MemoryError:
+            answer = {"error": TOO_MUCH_MEMORY}
         signal.alarm(0)
         write_frame(out, orjson.dumps(answer))
 

@@ -95,7 +95,7 @@ def errors() -> Iterator[Sent]:
         yield request(method, path, values | {"max_tokens": 1}, 400)
         yield request(method, path, values, 400, **{"X-ScholarBase-Session": "two words"})
         yield in_session("spent", method, path, values, 403)
-    for method, path, values in AUTHORS:
+    for method, path, values in (*AUTHORS, ("GET", "/v1/sql/schema", {})):
         yield request(method, path, values | {"surprise": 1}, 400)
     for method, path, values in (
         ("GET", "/v1/authors/7", {}),
@@ -280,6 +280,7 @@ def test_the_document_has_every_response_and_no_other(sample: Library, tmp_path:
             target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
             document.check(httpx.request(method, url + target, headers={"X-API-Key": key}))
     with serving_in_thread(sample) as url:  # without keys
+        document.check(httpx.get(f"{url}/v1/sql/schema"))  # and without SQL
         for method, path in sorted({(method, path) for method, path, _ in document.statuses()}):
             target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
             document.check(httpx.request(method, url + target, headers={"Host": "pages.example"}))

@@ -193,7 +193,9 @@ def test_others_are_answered_while_statements_are_cut_off(library: Library) -> N
                 times.append(monotonic() - start)
         for thread in threads:
             thread.join()
-        assert post(url, "SELECT 1").status_code == 200
+        end = monotonic() + 60
+        while post(url, "SELECT 1").status_code != 200:  # a new process may start slowly on a busy machine
+            assert monotonic() < end
     assert {one.status_code for one in found} <= {400, 503, 504}
     assert 504 in {one.status_code for one in found}
     busy = [one for one in found if one.status_code == 503]

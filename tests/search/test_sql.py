@@ -315,6 +315,7 @@ def test_a_statement_is_refused_with_a_sentence(library: Library, statement: str
     assert "inner_" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", TOO_LARGE, ids=lambda text: re.sub(r"\W+", "-", text)[:50])
 def test_a_statement_that_needs_much_memory_is_cut_off(library: Library, statement: str) -> None:
     try:
@@ -511,7 +512,7 @@ WORDS: Final = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.booleans())
 def test_no_statement_is_another_error_or_takes_long(
     library: Library, words: list[str], begins: bool
@@ -527,7 +528,7 @@ def test_no_statement_is_another_error_or_takes_long(
     assert monotonic() - start < LATE
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_no_other_error(library: Library, text: str) -> None:
     for statement in (text, f"SELECT {text}", f"SELECT title FROM papers WHERE title = {text}"):
