@@ -259,7 +259,7 @@ class DocumentNotFound(ScholarBaseError):
     """The library has no full text of the paper, no such version of it, or no images of its pages."""
 
     status = 404
-    exit_code = 23
+    exit_code = 24
     slug = "document-not-found"
     title = "Full text not found"
 

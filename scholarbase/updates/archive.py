@@ -17,6 +17,7 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.files import DECOMPRESSION_ERRORS, ByteStream
 from scholarbase.indexes import contents
 from scholarbase.indexes.contents import BLOCK, Contents
+from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
 from scholarbase.ingest.folder import MOVED, VECTORS
 
 FIRST: Final = (manifest.FILE_NAME, contents.FILE_NAME)
@@ -26,7 +27,8 @@ LONGEST_NAME: Final = 1024
 """Bytes of a member's name, and of the header that has it."""
 MOST_PADDING: Final = 1 << 20
 """Bytes of zeros after the end: GNU tar fills a record, of up to this size."""
-_FILES: Final = {manifest.FILE_NAME, *MOVED} - {VECTORS}
+_SHARDS: Final = (VECTORS, PASSAGES)
+_FILES: Final = {manifest.FILE_NAME, *MOVED} - {*_SHARDS}
 _PART: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 """A part of a member's name. None begins with a dot, so none is ``..`` or a hidden file."""
 
@@ -53,7 +55,7 @@ def check_listed(listed: Contents, where: object) -> None:
     for name, fact in listed.files.items():
         parts = name.split("/")
         plain = all(_PART.fullmatch(part) for part in parts) and len(name) <= LONGEST_NAME
-        known = name in _FILES or (parts[0] == VECTORS and len(parts) > 1)
+        known = name in _FILES or (parts[0] in _SHARDS and len(parts) > 1)
         if not plain or not known:
             raise LibraryCorrupt(f"{where} lists the file {name[:200]!r}, which is not a file of a library.")
         folders = ("/".join(parts[:end]) for end in range(1, len(parts)))
