@@ -28,6 +28,7 @@ NAMES = [
     "Cancelled",
     "Client",
     "ClientError",
+    "DocumentNotFound",
     "DownloadError",
     "EncoderError",
     "EncoderMismatch",
