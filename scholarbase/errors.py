@@ -3,6 +3,7 @@
     ScholarBaseError
     ├── InvalidRequest        a value of the request is invalid
     │   ├── UnsupportedMode   this library has no index for this kind of search
+    │   ├── InvalidSql        an SQL statement is malformed or not allowed
     │   ├── NothingLeft       as_of is before every paper
     │   ├── ToolNotFound      unknown tool
     │   ├── TooManyEdges      an expansion has too many edges to follow
@@ -15,6 +16,7 @@
     ├── PaperNotFound         the library does not hold a paper with this id
     ├── DocumentNotFound      the library has no full text of the paper, no such version, or no page images
     ├── AuthorNotFound        the library does not hold a paper of the author with this id
+    ├── PageNotDrawn          a page of a PDF cannot be drawn
     ├── SessionError          a session cannot be used
     │   ├── SessionNotFound   unknown session
     │   ├── SessionExists     the session name is already in use
@@ -24,6 +26,7 @@
     ├── AccessError           the server denies access
     │   ├── Unauthorized      the key is missing or unknown
     │   ├── Forbidden         the key or origin does not have permission
+    │   ├── SqlOff            the server runs no SQL statements
     │   ├── RateLimited       too many requests per minute
     │   ├── MisdirectedRequest the request names a host that the server does not serve
     │   └── TooManyConnections the server has too many open connections
@@ -84,6 +87,7 @@ __all__ = [
     "Forbidden",
     "HeadTooLarge",
     "InvalidRequest",
+    "InvalidSql",
     "LibraryBusy",
     "LibraryCorrupt",
     "LibraryError",
@@ -94,6 +98,7 @@ __all__ = [
     "MissingExtra",
     "NothingLeft",
     "OutOfMemory",
+    "PageNotDrawn",
     "PaperNotFound",
     "QueryFileError",
     "QuotaExceeded",
@@ -114,6 +119,7 @@ __all__ = [
     "SnapshotNotHeld",
     "SourceChanged",
     "SourceError",
+    "SqlOff",
     "StorageError",
     "SwapFailed",
     "TimeLimit",
@@ -161,6 +167,13 @@ class UnsupportedMode(InvalidRequest):
 
     slug = "unsupported-mode"
     title = "Unsupported mode"
+
+
+class InvalidSql(InvalidRequest):
+    """An SQL statement is malformed, not allowed, or needs too much memory."""
+
+    slug = "invalid-sql"
+    title = "Invalid SQL"
 
 
 class NothingLeft(InvalidRequest):
@@ -260,6 +273,15 @@ class AuthorNotFound(ScholarBaseError):
     title = "Author not found"
 
 
+class PageNotDrawn(ScholarBaseError):
+    """A page of a PDF cannot be drawn: the PDF is broken, or the page takes too long or too much memory."""
+
+    status = 422
+    exit_code = 23
+    slug = "page-not-drawn"
+    title = "Page not drawn"
+
+
 class SessionError(ScholarBaseError):
     """A session cannot be used."""
 
@@ -330,6 +352,13 @@ class Forbidden(AccessError):
 
     slug = "forbidden"
     title = "Forbidden"
+
+
+class SqlOff(AccessError):
+    """The server does not run SQL statements."""
+
+    slug = "sql-off"
+    title = "SQL is off"
 
 
 class RateLimited(AccessError):

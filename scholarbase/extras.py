@@ -18,6 +18,7 @@ PACKAGES: Final = {
     "report": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),
     "zstd": ("zstandard",),
+    "documents": ("pypdfium2",),
     "training": ("sentence_transformers", "torch"),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }

@@ -129,6 +129,8 @@ class Settings(ClientSettings):
     )
     tracing: bool = Field(False, description="Send OpenTelemetry traces, with the extra tracing.")
 
+    sql: bool = Field(False, description="Run SQL statements over the views of the library (docs/sql.md).")
+
     sessions: str | None = Field(
         None,
         description="The folder where sessions are recorded, or none; by default scholarbase in the user's state "

@@ -235,7 +235,7 @@ def serving_in_thread(library: Library, **settings: Any) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def server(sample_library: Path) -> Iterator[str]:
     """The URL of a server over the sample library."""
-    with serving(sample_library) as (url, _):
+    with serving(sample_library, SCHOLARBASE_SQL="true") as (url, _):
         yield url
 
 

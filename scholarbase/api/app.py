@@ -36,6 +36,7 @@ from scholarbase.api.routes import (
     papers,
     references,
     search,
+    sql,
     titles,
 )
 from scholarbase.api.routes import sessions as session_routes
@@ -105,6 +106,7 @@ def create_app(
     )
     registry = CollectorRegistry()
     app.state.reload = reload
+    app.state.settings = settings
     app.state.has_keys = settings.keys is not None
     app.state.cache_control = conditional.PRIVATE if settings.keys is not None else conditional.SHARED
     # Alone, a dialect has the routes of its original, and the server only those about itself.
@@ -144,14 +146,13 @@ def create_app(
             search,
             expand,
             authors,
+            sql,
             tool_routes,
             session_routes,
             admin,
         )
     )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
-    if not alone:
-        app.router.routes[:0] = documents.search.routes
     app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]
     problems.install(app)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]

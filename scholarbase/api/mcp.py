@@ -42,6 +42,8 @@ from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, run_call
 from scholarbase.api.retrieval import RETRIEVAL_TOOLS, RetrievalTool, retrieval_tool
 from scholarbase.api.session_headers import SESSION, session_headers
+from scholarbase.api.tool_sets import offered as offered_tools
+from scholarbase.api.tool_sets import permitted
 from scholarbase.errors import (
     BodyTooLarge,
     Forbidden,
@@ -58,7 +60,7 @@ from scholarbase.sessions.progress import dumps
 from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
 from scholarbase.tools.definitions import Tool, schemas
-from scholarbase.tools.sets import tool_in, tools_in
+from scholarbase.tools.sets import tool_in
 
 log = logging.getLogger("scholarbase.mcp")
 
@@ -195,7 +197,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
         try:
             arguments = tool.canonical(arguments)
             _check_format(arguments)
-            parsed = tool.parse(arguments)
+            parsed: Any = permitted(tool.parse(arguments), state.settings)
             response = await run_call(request, library, call_of(tool), parsed, recording)
         except anyio.get_cancelled_exc_class():
             if recording is not None:
@@ -217,7 +219,7 @@ def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTP
             modes=library.modes,
             full_texts=library.has_full_texts,
             in_session=SESSION in request.headers,
-            tools=tools_in(tool_set),
+            tools=offered_tools(tool_set, state.settings),
         )
 
     return StreamableHTTPSessionManager(

@@ -43,7 +43,7 @@ from scholarbase.settings import Fusion, Profile
 
 ADMITTED: Final = (Busy, TimeLimit)
 """Errors of every route below ``/v1`` that does more than to describe the server."""
-DESCRIBING: Final = frozenset({"snapshot", "list_tools"})
+DESCRIBING: Final = frozenset({"snapshot", "list_tools", "sql_schema"})
 _AS_TEXT: Final = CALLS | {"author_papers"}
 """Routes whose responses have a ``format``."""
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
@@ -141,6 +141,7 @@ class LeftOut(BaseModel):
     """What a response of a limited size does not have, and how to get it."""
 
     papers: int | None = Field(None, description="The number of papers.")
+    rows: int | None = Field(None, description="The number of rows.")
     abstracts_cut: int | None = Field(None, description="Abstracts that end early.")
     abstracts: int | None = Field(None, description="Abstracts that are missing.")
     contexts: int | None = Field(None, description="Citation contexts that are missing.")
@@ -266,6 +267,42 @@ class SnapshotResponse(BaseModel):
     ranking: RankingSettings = Field(description="The settings that decide rankings, besides the snapshot.")
     rerankers: dict[str, RerankerModel] = Field(description="The rerankers that searches may use, by name.")
     manifest: dict[str, Any] = Field(description="The library's contents and sources.")
+
+
+class SqlColumn(BaseModel):
+    name: str
+    type: str = Field(description="TEXT, INTEGER or REAL.")
+    description: str
+
+
+class SqlView(BaseModel):
+    name: str
+    description: str
+    columns: list[SqlColumn]
+
+
+class SqlFunctions(BaseModel):
+    own: dict[str, str] = Field(description="The functions besides SQLite's, and what they return.")
+    sqlite: list[str] = Field(description="The functions of SQLite that statements may call.")
+
+
+class SqlLimits(BaseModel):
+    seconds: float = Field(description="The time of a statement.")
+    rows: int = Field(description="The largest `limit`.")
+    default_rows: int = Field(description="The rows of a response without `limit`.")
+    bytes: int = Field(description="The size of the rows of a response.")
+    value_characters: int = Field(description="The characters of a value in a response.")
+    value_bytes: int = Field(description="The size of a value in a statement.")
+
+
+class SqlSchemaResponse(BaseModel):
+    snapshot: str = SNAPSHOT
+    dialect: str = Field(description="`SQLite`.")
+    description: str = Field(description="What a statement may be.")
+    views: list[SqlView]
+    functions: SqlFunctions
+    limits: SqlLimits
+    examples: list[str] = Field(description="Statements that can be sent as they are.")
 
 
 class Health(BaseModel):

@@ -35,6 +35,7 @@ from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import WRITE_SECONDS, Recording
+from scholarbase.settings import Settings
 from scholarbase.tools.definitions import Tool, never_short
 from scholarbase.tools.responding import CallResponse, apply_session, make_response, unchanged_response
 
@@ -51,7 +52,7 @@ EDGE_PAPERS: Final = 10_000
 MANY_SEEDS: Final = 100
 LARGE_BODY: Final = 2**16
 """Bytes of a body that is parsed in a thread, so that the event loop is not blocked."""
-DESCRIBING: Final = frozenset({"snapshot", "list_tools"})
+DESCRIBING: Final = frozenset({"snapshot", "list_tools", "sql_schema"})
 """Routes besides calls whose responses depend on the URL, the snapshot and the settings alone."""
 PARTIAL: Final = "scholarbase.partial"
 """The key of the scope of a request whose response depends on which legs fail."""
@@ -72,6 +73,7 @@ class Call:
         is_quick: whether it is quick enough not to wait behind long ones.
         compact: return each paper's authors as one string.
         media_type: that of the response; what ``run`` returns is bytes if it is not JSON.
+        check_settings: raises an error if the server's settings do not allow the call.
     """
 
     tool: str | None
@@ -82,6 +84,7 @@ class Call:
     is_quick: Callable[[Library, Any], bool] = never_short
     compact: bool = False
     media_type: str = _JSON
+    check_settings: Callable[[Settings], None] | None = None
 
 
 def native_call(tool: Tool) -> Call:
@@ -202,6 +205,8 @@ class NativeRoute(APIRoute):
                     return await run_endpoint(request)
                 async with request.app.state.admission.thread():
                     return await run_endpoint(request)
+            if call.check_settings is not None:
+                call.check_settings(request.app.state.settings)
             if scope["method"] == "POST":
                 parsed: Any = await _parsed_body(request, call.request)
             else:

@@ -99,6 +99,7 @@ ROUTE_TOOLS: Final = {
     "passages": "paper_passages",
     "citation_contexts": "citation_contexts",
     "search_passages": "search_passages",
+    "sql": "sql",
 }
 """Name of a route to its tool."""
 

@@ -239,6 +239,10 @@ class Swaps:
                 target = self._target()
                 if target.snapshot != previous:
                     self._swap(target)
+                elif target.folder != self._held[-1].folder:  # from which a worker that starts would open it
+                    check_files(
+                        target.folder, target.snapshot, self._settings, full=self._settings.full_check
+                    )
             except ScholarBaseError as error:
                 failure = SwapFailed(
                     f"Snapshot {previous} is still served, since the new library cannot be: {error}"

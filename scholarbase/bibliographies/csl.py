@@ -46,7 +46,7 @@ def _placed(text: str, purpose: Purpose) -> Iterator[Reference]:
         line, counted = line + text.count("\n", counted, position), position
         try:
             item, position = decoder.raw_decode(text, position)
-            yield _reference(item, line, purpose)
+            yield _written(item, text[counted:position], line, purpose)
         except (ValueError, RecursionError) as error:
             start = text.rfind("\n", 0, position) + 1
             following = text.find(f"\n{text[start:position]}{{", position)
@@ -55,6 +55,14 @@ def _placed(text: str, purpose: Purpose) -> Iterator[Reference]:
             raw, position = text[position:following], following
             reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
             yield unreadable(raw, line, f"The CSL-JSON item is broken: {reason}.")
+
+
+def _written(item: Any, raw: str, line: int, purpose: Purpose) -> Reference:
+    """The item of ``raw``, which Python may accept although no other program can: it may have half of a character."""
+    try:
+        return _reference(item, line, purpose)
+    except TypeError as error:
+        return unreadable(raw, line, f"The CSL-JSON item is broken: {error}.")
 
 
 def _reference(item: Any, place: int, purpose: Purpose) -> Reference:

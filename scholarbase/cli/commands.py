@@ -38,6 +38,7 @@ from scholarbase.cli.options import (
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
+from scholarbase.cli.sql import sql
 from scholarbase.cli.update import update
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, memory_errors, with_cores
@@ -54,6 +55,8 @@ from scholarbase.models.limits import (
 from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
 
 INTERRUPTED = 130
+MERGED = ("arxiv_joined", "arxiv_ids_repeated", "openalex_joined", "own_joined")
+"""Counts of records that an ingest merged into papers of others."""
 
 
 class _Commands(click.Group):
@@ -224,7 +227,7 @@ def ingest(
             reporter=reporter(settings.progress_seconds),
         )
     counts = manifest.counts
-    merged = sum(counts.get(name, 0) for name in ("arxiv_joined", "arxiv_ids_repeated", "own_joined"))
+    merged = sum(counts.get(name, 0) for name in MERGED)
     click.echo(
         f"Snapshot {manifest.snapshot}: {counts['papers']:,} papers, {counts['edges']:,} edges; {merged:,} records "
         f"merged, {counts.get('arxiv_ids_repaired', 0):,} arXiv ids repaired, {sum(manifest.rejects.values()):,} "
@@ -613,4 +616,5 @@ main.add_command(proxy)
 main.add_command(session)
 main.add_command(snapshots)
 main.add_command(diff)
+main.add_command(sql)
 main.add_command(key)

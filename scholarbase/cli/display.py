@@ -54,11 +54,16 @@ def _summary(paper: Paper) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def _title(paper: Paper) -> Text:
+    """The title, and whether the paper was withdrawn or retracted."""
+    status = f" {paper.status.upper()}" if paper.status else ""
+    return Text(paper.title or paper.id, style="bold").append(status, style="bold red")
+
+
 def _line(mark: str, paper: Paper, note: str = "") -> Text:
     text = Text()
     text.append(f"{mark:>4}  ", style="dim")
-    text.append(paper.title or paper.id, style="bold")
-    text.append(f" {paper.status.upper()}" if paper.status else "", style="bold red")
+    text.append(_title(paper))
     text.append(f"\n      {_authors(paper)}" if paper.authors else "")
     text.append(f"\n      {_summary(paper)}{note}", style="cyan")
     return text
@@ -143,7 +148,7 @@ def show_author_papers(response: AuthorPapersResponse) -> None:
 
 def show_paper(paper: Paper) -> None:
     console = _console()
-    console.print(Text(paper.title or paper.id, style="bold"))
+    console.print(_title(paper))
     console.print(Text(", ".join(author.name for author in paper.authors)))
     console.print(Text(_summary(paper), style="cyan"))
     for text in (paper.abstract, paper.tldr and f"In short: {paper.tldr}"):
@@ -189,8 +194,15 @@ def _facts(path: Path, manifest: Manifest) -> dict[str, str]:
         "keep rule": str(manifest.rules["keep"]),
         "encoder": _encoder(manifest.encoder) if manifest.encoder else "none",
         "dense vectors": f"{manifest.counts['dense_vectors']:,}",
+        **({} if manifest.documents is None else {"full texts": _texts(manifest)}),
         "on disk": f"{size / 1e6:,.1f} MB",
     }
+
+
+def _texts(manifest: Manifest) -> str:
+    assert manifest.documents is not None
+    counts = manifest.counts
+    return f"{counts['documents']:,}, in {counts['passages']:,} passages ({manifest.documents['chunker']})"
 
 
 def _encoder(spec: EncoderSpec) -> str:

@@ -67,7 +67,17 @@ def _versions() -> Iterator[str]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra in ("server", "mcp", "proxy", "qdrant", "evaluation", "parquet", "zstd", "tracing"):
+    for extra in (
+        "server",
+        "mcp",
+        "proxy",
+        "qdrant",
+        "evaluation",
+        "parquet",
+        "zstd",
+        "documents",
+        "tracing",
+    ):
         missing = [package for package in PACKAGES[extra] if not is_installed(package)]
         if missing:
             yield Finding(

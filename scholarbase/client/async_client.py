@@ -112,6 +112,7 @@ class AsyncClient(BaseClient):
     run_citations = _awaitable(Client.run_citations)
     run_references = _awaitable(Client.run_references)
     run_expand = _awaitable(Client.run_expand)
+    run_sql = _awaitable(Client.run_sql)
     run_author_search = _awaitable(Client.run_author_search)
     run_author_papers = _awaitable(Client.run_author_papers)
     run_text = _awaitable(Client.run_text)
@@ -210,5 +211,8 @@ class AsyncClient(BaseClient):
     session_report = _awaitable(Client.session_report)
     record_answer = _awaitable(Client.record_answer)
     delete_session = _awaitable(Client.delete_session)
+
+    sql = _awaitable(Client.sql)
+    sql_schema = _awaitable(Client.sql_schema)
 
     snapshot = _awaitable(Client.snapshot)

@@ -66,6 +66,7 @@ from scholarbase.models.responses import (
     TitleMatchResponse,
 )
 from scholarbase.models.source import Source
+from scholarbase.models.sql import SqlBody, SqlResponse
 
 
 def joined(requests: CheckRequests, found: Sequence[Found]) -> CheckResponse:
@@ -168,6 +169,13 @@ class Client(BaseClient, Source):
 
     def run_expand(self, request: ExpandBody) -> ExpandResponse:
         return self._send(endpoints.expand(request))
+
+    def run_sql(self, request: SqlBody) -> SqlResponse:
+        return self._send(endpoints.sql(request))
+
+    def sql_schema(self) -> dict[str, Any]:
+        """The views, functions and limits of SQL statements, for a model to read."""
+        return self._send(endpoints.sql_schema())
 
     def run_author_search(self, request: AuthorSearchParameters) -> AuthorsResponse:
         return self._send(endpoints.search_authors(request))

@@ -73,6 +73,7 @@ from scholarbase.models.responses import (
     TitleMatchResponse,
     Unfinished,
 )
+from scholarbase.models.sql import SqlBody, SqlResponse
 
 MAX_QUERY_STRING: Final = 2000
 """Characters. Longer requests use a body: proxies commonly limit a URL to 8 kB, logs to less."""
@@ -526,6 +527,16 @@ def record_answer(session: str, ids: Sequence[str]) -> Request[int]:
 def delete_session(session: str) -> Request[None]:
     """``DELETE /v1/sessions/{session}``."""
     return Request("DELETE", _session_path(session), lambda data: None, repeatable=False)
+
+
+def sql(request: SqlBody) -> Request[SqlResponse]:
+    """``POST /v1/sql``."""
+    return Request("POST", "/v1/sql", SqlResponse.from_dict, body=_json(_content(request, SqlBody)))
+
+
+def sql_schema() -> Request[dict[str, Any]]:
+    """``GET /v1/sql/schema``."""
+    return Request("GET", "/v1/sql/schema", dict)
 
 
 def snapshot() -> Request[dict[str, Any]]:

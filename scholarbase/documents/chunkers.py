@@ -196,8 +196,8 @@ def _runs(sentences: Sequence[_Span]) -> Iterator[Sequence[_Span]]:
 
 
 def _pack(text: str, sentences: Sequence[_Span], most: int, starts: _Starts) -> Iterator[_Span]:
-    """As many whole sentences as fit, again and again. A sentence that is too long is cut; more sentences may follow its
-    last piece."""
+    """As many whole sentences as fit, again and again. A long sentence is cut, and more sentences may follow
+    its last piece."""
     units: list[_Span] = []
     for sentence in sentences:
         if _fits(*sentence, most, starts):

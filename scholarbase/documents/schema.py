@@ -113,10 +113,17 @@ def decompress(data: bytes) -> str:
     return zlib.decompress(data).decode()
 
 
-def add_text_function(connection: sqlite3.Connection, cached: int = 4) -> None:
+def add_text_function(
+    connection: sqlite3.Connection, cached: int = 4, *, texts: sqlite3.Connection | None = None
+) -> None:
     """Let the connection call ``document_text(document, start, end)``: a part of a document's text, of which start and
-    end may be null. The texts of the last ``cached`` documents stay in memory."""
-    text_of: Callable[[int], str | None] = lru_cache(cached)(lambda number: _read_text(connection, number))
+    end may be null. The texts of the last ``cached`` documents stay in memory.
+
+    ``texts`` reads the documents, by default the connection itself: one where ``documents`` is another table, or whose
+    statements are restricted, needs a second connection.
+    """
+    source = connection if texts is None else texts
+    text_of: Callable[[int], str | None] = lru_cache(cached)(lambda number: _read_text(source, number))
 
     def document_text(document: int | None, start: int | None, end: int | None) -> str | None:
         text = None if document is None else text_of(document)

@@ -1,4 +1,4 @@
-"""Divides paragraphs into sentences."""
+"""Divides paragraphs into sentences: sentencex, and a few rules for papers (``docs/passages.md``)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import sentencex
+
 LONGEST: Final = 5_000
 """Characters of a sentence. What is longer, such as data printed in a paper, is divided at white space."""
-_END: Final = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z{])")
+
+_LANGUAGE: Final = "en"
+_MARK: Final = re.compile(r"[.!?](?:[\"')\]}]|\[\d[\d, -]*\])*\s+(?=\S)")
+"""Where a sentence may end: a mark, with what closes after it, and white space."""
+_MISSED: Final = re.compile(r"(?:(?<=\s)\.|(?<!al)(?<!etc)[.!?]\)|(?<=[^.\w][a-oq-uw-z])\.)\s+(?=[A-Z(])")
+"""Ends that sentencex does not see: a full stop after a space, as after formulas; one in brackets; and one after a
+variable or unit of one letter, which it takes for an initial."""
+_ABBREVIATION: Final = re.compile(
+    r"(?:\b(?i:alg|app|av|ch|chap|cor|def|eqn?s?|ex|figs?|lem|prof|prop|refs?|resp|secs?|sect|suppl|tab|thm|vol|vs"
+    r"|i\.\s?e|e\.\s?g)|-[A-Z])\.$"
+)
+"""A full stop that ends no sentence, though sentencex says so."""
+_LABEL: Final = re.compile(r"[(\[]?(?:\d{1,3}|[A-Za-z])[.)\]]+\s+")
+"""The label of an item of a list, which begins its sentence."""
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
@@ -18,7 +33,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     start = 0
-    for end in [*(match.end() for match in _END.finditer(text)), len(text)]:
+    for end in [*_bounds(text.translate(_ASCII)), len(text)]:
         spans += _cut(text, start, end)
         start = end
     return spans
@@ -41,3 +56,48 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start, _ = trim(text, cut, end)
     if end > start:
         yield start, end
+
+
+class _Ascii(dict[int, str]):
+    """Characters to ASCII ones of their kind, and white space to spaces.
+
+    sentencex ends the process's thread at some others, such as a no-break space after an initial, and its offsets are
+    then those of the text.
+    """
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if character.isspace():
+            character = " "
+        elif code >= 128:
+            letter = "A" if character.isupper() else "a"
+            character = letter if character.isalnum() else _PUNCTUATION.get(character, "-")
+        self[code] = character
+        return character
+
+
+_PUNCTUATION: Final = {"“": '"', "”": '"', "‘": "'", "’": "'", "…": ".", "»": '"', "«": '"'}
+_ASCII: Final = _Ascii()
+
+
+def _bounds(text: str) -> Iterator[int]:
+    """Where the sentences after the first one start, in a text of ASCII."""
+    starts = [bound["start_index"] for bound in sentencex.get_sentence_boundaries(_LANGUAGE, text)]
+    start = number = 0
+    for match in _MARK.finditer(text):
+        while number < len(starts) and starts[number] < match.start():
+            number += 1
+        found = number < len(starts) and starts[number] <= match.end()
+        if _MISSED.match(text, match.start()) or (found and not _goes_on(text, start, match)):
+            start = match.end()
+            yield start
+
+
+def _goes_on(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether the sentence from ``start`` goes on after a mark that sentencex ends it at."""
+    closed = len(match[0].rstrip()) > 1
+    return (
+        (closed and text[match.end()].islower())
+        or _ABBREVIATION.search(text, max(start, match.start() - 8), match.start() + 1) is not None
+        or _LABEL.fullmatch(text, start, match.end()) is not None
+    )

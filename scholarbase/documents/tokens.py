@@ -20,8 +20,8 @@ Spans = npt.NDArray[np.int64]
 """Start and end of each token, in code points of the text, of shape (n, 2). Starts ascend."""
 
 LONGEST_WORD: Final = 1000
-"""Characters without white space that are tokenized at a time. What is longer is no word of a paper, and a tokenizer may
-take quadratic time for it."""
+"""Characters without white space that are tokenized at a time. Papers have no longer words, and a tokenizer may take
+quadratic time for them."""
 _PIECE: Final = 50_000
 """Characters of a text that are tokenized at a time: it bounds the memory."""
 _MOST_WORDS: Final = 200_000

@@ -263,7 +263,8 @@ class _Job:
     def _without_unused(self, files: list[SourceFile]) -> list[SourceFile]:
         for file in files:
             if file.dataset in UNUSED:
-                log.warning("Skipping %s: the dataset %s is not used.", file.name, file.dataset)
+                hint = ": give it with --documents" if file.dataset is Dataset.S2ORC else ""
+                log.warning("Skipping %s: the dataset %s is not used%s.", file.name, file.dataset, hint)
         return [file for file in files if file.dataset not in UNUSED]
 
     # -- fingerprint ------------------------------------------------------------------------------------

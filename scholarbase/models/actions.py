@@ -1,4 +1,4 @@
-"""Requests and observations of the tool set ``airqa``: the actions of AirQA (arXiv:2509.16952, appendices B and C.4)."""
+"""Requests and observations of the tool set ``airqa``: AirQA's actions (arXiv:2509.16952, appendices B and C.4)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from scholarbase.models.checks import check_text, check_whole
+from scholarbase.models.checks import check_whole
 from scholarbase.models.document_requests import PassageLimit, Question
 from scholarbase.models.requests import ResponseOptions, Timed
 from scholarbase.models.responses import Response, Snapshot
@@ -16,8 +16,6 @@ from scholarbase.models.values import AsOf, PaperId
 OBSERVATION_TOKENS: Final = 5_000
 """AirQA: the most tokens that a turn retrieves (C.2)."""
 RETRIEVED: Final = 5
-MAX_SQL: Final = 10_000
-"""Characters of a statement."""
 
 
 def _number(value: Any) -> Any:
@@ -28,6 +26,7 @@ class Action(ResponseOptions, Timed):
     """An action. Its observation has ``max_tokens`` tokens at most."""
 
     max_tokens: int | None = OBSERVATION_TOKENS
+    as_of: AsOf = None
 
 
 class RetrieveAction(Action):
@@ -35,17 +34,12 @@ class RetrieveAction(Action):
 
     query: Question
     limit: PassageLimit = RETRIEVED
-    as_of: AsOf = None
 
 
 class QueryAction(Action):
     """A SQL statement."""
 
-    sql: Annotated[
-        str,
-        Field(min_length=1, max_length=MAX_SQL),
-        AfterValidator(lambda value: check_text(value, "sql") or value),
-    ]
+    sql: str
 
 
 class ViewAction(Action):
@@ -58,7 +52,6 @@ class ViewAction(Action):
         tuple[Annotated[float, BeforeValidator(_number)], ...],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
     ] = ()
-    as_of: AsOf = None
 
 
 class AnswerAction(Action):
@@ -71,10 +64,11 @@ class Refused(Action):
     """An action whose arguments are invalid: its observation is why."""
 
     reason: str
+    error_type: str
 
 
 class Observation(Response, frozen=True):
-    """What an action other than ``retrieve`` gives, or why it failed."""
+    """What ``view`` and ``answer`` give, and why an action failed."""
 
     snapshot: Snapshot
     observation: Annotated[str, Meta(description="What the agent reads.")]

@@ -333,7 +333,7 @@ def _box(value: Any) -> Any:
 
 
 Box = Annotated[
-    tuple[float, ...] | None,
+    tuple[float, float, float, float] | None,
     BeforeValidator(_box),
     Field(
         description="The part of the page to draw: x, y, width and height in points from its top left corner. By "

@@ -45,6 +45,7 @@ from scholarbase.models.responses import (
     SimilarResponse,
     TitleMatchResponse,
 )
+from scholarbase.models.sql import DEFAULT_ROWS, SqlBody, SqlResponse
 
 
 class SearchArguments(TypedDict, total=False):
@@ -139,6 +140,13 @@ class Source(AuthorSource, DocumentSource):
 
     @abstractmethod
     def run_expand(self, request: ExpandBody) -> ExpandResponse: ...
+
+    @abstractmethod
+    def run_sql(self, request: SqlBody) -> SqlResponse: ...
+
+    @abstractmethod
+    def sql_schema(self) -> dict[str, Any]:
+        """The views, functions and limits of SQL statements, for a model to read."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
@@ -577,3 +585,31 @@ class Source(AuthorSource, DocumentSource):
             PaperNotFound: the library does not hold a seed or a paper in ``within`` (as of ``as_of``).
         """
         return self.run_expand(ExpandBody.of(**arguments_of(locals())))
+
+    # -- SQL --------------------------------------------------------------------------------------------
+
+    def sql(
+        self,
+        query: str,
+        *,
+        limit: int = DEFAULT_ROWS,
+        as_of: str | None = None,
+        timeout: float | None = None,
+    ) -> SqlResponse:
+        """The rows of one SELECT over the views of ``sql_schema``, in SQLite's dialect.
+
+        Args:
+            query: one SELECT, WITH ... SELECT or VALUES.
+            limit: the most rows, 1 to 10,000.
+            as_of: only papers published up to this day (YYYY-MM-DD) or month (YYYY-MM).
+            timeout: seconds that the statement may take; on a library by default the setting ``timeout``.
+
+        Raises:
+            InvalidSql: the statement is malformed, not allowed, or needs too much memory.
+            InvalidRequest: another argument is invalid.
+            NothingLeft: ``as_of`` is before every paper.
+            SqlOff: the server runs no SQL.
+            TimeLimit: the statement took longer than its time limit.
+            Busy: too many statements run.
+        """
+        return self.run_sql(SqlBody.of(**arguments_of(locals())))

@@ -20,6 +20,7 @@ from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.responses import documents, observations
 from scholarbase.responses import text as text_format
 from scholarbase.responses.lines import plain
+from scholarbase.responses.rows import fit_rows, has_rows
 from scholarbase.responses.sentences import sentence_ends
 from scholarbase.responses.text import compact_authors
 
@@ -84,6 +85,8 @@ def fit_response(
         _check_room(room, form.whole(fitted, 0), form)
     elif "document" in response:
         fitted = _text(response, room, form)
+    elif has_rows(response):
+        fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens)
     elif "results" in response and text_format.is_search_batch(response):
         fitted = _batch(response, room, offset, form)
     else:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from scholarbase.responses import documents, observations
 from scholarbase.responses.lines import INDENT, plain
+from scholarbase.responses.rows import has_rows, rows_as_text
 
 GAP: Final = "\n\n"
 LABELS: Final[Mapping[str, str]] = {
@@ -40,6 +41,8 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
         return observations.as_text(response)
     if "document" in response:
         return documents.as_text(response)
+    if has_rows(response):
+        return GAP.join(filter(None, (head(response, 1), rows_as_text(response, plain), tail(response))))
     if "results" not in response:
         return GAP.join(filter(None, (head(response, 1), block(response), tail(response))))
     results = response["results"]
@@ -97,7 +100,9 @@ def head(response: Mapping[str, Any], shown: int) -> str:
     """
     snapshot = f", snapshot {plain(response['snapshot'])}" if response.get("snapshot") else ""
     total = response.get("total")
-    if "results" not in response:
+    if has_rows(response):
+        what = _count(response["row_count"], "row")
+    elif "results" not in response:
         what = "1 paper"
     elif "counts" in response:
         what = f"{_count(shown, 'reference')}: {counts_line(response['counts'])}"
@@ -132,6 +137,8 @@ def tail(response: Mapping[str, Any]) -> str:
     left_out = response.get("left_out") or {}
     if left_out.get("how"):
         lines.append(plain(left_out["how"]))
+    elif response.get("truncated"):
+        lines.append("There is more: ask again with a larger limit, with LIMIT and OFFSET, or with substr.")
     if response.get("next_offset") is not None and not left_out.keys() & {"papers", *documents.COUNTED}:
         lines.append(f"There are more: ask again with offset {response['next_offset']}.")
     if response.get("budget"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from threading import Lock
 from time import perf_counter
 from typing import Final
 
@@ -39,7 +40,8 @@ class FullTexts(Opened):
     """The methods of a library that read full texts."""
 
     _documents: Documents | None
-    _renderer: PageRenderer
+    _renderer: PageRenderer | None = None
+    _drawing: Lock
 
     @property
     def has_full_texts(self) -> bool:
@@ -160,7 +162,10 @@ class FullTexts(Opened):
             )
         original, start = documents.original(drawn.id), perf_counter()
         assert original is not None
-        image = self._renderer.draw(original, request.page, request.box)
+        with self._drawing:
+            # With the first page, since it needs an extra.
+            renderer = self._renderer = self._renderer or PageRenderer()
+        image = renderer.draw(original, request.page, request.box).png
         stages().append(("draw", start, perf_counter()))
         return image
 

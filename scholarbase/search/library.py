@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from time import perf_counter
 from types import MappingProxyType, NoneType
 from typing import Any, Final, Self
@@ -18,7 +18,6 @@ from typing import Any, Final, Self
 import orjson
 
 from scholarbase.deadlines import time_limit
-from scholarbase.documents.rendering import PageRenderer
 from scholarbase.encoders import Encoder
 from scholarbase.errors import (
     EncoderError,
@@ -106,6 +105,7 @@ from scholarbase.search.passages import CACHED_CHARACTERS, Cut, PassageIndex, Pa
 from scholarbase.search.profiles import with_profile
 from scholarbase.search.ranking import Ranker
 from scholarbase.search.similarity import NOT_COMPARABLE, Similarity
+from scholarbase.search.sql import Sql, SqlRunner
 from scholarbase.settings import Settings, load_settings
 from scholarbase.timing import stages
 
@@ -119,7 +119,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks, Passages):
+class Library(Lists, Authors, Checks, Passages, Sql):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -158,11 +158,12 @@ class Library(Lists, Authors, Checks, Passages):
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._lists = list_cache()
         self._making = BoundedSemaphore(LISTS_AT_ONCE)
+        self._sql = SqlRunner(path, snapshot, max(1, settings.readers // 4), settings.runtime_dir)
         self._files = files
         self._passages = passages
         self._documents = None if passages is None else passages.documents
         self._cut_texts: Cache[Cut] = Cache(CACHED_CHARACTERS, lambda cut: len(cut.document.text) + 1)
-        self._renderer = PageRenderer()
+        self._drawing = Lock()
         self._closed = False
 
     @classmethod
@@ -244,8 +245,10 @@ class Library(Lists, Authors, Checks, Passages):
         if self._closed:
             return
         self._closed = True
+        self._sql.close()
         self._ranker.close()
-        self._renderer.close()
+        if self._renderer is not None:
+            self._renderer.close()
         if self._passages is not None:
             self._passages.vectors.close()
             self._passages.documents.close()

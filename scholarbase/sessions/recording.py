@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from scholarbase.errors import BudgetExhausted, InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.identifiers import parse
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_IDS
 from scholarbase.models.runs import CallKind
@@ -55,6 +56,8 @@ class _Named(msgspec.Struct):
     passage: dict[str, Any] | None = None
     observation: str | None = None
     error_type: str | None = None
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
 
     @property
     def is_unfinished(self) -> bool:
@@ -81,6 +84,9 @@ def returned_papers(content: Mapping[str, Any] | bytes, tokens: int) -> Returned
 
 
 def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
+    if response.columns:
+        ids += _papers_of_rows(response)
+        return
     if response.results is None:
         assert response.id is not None or response.observation is not None
         ids += [] if response.id is None else [response.id]
@@ -100,6 +106,23 @@ def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
                 scores.append(item.score)
         else:
             _gather(item, ids, scores)
+
+
+def _papers_of_rows(response: _Named) -> list[str]:
+    """The distinct ids in a column ``paper_id`` of rows."""
+    if "paper_id" not in response.columns:
+        return []
+    place = response.columns.index("paper_id")
+    found = dict.fromkeys(row[place] for row in response.rows if isinstance(row[place], str))
+    return [text for text in found if _is_canonical(text)]
+
+
+def _is_canonical(text: str) -> bool:
+    """Whether a text, which a statement can make of anything, is a paper's id in canonical form."""
+    try:
+        return str(parse(text)) == text
+    except InvalidRequest:
+        return False
 
 
 @dataclass(slots=True)

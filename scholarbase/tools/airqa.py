@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final
 
-from scholarbase.errors import InvalidRequest, ScholarBaseError, UnsupportedMode
+from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.actions import (
     RETRIEVED,
     Action,
@@ -26,12 +26,14 @@ from scholarbase.models.document_requests import PageBody, PassageSearchBody
 from scholarbase.models.document_responses import PassagesResponse
 from scholarbase.models.requests import Request
 from scholarbase.models.responses import Response
-from scholarbase.responses.lines import plain
+from scholarbase.models.sql import SqlBody, SqlResponse
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 from scholarbase.tools.definitions import Tool
 
 PNG: Final = "image/png"
+MOST_ROWS: Final = 1_000
+"""Rows of a statement, of which an observation has as many as fit."""
 _SERVER_ERROR: Final = 500
 """The first status of an error that is not the caller's."""
 
@@ -45,10 +47,10 @@ def _observing(run: Run) -> Run:
     def observed(library: Library, action: Action) -> Response:
         try:
             if isinstance(action, Refused):
-                raise InvalidRequest(action.reason)
+                return Observation(library.snapshot_id, action.reason, error_type=action.error_type)
             return run(library, action)
         except ScholarBaseError as error:
-            if error.status >= _SERVER_ERROR:
+            if error.status >= _SERVER_ERROR and not isinstance(error, TimeLimit):
                 raise
             return Observation(library.snapshot_id, str(error), error_type=error.slug)
 
@@ -74,7 +76,7 @@ class ActionTool(Tool):
             return self.request.parse(self._canonical(arguments), kind="argument")
         except InvalidRequest as error:
             form = "text" if arguments.get("format") == "text" else "json"
-            return Refused(reason=str(error), format=form)  # type: ignore[arg-type]
+            return Refused(reason=str(error), error_type=error.slug, format=form)  # type: ignore[arg-type]
 
     def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         kinds = {name: {} if name == "answer" else kind for name, kind in self.kinds.items()}  # of any type
@@ -88,30 +90,9 @@ def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
     return library.run_passage_search(request)
 
 
-def _query(library: Library, action: QueryAction) -> Observation:
-    return Observation(library.snapshot_id, as_table(run_sql(library, action.sql)))
-
-
-def run_sql(library: Library, query: str) -> Mapping[str, Any]:
-    """The JSON of a statement's result, with ``columns`` and ``rows``.
-
-    Raises:
-        UnsupportedMode: this library answers no SQL.
-    """
-    run: Any = getattr(library, "sql", None)
-    if run is None:
-        raise UnsupportedMode("SQL is not available here: use retrieve and view instead.")
-    content: Mapping[str, Any] = run(query).to_dict()
-    return content
-
-
-def as_table(result: Mapping[str, Any]) -> str:
-    """Rows as lines, their values between bars."""
-    rows = [" | ".join(map(plain, row)) for row in result["rows"]]
-    lines = [" | ".join(map(plain, result["columns"])), *rows]
-    if not rows:
-        lines.append("(no rows)")
-    return "\n".join([*lines, *map(plain, result.get("warnings") or ())])
+def _query(library: Library, action: QueryAction) -> SqlResponse:
+    body = SqlBody.of(query=action.sql, limit=MOST_ROWS, as_of=action.as_of, timeout=action.timeout)
+    return library.run_sql(body)
 
 
 def _view(library: Library, action: ViewAction) -> Observation:
@@ -151,7 +132,7 @@ ACTIONS: Final[tuple[Tool, ...]] = (
     ),
     ActionTool(
         "query",
-        "Run a SQL query on the database of papers. Long results are cut; an error is returned as a message.",
+        "Run a SQL query in SQLite's dialect on the database of papers. Long results are cut.",
         QueryAction,
         _observing(_query),
         {"sql": "One SELECT statement"},

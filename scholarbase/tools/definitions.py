@@ -45,6 +45,7 @@ from scholarbase.models.requests import (
     TitleBatchBody,
 )
 from scholarbase.models.responses import InvalidId, PaperBatchResponse, Response
+from scholarbase.models.sql import SqlBody
 from scholarbase.search.library import Library
 from scholarbase.tools import arguments as written
 
@@ -377,7 +378,15 @@ SIMILAR: Final = Tool(
     {"fields": _LISTED},
 )
 
-RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS)
+SQL: Final = Tool(
+    "sql",
+    "Run one SELECT in SQLite's dialect.",
+    SqlBody,
+    Library.run_sql,
+    {"query": "one SELECT"},
+)
+
+RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS, SQL)
 """Not tools for models: what sessions record native calls as that have no tool."""
 
 _BY_NAME: Final = {tool.name: tool for tool in TOOLS}

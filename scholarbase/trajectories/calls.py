@@ -34,6 +34,7 @@ TOOLS: Final[dict[str, CallKind]] = {
     "get_references": "expand",
     "expand_papers": "expand",
     "similar_papers": "expand",
+    "sql": "inspect",
     "search_passages": "search",
     "read_paper": "inspect",
     "paper_text": "inspect",

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from scholarbase import identifiers
-from scholarbase.ingest.records import CitationRecord, PaperRecord, Record, Reject
+from scholarbase.ingest.records import CitationRecord, DeletedRecord, PaperRecord, Record, Reject
 from scholarbase.ingest.sources import (
     Columns,
     Dataset,
@@ -116,7 +116,8 @@ def apply_updates(store: RecordStore, file: SourceFile, applied: Applied, sets: 
                 gone.discard(key)
         with store.transaction():
             new = _replace(store, file.dataset, records, gone, applied)
-            store.join_sets(file.dataset, records if sets else (), sets)
+            here = [key for key, (record, _) in records.items() if not isinstance(record, DeletedRecord)]
+            store.join_sets(file.dataset, here if sets else (), sets)
         applied.counts["records_updated"] += new
         applied.counts["records_unchanged"] += len(records) - new
         if rejects:

@@ -15,13 +15,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import orjson
+
 from scholarbase.errors import SourceError
-from scholarbase.ingest.sources import OWN, READ_ORDER, UNUSED, Columns, Dataset, SourceFile, discover
+from scholarbase.ingest.sources import (
+    OWN,
+    READ_ORDER,
+    UNUSED,
+    Columns,
+    Dataset,
+    SourceFile,
+    check_complete,
+    discover,
+)
 
 log = logging.getLogger("scholarbase.updates")
 
 UPDATES: Final = "updates"
 DELETES: Final = "deletes"
+DIFF: Final = "diff.json"
+"""What ``scholarbase download`` says of the differences in a folder."""
 _STEP: Final = re.compile(r"([A-Za-z0-9_-]{1,64})\.\.([A-Za-z0-9_-]{1,64})")
 
 
@@ -29,12 +42,14 @@ class Step(NamedTuple):
     """Changes that apply together: records to add or replace first, then keys to delete.
 
     ``begins`` and ``ends`` are the releases between which they are the differences, None if the names do not say.
+    ``datasets`` are those whose differences are complete, None if that is unknown.
     """
 
     updates: list[SourceFile]
     deletes: list[SourceFile]
     begins: str | None = None
     ends: str | None = None
+    datasets: frozenset[str] | None = None
 
     @property
     def files(self) -> list[SourceFile]:
@@ -45,7 +60,7 @@ def find_steps(paths: Sequence[str | Path], columns: Columns = MappingProxyType(
     """The steps of these folders and files, in their order. ``columns`` are those of :func:`.discover`.
 
     Raises:
-        SourceError: a path does not exist or has no changes, or a chain has a gap.
+        SourceError: a path does not exist or has no changes, a chain has a gap, or a download is not complete.
     """
     steps: list[Step] = []
     for source in paths:
@@ -54,8 +69,10 @@ def find_steps(paths: Sequence[str | Path], columns: Columns = MappingProxyType(
             raise SourceError(f"No file or folder at {source}: check the path of the changes.")
         chain = sorted(p for p in root.iterdir() if _is_step(p)) if root.is_dir() else []
         if chain:
+            check_complete(root)
             steps += [_differences(folder, f"{folder.name}/") for folder in chain]
         elif root.is_dir() and any((*root.glob(f"*/{UPDATES}"), *root.glob(f"*/{DELETES}"))):
+            check_complete(root)
             steps.append(_differences(root, ""))
         else:
             steps.append(Step([file for file in discover([root], columns) if file.dataset not in UNUSED], []))
@@ -104,4 +121,16 @@ def _differences(folder: Path, prefix: str) -> Step:
         listed.sort(key=lambda file: (order[file.dataset], file.name))
     if not any(files.values()):
         raise SourceError(f"{folder} has no changes: {UPDATES} and {DELETES} of datasets were expected.")
-    return Step(files[UPDATES], files[DELETES], begins, ends)
+    return Step(files[UPDATES], files[DELETES], begins, ends, _datasets(folder / DIFF))
+
+
+def _datasets(path: Path) -> frozenset[str] | None:
+    """The datasets in a description of differences; None without one."""
+    if not path.exists():
+        return None
+    try:
+        return frozenset(map(str, orjson.loads(path.read_bytes())["datasets"]))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise SourceError(
+            f"{path} cannot be read ({error}): download the differences again, or delete the file."
+        ) from error

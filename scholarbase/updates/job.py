@@ -54,7 +54,7 @@ from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, bu
 from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
 from scholarbase.ingest.plans import named_sets
 from scholarbase.ingest.random_pairs import random_similarity
-from scholarbase.ingest.sources import OWN, files_of, sha256_of
+from scholarbase.ingest.sources import OWN, RELEASED, files_of, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import FILE_NAME, Manifest, SourceFact, read_manifest, snapshot_id
@@ -163,13 +163,26 @@ def _check(
             f"the limit of {max_steps}: download and ingest the full release, or raise --max-steps."
         )
     release = manifest.release
+    held = _datasets(manifest)
     for step in steps:
+        missing = sorted(held - step.datasets) if step.datasets is not None else []
+        if missing:
+            raise SourceError(
+                f"The changes from {step.begins} to {step.ends} have no {', '.join(missing)}, which the library at "
+                f"{source} has: download them with --datasets {','.join(sorted(held))}, or ingest the full release."
+            )
         if step.begins is not None and release is not None and step.begins != release:
             raise SourceError(
                 f"The changes from {step.begins} to {step.ends} are for another base: the library at {source} has the "
                 f"release {release}. Give the changes from {release}, or ingest the full release."
             )
         release = step.ends or release
+
+
+def _datasets(manifest: Manifest) -> set[str]:
+    """The datasets of Semantic Scholar that a library was built from."""
+    later = [file["dataset"] for each in manifest.updates for step in each["steps"] for file in step["files"]]
+    return {*(source.dataset for source in manifest.sources), *later} & {*map(str, RELEASED)}
 
 
 def stored_encoder(library: Path) -> dict[str, Any]:

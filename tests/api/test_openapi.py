@@ -77,7 +77,7 @@ def prefilled(operation: dict[str, Any]) -> dict[str, Any] | None:
 
 def test_every_prefilled_form_can_be_sent(sample: Library, tmp_path: Path) -> None:
     incomplete = []
-    with serving_in_thread(sample, sessions=str(tmp_path)) as url:
+    with serving_in_thread(sample, sessions=str(tmp_path), sql=True) as url:
         for name, operation in operations(httpx.get(f"{url}/openapi.json").json()):
             request = prefilled(operation)
             if request is None:

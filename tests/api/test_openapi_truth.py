@@ -36,6 +36,7 @@ NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", f"/v1/papers/{PAPER}/similar", {}),
     ("POST", f"/v1/papers/{PAPER}/similar", {}),
     ("POST", "/v1/expand", {"seeds": [PAPER]}),
+    ("POST", "/v1/sql", {"query": "SELECT paper_id, title, citation_count FROM papers", "limit": 20}),
     ("POST", "/v1/tools/search_papers", SEARCH),
     ("POST", "/v1/tools/match_titles", {"titles": [TITLE]}),
     ("POST", "/v1/tools/check_references", {"references": f"{TITLE}. 1993.\n{UNKNOWN}\n{PAPER}"}),
@@ -88,6 +89,8 @@ def in_session(name: str, method: str, path: str, values: Mapping[str, Any], sta
 def papers() -> Iterator[Sent]:
     for form, options in FORMS.items():
         for method, path, values in NATIVE:
+            if form == "few fields" and path == "/v1/sql":
+                continue  # whose columns are those of the statement
             if form == "few fields" and "batch" in path and "search" in path:
                 values = {"searches": [SEARCH | options]}  # noqa: PLW2901
                 yield request(method, path, values)
@@ -175,6 +178,8 @@ def texts() -> Iterator[Sent]:
 def about() -> Iterator[Sent]:
     for path in ("/v1/snapshot", "/v1/tools", "/healthz", "/readyz", "/metrics"):
         yield request("GET", path, {})
+    for form in ("json", "text"):
+        yield request("GET", "/v1/sql/schema", {"format": form})
     for form in ("openai-responses", "anthropic", "gemini", "mcp"):
         yield request("GET", "/v1/tools", {"format": form})
     yield request("GET", "/v1/tools", {"format": "openai", "strict": "true"})
@@ -282,7 +287,7 @@ def test_the_document_has_every_response_and_no_other(
     key = create_key(keys, "reader")[0]
     admins = [create_key(keys, name, role="admin")[0] for name in ("one", "two")]
     folder = str(tmp_path / "sessions")
-    with serving_in_thread(sample, sessions=folder, max_body_bytes=100_000) as url:
+    with serving_in_thread(sample, sessions=folder, max_body_bytes=100_000, sql=True) as url:
         document = Document(url)
         with httpx.Client(base_url=url, timeout=120) as client:
             limits = {"session": "limited", "limits": {"calls": 100}}

@@ -278,6 +278,22 @@ def test_a_library_that_cannot_be_opened_leaves_the_old_one_serving(
         assert httpx.get(f"{url}/search?q=string").json()["mode"] == "hybrid"
 
 
+def test_a_damaged_copy_of_the_served_library_took_its_place(
+    link: Path, libraries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Workers that started later could not open it."""
+    with swapping(link) as (_, swaps, _):
+        [first] = swaps.held
+        point(link, damaged(libraries[0], tmp_path / "damaged"))
+        with pytest.raises(SwapFailed, match="has changed since it was written"):
+            swaps.reload()
+        assert swaps.held == [first]
+        moved = Path(shutil.copytree(libraries[0], tmp_path / "moved"))
+        point(link, moved)
+        assert swaps.reload().snapshot == first.snapshot
+        assert swaps.held == [(moved, first.snapshot)]
+
+
 def test_a_library_of_another_encoder_is_refused(
     link: Path, dense_library: Path, sample_library: Path, libraries: tuple[Path, Path]
 ) -> None:

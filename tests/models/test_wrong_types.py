@@ -37,6 +37,7 @@ from tests.conftest import SAMPLE
 PAPER: Final = "arXiv:hep-th/9301068"
 REQUIRED: Final[dict[str, Any]] = {
     "q": "string theory",
+    "query": "SELECT 1",
     "paper_id": PAPER,
     "author_id": "name:washington taylor",
     "title": "Two Dimensional QCD is a String Theory",
@@ -84,7 +85,9 @@ NUMBERS: Final = {"a number"}
 OPTIONAL: Final = {"nothing"}
 TRUTH: Final = {"a truth value"}
 ACCEPTED: Final[dict[str, set[str]]] = {
-    **dict.fromkeys(("q", "references", "title", "titles", "category", "venue", "author", "exclude"), TEXT),
+    **dict.fromkeys(
+        ("q", "query", "references", "title", "titles", "category", "venue", "author", "exclude"), TEXT
+    ),
     "status": set(),
     **dict.fromkeys(("limit", "offset"), NUMBERS),
     **dict.fromkeys(
@@ -98,6 +101,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
 METHODS: Final = (
     *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
     "check_references",
+    "sql",
     *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
     *("search_authors", "author", "authors", "author_papers", "iter_author_papers"),
 )
@@ -109,6 +113,7 @@ RUNNING: Final = (
         "run_title",
         "run_titles",
         "run_check",
+        "run_sql",
         "is_short_search",
         "is_quick_search",
         "is_short_title",

@@ -12,6 +12,7 @@ import pytest
 from scholarbase import Library
 from scholarbase.ingest.job import ingest
 from scholarbase.ingest.plans import IngestRules
+from scholarbase.manifest import read_manifest
 from scholarbase.updates.job import update
 from tests.ingest.sources import harvests
 from tests.ingest.sources.test_oai import KNOWN, write_lines
@@ -184,3 +185,18 @@ def test_a_record_without_a_newer_date_replaces_the_stored_one(tmp_path: Path, d
     update(tmp_path / "library", sources[1:], tmp_path / "updated")
     with Library.open(tmp_path / "updated") as library:
         assert library.paper("0704.0001").title == "Short"
+
+
+def test_a_record_that_is_deleted_put_the_paper_of_another_source_into_a_set(tmp_path: Path) -> None:
+    """In an update; an ingest of the same files did not."""
+    paper = {"corpusid": 7, "title": "T", "externalids": {"ArXiv": "0704.0001"}}
+    s2ag = write_lines(tmp_path / "papers.jsonl", [paper])
+    page = tmp_path / "arXivRaw" / "pages" / "000001.xml.gz"
+    harvests.write(
+        page, [harvests.raw(KNOWN | {"id": "0704.0002"}), harvests.deleted("0704.0001", "2026-06-11")]
+    )
+    ingest([s2ag], tmp_path / "full", rules=TITLE_RULE, sets={"new": [page]})
+    ingest([s2ag], tmp_path / "library", rules=TITLE_RULE)
+    update(tmp_path / "library", [], tmp_path / "updated", sets={"new": [page]})
+    assert_same(tmp_path / "updated", tmp_path / "full")
+    assert read_manifest(tmp_path / "updated")[0].sets["new"]["papers"] == 1

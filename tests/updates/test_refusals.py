@@ -126,6 +126,21 @@ def test_changes_that_do_not_fit_are_refused(base: Path, changes: Path, tmp_path
     )
 
 
+def test_differences_without_a_dataset_gave_a_library_of_two_releases(
+    base: Path, changes: Path, tmp_path: Path
+) -> None:
+    """Its citations were those of the old one, and the differences of these were refused afterwards."""
+    description = changes / "2026-01-05..2026-01-12" / "diff.json"
+    description.write_text('{"datasets": ["papers", "abstracts"]}')
+    with pytest.raises(SourceError, match=r"have no citations, .* --datasets abstracts,citations,papers, or"):
+        update(base, [changes], tmp_path / "new")
+    description.write_text('{"datasets": ["papers", "tldrs", "citations", "abstracts"]}')
+    assert update(base, [changes], tmp_path / "new").release == "2026-01-12"
+    description.write_text("[]")
+    with pytest.raises(SourceError, match=r"diff\.json cannot be read"):
+        update(base, [changes], tmp_path / "other")
+
+
 def test_libraries_that_cannot_be_updated_are_refused(base: Path, changes: Path, tmp_path: Path) -> None:
     ingest([release(tmp_path / "source")], tmp_path / "lean", rules=IngestRules(records=False))
     assert not (tmp_path / "lean" / "records.sqlite").exists()

@@ -101,3 +101,4 @@ add(
     "that is near the question by words (BM25), by meaning, or both (reciprocal rank fusion).",
     errors=(EncoderError, VectorIndexError),
 )
+router.routes += search.routes

@@ -12,11 +12,12 @@ from scholarbase.api.openapi import ToolsResponse, problems, tool_response
 from scholarbase.api.responding import call_of, json_response, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.session_headers import SESSION
+from scholarbase.api.tool_sets import offered, permitted
 from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
 from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.models.requests import EXAMPLE_QUESTION
 from scholarbase.tools.definitions import schemas
-from scholarbase.tools.sets import tool_in, tools_in
+from scholarbase.tools.sets import tool_in
 
 router = resource("/v1/tools", "tools")
 
@@ -57,7 +58,7 @@ async def list_tools(
         full_texts=library.has_full_texts,
         in_session=SESSION in request.headers,
         strict=parameters.strict,
-        tools=tools_in(parameters.set_),
+        tools=offered(parameters.set_, request.app.state.settings),
     )
     return json_response({"snapshot": library.snapshot_id, "tools": tools})
 
@@ -87,4 +88,5 @@ async def call_tool(
     """The response of the native route, with each paper's authors as one string."""
     tool = tool_in(tool_set, name)
     arguments = tool.canonical(arguments)
-    return await respond(request, library, call_of(tool, arguments), tool.parse(arguments))
+    parsed = permitted(tool.parse(arguments), request.app.state.settings)
+    return await respond(request, library, call_of(tool, arguments), parsed)

@@ -1,7 +1,7 @@
 """Reads source files as records. Snapshots stream: memory does not grow with them."""
 
 from scholarbase.ingest.sources.columns import Columns, parse_columns
-from scholarbase.ingest.sources.detect import OWN, UNUSED, WITH_PAPERS, Dataset
+from scholarbase.ingest.sources.detect import OWN, RELEASED, UNUSED, WITH_PAPERS, Dataset
 from scholarbase.ingest.sources.files import (
     READ_ORDER,
     SourceFile,
@@ -12,11 +12,13 @@ from scholarbase.ingest.sources.files import (
     sha256_of,
 )
 from scholarbase.ingest.sources.reading import PARSERS, Entry, read_records
+from scholarbase.ingest.sources.unfinished import check_complete
 
 __all__ = [
     "OWN",
     "PARSERS",
     "READ_ORDER",
+    "RELEASED",
     "UNUSED",
     "WITH_PAPERS",
     "Columns",
@@ -24,6 +26,7 @@ __all__ = [
     "Entry",
     "SourceFile",
     "StoredBytes",
+    "check_complete",
     "discover",
     "files_of",
     "open_lines",

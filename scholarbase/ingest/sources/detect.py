@@ -44,6 +44,19 @@ class Dataset(StrEnum):
 OWN: Final = frozenset({Dataset.BIBTEX, Dataset.RIS, Dataset.CSL_JSON, Dataset.CSV, Dataset.JSON_LINES})
 """People's own files."""
 
+RELEASED: Final = frozenset(
+    {
+        Dataset.PAPERS,
+        Dataset.PAPER_IDS,
+        Dataset.ABSTRACTS,
+        Dataset.PUBLICATION_VENUES,
+        Dataset.AUTHORS,
+        Dataset.TLDRS,
+        Dataset.CITATIONS,
+    }
+)
+"""Those that are read of the datasets of Semantic Scholar."""
+
 WITH_PAPERS: Final = OWN | {Dataset.PAPERS, Dataset.ARXIV, Dataset.OPENALEX, Dataset.BEIR}
 """Datasets whose records are papers."""
 
@@ -56,8 +69,8 @@ UNUSED: Final = frozenset(
         Dataset.BEIR_QRELS,
     }
 )
-"""Detected and skipped: the vectors are another model's, full texts are not indexed, works have the names of OpenAlex's
-other entities, and queries and judgements are for evaluation."""
+"""Detected and skipped: the vectors are another model's, full texts are given with ``--documents``, works have the names
+of OpenAlex's other entities, and queries and judgements are for evaluation."""
 
 MAX_LINES: Final = 100
 """Lines in which a record must be found."""

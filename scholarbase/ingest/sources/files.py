@@ -19,6 +19,7 @@ from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decomp
 from scholarbase.ingest.sources import oai, openalex, tables
 from scholarbase.ingest.sources.columns import Columns, header_of
 from scholarbase.ingest.sources.detect import MAX_LINES, OWN, UNUSED, Dataset, detect
+from scholarbase.ingest.sources.unfinished import check_complete
 
 _CHUNK: Final = 1 << 18
 _JSON: Final = frozenset(Dataset) - OWN
@@ -235,7 +236,8 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
     (:data:`~scholarbase.ingest.sources.detect.UNUSED`) come last. ``columns`` are the caller's names of columns.
 
     Raises:
-        SourceError: a path does not exist, a file is not a snapshot file or cannot be read, or there are no files.
+        SourceError: a path does not exist, a file is not a snapshot file or cannot be read, there are no files, or a
+            folder is of a download that is not complete.
     """
     found: dict[Path, SourceFile] = {}
     names: set[str] = set()
@@ -243,6 +245,7 @@ def discover(paths: Sequence[str | Path], columns: Columns = MappingProxyType({}
         root = Path(source)
         if not root.exists():
             raise SourceError(f"No file or folder at {source}: check the path of the snapshot.")
+        check_complete(root)
         cited: list[Path] = []
         has_snapshot = False
         for path in _walk(root, set()) if root.is_dir() else [root]:

@@ -134,6 +134,7 @@ def download_openalex(
                 log.warning("%s The manifest has changed; reading it again", error)
                 continue
             if {entity: snapshot.manifest(entity) for entity in chosen.entities} == manifests:
+                snapshot.finish()
                 return [out / entity for entity in chosen.entities]
             log.warning("The manifest changed during the download; reading it again")
         raise SourceChanged(
@@ -145,8 +146,8 @@ def download_openalex(
 class _Snapshot:
     """A folder and the snapshot that it is downloaded from.
 
-    Its state is a hidden file in the folder: the options, and the hashes of the manifests under which the files in the
-    folder were downloaded.
+    Its state is a hidden file in the folder: the options, the hashes of the manifests under which the files in the
+    folder were downloaded, and whether all of them were.
     """
 
     def __init__(self, out: Path, chosen: Filter, form: Format, base_url: str, fetcher: Fetcher) -> None:
@@ -224,6 +225,14 @@ class _Snapshot:
                     path.with_name(path.name + ".part").unlink(missing_ok=True)
                     note.unlink()
         self._state["manifests"] = {entity: manifest.sha256 for entity, manifest in manifests.items()}
+        self._save(is_complete=False)
+
+    def finish(self) -> None:
+        """Mark the download complete."""
+        self._save(is_complete=True)
+
+    def _save(self, *, is_complete: bool) -> None:
+        self._state["complete"] = is_complete
         with storage_errors(self._path), atomic_write(self._path) as out:
             out.write(orjson.dumps(self._state, option=orjson.OPT_INDENT_2))
 

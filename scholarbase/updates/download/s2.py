@@ -20,6 +20,7 @@ from scholarbase.errors import DownloadError, InvalidRequest, SourceChanged
 from scholarbase.files import atomic_write, storage_errors
 from scholarbase.http import VISIBLE_ASCII, is_loopback
 from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.updates.changes import DELETES, DIFF, UPDATES
 from scholarbase.updates.download.batches import Links, Planned, announce, download, locked
 from scholarbase.updates.download.checks import check_gzip
 from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience, Secret
@@ -27,9 +28,6 @@ from scholarbase.updates.download.fetching import Fetcher, LinkExpired, Patience
 BASE_URL: Final = "https://api.semanticscholar.org/datasets/v1"
 DATASETS: Final = ("papers", "abstracts", "citations")
 """What a library needs, and the default."""
-DIFF: Final = "diff.json"
-UPDATES: Final = "updates"
-DELETES: Final = "deletes"
 log = logging.getLogger("scholarbase.download")
 
 _KEY_HEADER: Final = "x-api-key"

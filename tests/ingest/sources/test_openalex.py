@@ -28,6 +28,7 @@ from scholarbase.ingest.sources.openalex import MAX_WORDS, abstract_of, line_of,
 from scholarbase.ingest.writer import CatalogWriter
 from scholarbase.manifest import read_manifest
 from scholarbase.updates.job import update
+from tests.conftest import run_cli
 from tests.ingest.contents import rows
 
 TITLE_RULE = IngestRules(keep="title")
@@ -405,6 +406,11 @@ def test_works_join_the_papers_of_other_sources(tmp_path: Path) -> None:
             assert (found.id, found.title, found.abstract) == ("arXiv:2309.06180", "Paged attention", TEXT)
         assert (found.citation_count, found.external_ids["OpenAlex"], found.year) == (21, "W21", 2018)
         assert library.citations("OpenAlex:W9").total == 1
+    # The last line of an ingest did not count them.
+    done = run_cli(
+        "ingest", *sources, "--library", tmp_path / "library", "--keep", "abstract", "--encoder", "none"
+    )
+    assert "2 records merged" in done.stdout, done.stderr
 
 
 def test_ids_of_works_resolve_by_mag_ids_too(tmp_path: Path) -> None:

@@ -141,6 +141,15 @@ def test_items_behind_a_broken_one_are_read(tmp_path: Path) -> None:
     assert rejects(path) == [(6, "broken-entry")]
 
 
+@pytest.mark.parametrize("value", ["99999999999999999999", '"half of \\ud83d"', '["\\udc00"]'])
+def test_a_value_that_only_python_reads_ended_in_a_traceback(value: str, tmp_path: Path) -> None:
+    """Integers of more than 64 bits, and lone surrogates."""
+    items = f'[{{"title": "A"}},\n{{"title": "B", "id": {value}}},\n{{"title": "C"}}]'
+    path = written(tmp_path / "my.json", items)
+    assert [record.title for record in papers(path)] == ["A", "C"]
+    assert rejects(path) == [(2, "broken-entry")]
+
+
 def test_a_field_of_ten_megabytes_is_rejected_and_the_rest_is_read(tmp_path: Path) -> None:
     long = "word " * 2_000_000
     bib = f"@misc{{a, title = {{A}}, abstract = {{{long}}}}}\n@misc{{b, title = {{B}}}}\n"

@@ -1,0 +1,77 @@
+"""``/v1/sql``: SQL statements over the views of a library, and their schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from scholarbase.api.openapi import SqlSchemaResponse
+from scholarbase.api.responding import Call, body_response, json_response
+from scholarbase.api.routes import OpenLibrary, add, resource
+from scholarbase.api.tool_sets import SQL_OFF
+from scholarbase.errors import LibraryError, SqlOff, StorageError
+from scholarbase.models.sql import SqlBody, SqlResponse
+from scholarbase.responses.rows import schema_as_text
+from scholarbase.search.library import Library
+from scholarbase.settings import Settings
+from scholarbase.tools.definitions import SQL
+
+router = resource("/v1/sql", "sql", SqlOff, LibraryError, StorageError)
+
+
+def _check_on(settings: Settings) -> None:
+    """Raises SqlOff: the server runs no SQL."""
+    if not settings.sql:
+        raise SqlOff(SQL_OFF)
+
+
+class SqlSchemaParameters(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal["json", "text"] = Field(
+        "json", description="JSON, or text for a model to read.", examples=["json"]
+    )
+
+
+add(
+    router,
+    "POST",
+    "",
+    Call(
+        SQL.name,
+        SqlBody,
+        Library.run_sql,
+        lambda body: [SQL.arguments_for(body)],
+        check_settings=_check_on,
+    ),
+    name="sql",
+    response=SqlResponse,
+    summary="Run an SQL statement",
+    description="One SELECT over documented read-only views, in SQLite's dialect, with limits on time, memory and "
+    "size. The server must be started with `SCHOLARBASE_SQL=true`.",
+)
+
+
+@router.get(
+    "/schema",
+    response_model=None,
+    responses={
+        200: {
+            "model": SqlSchemaResponse,
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+    summary="The views of SQL statements",
+)
+async def sql_schema(
+    request: Request, library: OpenLibrary, parameters: Annotated[SqlSchemaParameters, Query()]
+) -> Response:
+    """The views with their columns, the functions, the limits and examples, for a model to read."""
+    _check_on(request.app.state.settings)
+    schema = library.sql_schema()
+    if parameters.format == "text":
+        return body_response(schema_as_text(schema).encode(), "text/plain; charset=utf-8")
+    return json_response(schema)

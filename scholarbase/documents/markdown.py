@@ -1,0 +1,222 @@
+"""Reads Markdown with headings, and optional metadata in front.
+
+Headings are ATX (``## Title``) and setext (underlined), as in CommonMark, but not in fenced code. Metadata are lines
+``key: value`` between two lines ``---``: ``title``, ``authors``, ``doi``, ``arxiv``, ``id``, ``version``, ``date``,
+``venue`` and ``abstract``. Without a title there, the only heading of level 1 is the title.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from scholarbase.documents.building import DocumentBuilder, clean
+from scholarbase.documents.described import described, read_front_matter
+from scholarbase.documents.headings import split_number
+from scholarbase.documents.model import BadDocument, Figure, FullText, Metadata, ParagraphKind
+
+MAX_BYTES: Final = 80_000_000
+_ATX: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_CLOSING: Final = re.compile(r"(?:^|(?<=[ \t]))#+[ \t]*$")
+_SETEXT: Final = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
+_TABLE_RULE: Final = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_IMAGE: Final = re.compile(
+    r"!\[((?:[^\[\]\n]|\[[^\[\]\n]{0,200}\]){0,2000})\]\([^()\s]{0,2000}(?:[ \t]+\"[^\"\n]{0,500}\")?\)"
+)
+_ATTRIBUTES: Final = re.compile(r"(?<![ \t])[ \t]*\{[#.][^{}\n]{0,200}\}[ \t]*$")
+_CAPTION: Final = re.compile(r"(Table|Figure|Fig\.)[ \t]{1,3}(\w{1,5})[ \t]{0,3}[:.][ \t]*", re.IGNORECASE)
+
+
+class _Block(NamedTuple):
+    """``level`` is that of a heading, 0 for other blocks."""
+
+    text: str
+    level: int = 0
+    kind: ParagraphKind = "paragraph"
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file.
+
+    Raises:
+        BadDocument: it is too long or not UTF-8.
+    """
+    if len(data) > MAX_BYTES:
+        raise BadDocument("too-long", f"The file has {len(data):,} bytes: the maximum is {MAX_BYTES:,}.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadDocument(
+            "not-utf-8", f"The file is not valid UTF-8: byte {error.start:,} is {data[error.start]:#04x}."
+        ) from error
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n"))
+
+
+def read_markdown(data: bytes) -> FullText:
+    """The full text of a Markdown file.
+
+    Raises:
+        BadDocument: it is too long or not UTF-8, or its metadata are invalid.
+    """
+    values, text = read_front_matter(decoded(data))
+    paper = described(values)
+    blocks = list(_blocks(text.split("\n")))
+    tops = [block for block in blocks if block.level == 1]
+    title = paper.metadata.title
+    if len(tops) == 1 and blocks[0] is tops[0] and title in (None, tops[0].text):
+        title = tops[0].text or None
+        blocks = [block._replace(level=max(block.level - 1, 0)) for block in blocks[1:]]
+    reader = _Reader()
+    for block in blocks:
+        reader.add(block)
+    metadata = Metadata(
+        title, paper.metadata.abstract, paper.metadata.authors, paper.metadata.date, paper.metadata.venue
+    )
+    return FullText("markdown", reader.builder.build(), paper.ids, paper.version, metadata)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.builder = DocumentBuilder()
+        self._counts = {"figure": 0, "table": 0}
+        self._levels: list[int] = []
+        self._caption: str | None = None
+        """The paragraph before, if it begins as a table's caption."""
+
+    def add(self, block: _Block) -> None:
+        caption, self._caption = self._caption, None
+        if block.level:
+            number, title = split_number(block.text)
+            while self._levels and self._levels[-1] >= block.level:
+                self._levels.pop()
+            self._levels.append(block.level)
+            self.builder.heading(title, level=len(self._levels), number=number)
+        elif block.kind == "table":
+            self._table(block.text, caption)
+        else:
+            self._text(block)
+
+    def _table(self, text: str, caption: str | None) -> None:
+        self._counts["table"] += 1
+        label, words = f"Table {self._counts['table']}", ""
+        match = _CAPTION.match(caption) if caption else None
+        if match is not None and caption is not None:
+            label, words = f"Table {match[2]}", caption[match.end() :]
+        start = self.builder.end - len(words) if words else None
+        self.builder.figure(
+            Figure(
+                "table", label, words, start, None if start is None else self.builder.end, html=_html(text)
+            )
+        )
+        self.builder.paragraph(text, "table")
+
+    def _text(self, block: _Block) -> None:
+        pieces: list[str] = []
+        figures: list[tuple[int, int, str]] = []
+        end = length = 0
+        for image in _IMAGE.finditer(block.text):
+            before, words = block.text[end : image.start()], image[1].strip()
+            pieces += [before, words]
+            length += len(before) + len(words)
+            figures.append((length - len(words), length, words))
+            end = image.end()
+        text = "".join([*pieces, block.text[end:]])
+        alone = bool(figures) and text.strip() == figures[0][2]
+        span = self.builder.paragraph(text, "caption" if alone else block.kind)
+        for start, stop, words in figures:
+            self._counts["figure"] += 1
+            match = _CAPTION.match(words)
+            label = f"Figure {match[2] if match is not None else self._counts['figure']}"
+            skipped = match.end() if match is not None else 0
+            caption = words[skipped:]
+            if span is None or not caption:
+                self.builder.figure(Figure("figure", label, caption))
+            else:
+                first = span[0]
+                self.builder.figure(Figure("figure", label, caption, first + start + skipped, first + stop))
+        if (
+            span is not None
+            and not figures
+            and (match := _CAPTION.match(text))
+            and match[1].lower() == "table"
+        ):
+            self._caption = text
+
+
+def _blocks(lines: list[str]) -> Iterator[_Block]:  # noqa: PLR0912
+    """The blocks of a text: headings, code, tables, lists and paragraphs."""
+    held: list[str] = []
+    kind: ParagraphKind = "paragraph"
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        place += 1
+        fence = _FENCE.match(line)
+        atx = _ATX.match(line)
+        if fence is not None:
+            if held:
+                yield _Block(_paragraph(held, kind), kind=kind)
+            held, kind = [], "paragraph"
+            code = []
+            while place < len(lines) and not _closes(lines[place], fence[1]):
+                code.append(lines[place].rstrip())
+                place += 1
+            place += 1
+            yield _Block("\n".join(part for part in code if part))
+        elif not line.strip() or atx is not None:
+            if held:
+                yield _Block(_paragraph(held, kind), kind=kind)
+            held, kind = [], "paragraph"
+            if atx is not None:
+                yield _Block(_heading(_CLOSING.sub("", atx[2] or "")), len(atx[1]))
+        elif held and kind == "paragraph" and (underline := _SETEXT.match(line)):
+            yield _Block(_heading(" ".join(held)), 1 if underline[1][0] == "=" else 2)
+            held = []
+        elif held and kind == "paragraph" and "|" in held[-1] and "|" in line and _TABLE_RULE.match(line):
+            if held[:-1]:
+                yield _Block(_paragraph(held[:-1], kind))
+            held, kind = [held[-1], line], "table"
+        else:
+            if not held:
+                kind = "list" if _ITEM.match(line) else "paragraph"
+            held.append(line)
+    if held:
+        yield _Block(_paragraph(held, kind), kind=kind)
+
+
+def _closes(line: str, fence: str) -> bool:
+    own = line.strip()
+    return len(own) >= len(fence) and not own.strip(fence[0]) and len(line) - len(line.lstrip(" ")) < 4
+
+
+def _heading(text: str) -> str:
+    return _ATTRIBUTES.sub("", text).strip().strip("*_").strip()
+
+
+def _paragraph(lines: list[str], kind: ParagraphKind) -> str:
+    """Lines joined: those of a paragraph with spaces, those of tables as they are, those of a list by item."""
+    if kind == "table":
+        return "\n".join(line.strip() for line in lines)
+    if kind == "paragraph":
+        return " ".join(" ".join(lines).split())
+    items: list[list[str]] = []
+    for line in lines:
+        if _ITEM.match(line) or line.lstrip()[:2] in ("- ", "* ", "+ ") or not items:
+            items.append([])
+        items[-1].append(line)
+    return "\n".join(" ".join(" ".join(item).split()) for item in items)
+
+
+def _html(table: str) -> str:
+    """A table of Markdown as HTML."""
+    rows = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in table.split("\n")]
+    cells = [
+        "<tr>" + "".join(f"<{tag}>{html.escape(cell.strip())}</{tag}>" for cell in row) + "</tr>"
+        for number, (row, tag) in enumerate((row, "td" if place else "th") for place, row in enumerate(rows))
+        if number != 1
+    ]
+    return f"<table>{''.join(cells)}</table>"

@@ -1,0 +1,140 @@
+"""Reads PDFs through pypdfium2: the text by page, and the pages' sizes.
+
+Lines become paragraphs by the space between them. A line that is a numbered heading in sequence, or has a usual name
+such as ``References``, begins a section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+import orjson
+
+from scholarbase.documents.building import MAX_CHARACTERS, DocumentBuilder, clean
+from scholarbase.documents.headings import Heading, HeadingFinder
+from scholarbase.documents.model import BadDocument, FullText, Metadata, Page
+from scholarbase.documents.pdfium import PdfWorker, WorkerFailed, shared_worker
+
+MAX_BYTES: Final = 200_000_000
+MAX_PAGES: Final = 2000
+"""Pages of a PDF: a long thesis has 500."""
+SECONDS: Final = 120.0
+"""For one PDF: 10 pages take 0.1 s."""
+_GAP: Final = 1.35
+"""Line distances above this multiple of a page's usual one separate paragraphs."""
+_INDENT: Final = 6.0
+_MOST_INDENT: Final = 40.0
+_HYPHENS: Final = "\x02\ufffe\u00ad"
+"""What PDFium gives for a hyphen that splits a word at the end of a line."""
+
+
+class _Line(NamedTuple):
+    text: str
+    left: float
+    bottom: float
+    top: float
+
+
+def read_pdf(data: bytes, worker: PdfWorker | None = None, seconds: float = SECONDS) -> FullText:
+    """The full text of a PDF.
+
+    Raises:
+        BadDocument: it is encrypted, broken, too long, or takes more than ``seconds``.
+        MissingExtra: pypdfium2 is not installed.
+    """
+    if len(data) > MAX_BYTES:
+        raise BadDocument("too-long", f"The PDF has {len(data):,} bytes: the maximum is {MAX_BYTES:,}.")
+    try:
+        answer, content = (worker or shared_worker()).request(
+            "text", data, seconds, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS
+        )
+    except WorkerFailed as error:
+        if error.timed_out:
+            raise BadDocument("too-slow", f"The PDF was not read within {seconds:g} s.") from error
+        raise BadDocument("broken-pdf", "The PDF makes PDFium crash: it is broken.") from error
+    if "error" in answer:
+        raise _refused(answer)
+    builder = DocumentBuilder()
+    finder = HeadingFinder()
+    for width, height, lines in orjson.loads(content):
+        start: int | None = None
+        for block in _blocks([_Line(*line) for line in lines], finder):
+            length = builder.end
+            if isinstance(block, Heading):
+                builder.heading(block.title, level=block.level, number=block.number)
+            else:
+                builder.paragraph(block.removesuffix("\u00ad"))
+            if start is None and builder.end > length:
+                start = length + (2 if length else 0)
+        start = builder.end if start is None else start
+        builder.page(Page(start, builder.end, max(width, 1.0), max(height, 1.0)))
+    title = " ".join(clean(answer.get("title") or "").split())
+    return FullText("pdf", builder.build(), metadata=Metadata(title=title or None), original=data)
+
+
+def _refused(answer: dict[str, object]) -> BadDocument:
+    match answer["error"]:
+        case "encrypted":
+            return BadDocument("encrypted-pdf", "The PDF is encrypted with a password: store it without one.")
+        case "pages":
+            return BadDocument(
+                "too-many-pages",
+                f"The PDF has {answer['pages']:,} pages: the maximum is {MAX_PAGES:,}. Split it.",
+            )
+        case "characters":
+            return BadDocument("too-long", f"The PDF has more than {MAX_CHARACTERS:,} characters. Split it.")
+        case "memory":
+            return BadDocument("too-long", "The PDF needs too much memory.")
+    return BadDocument("broken-pdf", "The PDF is broken: no reader of PDFs can open it. Get it again.")
+
+
+def _blocks(lines: list[_Line], finder: HeadingFinder) -> Iterator[str | Heading]:
+    """The paragraphs and headings of a page."""
+    gaps = [before.bottom - after.bottom for before, after in pairwise(lines)]
+    downward = [gap for gap in gaps if gap > 1]
+    usual = median(downward) if downward else 0.0
+    left = min((line.left for line in lines), default=0.0)
+    paragraph = ""
+    for place, line in enumerate(lines):
+        if place and _begins(lines[place - 1], line, gaps[place - 1], usual, left):
+            if paragraph:
+                yield paragraph
+            paragraph = ""
+        heading = finder.find(clean(line.text))
+        if heading is not None:
+            if paragraph:
+                yield paragraph
+            paragraph = ""
+            yield heading
+            continue
+        paragraph = _joined(paragraph, line.text)
+    if paragraph:
+        yield paragraph
+
+
+def _begins(before: _Line, line: _Line, gap: float, usual: float, left: float) -> bool:
+    """Whether a line begins a paragraph: after a large distance, in another font size, or indented after a full
+    stop. A line further up begins a column, and a paragraph if the sentence before has ended."""
+    ended = before.text.rstrip()[-1:] in ".:!?\u201d)]"
+    if gap < -1:
+        return ended
+    if usual and gap > usual * _GAP:
+        return True
+    taller = abs((line.top - line.bottom) - (before.top - before.bottom)) > 2.5
+    return taller or (ended and _INDENT < line.left - before.left < _MOST_INDENT and line.left > left)
+
+
+def _joined(paragraph: str, line: str) -> str:
+    words = line.rstrip()
+    split = words[-1:] in _HYPHENS and words != ""
+    text = " ".join(clean(words).replace("\ufffe", "").replace("\u00ad", "").split())
+    if split:
+        text += "\u00ad"  # joined to the next line, or removed at the end
+    if paragraph.endswith("\u00ad"):
+        return paragraph[:-1] + text
+    if paragraph.endswith("-") and text[:1].islower():
+        return paragraph + text
+    return f"{paragraph} {text}".strip()

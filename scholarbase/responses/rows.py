@@ -1,0 +1,114 @@
+"""Responses with rows, of SQL statements, as text and cut to a number of tokens; and the schema of SQL as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from scholarbase.errors import InvalidRequest
+
+SHORTEST: Final = 20
+"""Characters of a value that a response keeps at least."""
+
+
+def has_rows(response: Mapping[str, Any]) -> bool:
+    """Whether a response has rows and columns."""
+    return "columns" in response and "rows" in response
+
+
+def cell_text(value: Any, plain: Callable[[Any], str]) -> str:
+    """A value on one line. A vertical bar in it is escaped, so that it separates no columns."""
+    return "null" if value is None else plain(value).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def rows_as_text(response: Mapping[str, Any], plain: Callable[[Any], str]) -> str:
+    """The rows below the names of the columns, separated by vertical bars."""
+    lines = [response["columns"], *response["rows"]]
+    return "\n".join(" | ".join(cell_text(value, plain) for value in line) for line in lines)
+
+
+def fit_rows(
+    response: Mapping[str, Any], tokens_of: Callable[[dict[str, Any]], int], max_tokens: int
+) -> dict[str, Any]:
+    """As many first rows as fit. If none does, the first one with its long values cut.
+
+    Args:
+        tokens_of: the estimate of a response.
+
+    Raises:
+        InvalidRequest: not even the first row fits.
+    """
+    rows = response["rows"]
+    if tokens_of(dict(response)) <= max_tokens:
+        return dict(response)
+
+    def first(count: int) -> dict[str, Any]:
+        left = len(rows) - count
+        how = (
+            f"{left:,} rows are left out: ask for the next ones with LIMIT {max(count, 1)} OFFSET {count}, for fewer "
+            "columns, or for more tokens."
+        )
+        return _cut(response, rows[:count], {"rows": left, "how": how})
+
+    count = _most(len(rows), lambda one: tokens_of(first(one)) <= max_tokens)
+    if count:
+        return first(count)
+    if not rows:
+        raise _too_small(max_tokens)
+
+    def cut(characters: int) -> dict[str, Any]:
+        row = [_shortened(value, characters) for value in rows[0]]
+        left = len(rows) - 1
+        how = "Long values of the row end early, with ...: read the parts with substr(text, start, length)."
+        if left:
+            how += f" {left:,} rows are left out: ask for them with OFFSET 1."
+        return _cut(response, [row], {"rows": left, "how": how})
+
+    longest = max((len(value) for value in rows[0] if isinstance(value, str)), default=0)
+    characters = _most(longest, lambda one: tokens_of(cut(one)) <= max_tokens)
+    if characters < SHORTEST:
+        raise _too_small(max_tokens)
+    return cut(characters)
+
+
+def schema_as_text(schema: Mapping[str, Any]) -> str:
+    """The schema of SQL statements for a model to read."""
+    lines = [f"SQL in {schema['dialect']}'s dialect. {schema['description']}", ""]
+    for view in schema["views"]:
+        lines.append(f"{view['name']}: {view['description']}")
+        lines += [f"  {one['name']} {one['type']}: {one['description']}" for one in view["columns"]]
+        lines.append("")
+    lines.append("Functions:")
+    lines += [f"  {name}: {about}" for name, about in schema["functions"]["own"].items()]
+    lines += [f"  SQLite's {', '.join(schema['functions']['sqlite'])}", ""]
+    limits = schema["limits"]
+    lines.append(
+        f"Limits: {limits['seconds']:g} seconds, {limits['default_rows']} rows by default and {limits['rows']:,} at "
+        f"most, {limits['bytes']:,} bytes, {limits['value_characters']:,} characters of a value."
+    )
+    lines += ["", "Examples:", *(f"  {example}" for example in schema["examples"])]
+    return "\n".join(lines)
+
+
+def _cut(response: Mapping[str, Any], rows: list[Any], left_out: dict[str, Any]) -> dict[str, Any]:
+    return {**response, "rows": rows, "row_count": len(rows), "truncated": True, "left_out": left_out}
+
+
+def _shortened(value: Any, characters: int) -> Any:
+    is_long = isinstance(value, str) and len(value) > characters
+    return f"{value[:characters]}..." if is_long else value
+
+
+def _most(end: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 0 to ``end`` that fits, if all smaller ones do; 0 if none does."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _too_small(max_tokens: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"max_tokens is {max_tokens}, too small for the columns and one row: select fewer columns, or raise it."
+    )

@@ -1,0 +1,157 @@
+"""SQL statements of a library: one SELECT over documented views, in a process of its own.
+
+A process, since SQLite has no limit that stops every statement: ``sqlite3_interrupt`` works between the steps of its
+virtual machine, and not inside ``replace`` or a regular expression, ``hard_heap_limit`` holds for all connections of a
+process, and Python's own functions take memory that SQLite does not count. A process can be killed at any point.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from scholarbase.deadlines import DEADLINE, check
+from scholarbase.documents import schema
+from scholarbase.errors import LibraryCorrupt, ScholarBaseError, StorageError
+from scholarbase.indexes import catalog
+from scholarbase.models.sql import DEFAULT_ROWS, MAX_ROWS, SqlBody, SqlResponse
+from scholarbase.search import sql_keys, sql_views
+from scholarbase.search.opened import Opened, runs
+from scholarbase.search.sql_processes import POLL_SECONDS, Worker, Workers
+from scholarbase.search.sql_worker import CELL_CHARACTERS, FUNCTIONS, RESPONSE_BYTES, VALUE_BYTES
+from scholarbase.timing import stages
+
+_PREPARING: Final = ("Preparing the views", "send the statement again in a moment")
+
+
+class Sql(Opened):
+    """The methods of a library that run SQL."""
+
+    _sql: SqlRunner
+
+    @runs(SqlBody)
+    def run_sql(self, request: SqlBody) -> SqlResponse:
+        """Run a :class:`SqlBody`. Raises as ``sql``."""
+        self._check_open()
+        start = perf_counter()
+        seconds = self.settings.timeout if request.timeout is None else request.timeout
+        answer = self._sql.run(request.query, request.limit, self._lookup.day(request.as_of), seconds)
+        stages().append(("sql", start, perf_counter()))
+        return SqlResponse(
+            self.snapshot_id,
+            tuple(answer["columns"]),
+            tuple(map(tuple, answer["rows"])),
+            answer["truncated"],
+            len(answer["rows"]),
+            tuple(answer["warnings"]),
+        )
+
+    def sql_schema(self) -> dict[str, Any]:
+        """The views, functions and limits of SQL statements, for a model to read."""
+        return {
+            "snapshot": self.snapshot_id,
+            "dialect": "SQLite",
+            "description": "One SELECT, WITH ... SELECT or VALUES. LIKE ignores the case of ASCII letters. Texts "
+            "are in single quotes, names in double quotes. JSON lists are read with json_each(list) or list ->> 0.",
+            "views": list(sql_views.described()),
+            "functions": {"own": sql_views.FUNCTIONS, "sqlite": sorted(FUNCTIONS - _HIDDEN)},
+            "limits": {
+                "seconds": self.settings.timeout,
+                "rows": MAX_ROWS,
+                "default_rows": DEFAULT_ROWS,
+                "bytes": RESPONSE_BYTES,
+                "value_characters": CELL_CHARACTERS,
+                "value_bytes": VALUE_BYTES,
+            },
+            "examples": list(sql_views.EXAMPLES),
+        }
+
+
+_HIDDEN: Final = frozenset(
+    {"document_text", "regexp", *(name.partition("(")[0] for name in sql_views.FUNCTIONS)}
+)
+
+
+class SqlRunner:
+    """The processes of an open library, and the keys of its views, which are made before the first statement.
+
+    Args:
+        path: the library.
+        snapshot: its snapshot id.
+        size: statements that run at once.
+        temporary: where the keys are written; by default the system's folder.
+    """
+
+    def __init__(self, path: Path, snapshot: str, size: int, temporary: Path | None) -> None:
+        self._catalogue = path / catalog.FILE_NAME
+        self._texts = path / schema.FILE_NAME
+        self._snapshot = snapshot
+        self._temporary = temporary
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._prepared: Future[dict[str, str]] | None = None
+        self._lock = threading.Lock()
+        self._workers = Workers(size, self._start)
+
+    def run(self, query: str, limit: int, day: int | None, seconds: float) -> dict[str, Any]:
+        """Run a statement. Raises as ``sql``."""
+        self._paths()
+        return self._workers.run({"query": query, "limit": limit, "day": day}, seconds)
+
+    def close(self) -> None:
+        """End the processes, and remove the keys. A second call does nothing."""
+        self._workers.close()
+        with self._lock:
+            folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
+
+    def _start(self) -> Worker:
+        worker = Worker(self._paths())
+        if worker.snapshot != self._snapshot:
+            worker.close()
+            raise LibraryCorrupt(
+                f"{self._catalogue} was replaced by that of another library while it is open: open the library again."
+            )
+        return worker
+
+    def _paths(self) -> dict[str, str]:
+        """The files of a process, once the keys are there.
+
+        Raises:
+            TimeLimit, Cancelled: the deadline ended before. The keys are made all the same.
+            StorageError: they cannot be written.
+        """
+        with self._lock:
+            if self._prepared is None or (self._prepared.done() and self._prepared.exception() is not None):
+                self._prepared = Future()
+                prepare = partial(self._prepare, self._prepared)
+                threading.Thread(target=prepare, name="sql-keys", daemon=True).start()
+            prepared = self._prepared
+        while True:
+            try:
+                return prepared.result(POLL_SECONDS if DEADLINE.get() is not None else None)
+            except FutureTimeoutError:
+                check(*_PREPARING)
+
+    def _prepare(self, prepared: Future[dict[str, str]]) -> None:
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="scholarbase-sql-", dir=self._temporary)
+            with self._lock:
+                self._folder = folder
+            keys, texts = sql_keys.build(self._catalogue, self._texts, Path(folder.name))
+        except ScholarBaseError as error:
+            prepared.set_exception(error)
+        except Exception as error:
+            prepared.set_exception(
+                StorageError(
+                    f"The views for SQL cannot be prepared ({error}): free some disk space, and retry."
+                )
+            )
+        else:
+            prepared.set_result({"catalogue": str(self._catalogue), "texts": str(texts), "keys": str(keys)})

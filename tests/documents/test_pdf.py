@@ -1,0 +1,68 @@
+"""PDFs: text by page, and those that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from scholarbase.documents.model import BadDocument
+from scholarbase.documents.pdf import read_pdf
+from scholarbase.documents.pdfium import PdfWorker
+from tests.documents.holding import check
+from tests.documents.pdfs import many_pages, two_pages
+
+
+def test_a_pdf_becomes_text_by_page() -> None:
+    data = two_pages()
+    full = read_pdf(data)
+    document = full.document
+    check(document)
+    assert document.text == "\n\n".join(
+        [
+            "Abstract",
+            "This paper has a picture.",
+            "1 Introduction",
+            ("A red square is drawn on the second page. " * 8).strip(),
+            ("It has four sides. " * 10).strip(),
+            "2 Results",
+        ]
+    )
+    assert [(section.number, section.title) for section in document.sections] == [
+        (None, "Abstract"),
+        ("1", "Introduction"),
+        ("2", "Results"),
+    ]
+    first, second = document.pages
+    assert document.text[second.start : second.end] == "2 Results"
+    assert first.start == 0
+    assert first.end < second.start
+    assert (first.width, first.height) == (400, 600)
+    assert full.metadata.title == "Two pages and a picture"
+    assert full.original == data
+
+
+def test_pages_without_text_are_pages() -> None:
+    document = read_pdf(many_pages(3)).document
+    assert [(page.start, page.end) for page in document.pages] == [(0, 0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "sentence"),
+    [
+        (two_pages("secret"), "encrypted-pdf", "encrypted with a password"),
+        (b"%PDF-1.7 and nothing", "broken-pdf", "is broken"),
+        (b"", "broken-pdf", "is broken"),
+        (many_pages(5000), "too-many-pages", "has 5,000 pages: the maximum is 2,000"),
+    ],
+)
+def test_bad_pdfs_are_refused_with_a_sentence(data: bytes, reason: str, sentence: str) -> None:
+    with pytest.raises(BadDocument, match=sentence) as caught:
+        read_pdf(data)
+    assert caught.value.reason == reason
+
+
+def test_a_pdf_that_takes_too_long_is_given_up_and_others_are_read() -> None:
+    worker = PdfWorker()
+    with pytest.raises(BadDocument, match=r"was not read within 0\.01 s"):
+        read_pdf(many_pages(1900), worker, seconds=0.01)
+    assert len(read_pdf(two_pages(), worker).document.pages) == 2
+    worker.close()

@@ -1,0 +1,197 @@
+"""Libraries with full texts: built in any order, killed, verified, moved."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from scholarbase.documents.schema import FILE_NAME
+from scholarbase.errors import InvalidRequest, SourceError, VerificationFailed
+from scholarbase.ingest.job import ingest
+from scholarbase.ingest.plans import IngestRules
+from scholarbase.manifest import read_manifest
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
+from scholarbase.updates.job import update
+from tests.conftest import SAMPLE, run_cli
+from tests.documents.records import papers, record, write
+from tests.libraries import relist
+
+KILLED = """
+import os, signal, sys
+from scholarbase.cli import main
+from scholarbase.ingest import checkpoint, fulltexts, passages
+fulltexts.DOCUMENTS_PER_COMMIT, passages.PASSAGES_PER_BATCH = 7, 9
+commits, execute = 0, checkpoint.Checkpoint.transaction.__wrapped__
+from contextlib import contextmanager
+@contextmanager
+def counted(self):
+    global commits
+    commits += 1
+    if commits == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    with contextmanager(execute)(self):
+        yield
+checkpoint.Checkpoint.transaction = counted
+main(sys.argv[2:])
+"""
+"""The command line with small batches, killed at the beginning of a commit."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of thirty papers with full texts, and its source beside it."""
+    folder = tmp_path_factory.mktemp("texts")
+    ingest([], folder / "library", documents=[write(folder / "texts.jsonl.gz", papers(30))])
+    return folder / "library"
+
+
+def test_the_texts_make_papers_passages_and_marks(whole: Path) -> None:
+    manifest, _ = read_manifest(whole)
+    counts = manifest.counts
+    assert (counts["papers"], counts["documents"], counts["in_text_citations"]) == (30, 30, 29)
+    assert counts["passages"] == 30  # each text is shorter than 512 tokens
+    assert manifest.documents is not None
+    assert manifest.documents["chunker"] == "tokens-512"
+    with Library.open(whole) as library:
+        contexts = library.citation_contexts("2001.00004")
+    [context] = contexts.results
+    assert context.paper is not None
+    assert context.paper.id == "arXiv:2001.00005"
+    assert context.passage.text == "As shown before [1], zeta grows."
+    assert list(verify(whole))
+
+
+@pytest.mark.parametrize("commit", [2, 4, 5, 6, 8, 9, 11, 14, 17, 20])
+def test_killed_and_resumed_the_library_is_the_same(whole: Path, tmp_path: Path, commit: int) -> None:
+    library = tmp_path / "library"
+    arguments = [
+        "ingest",
+        "--documents",
+        str(whole.parent / "texts.jsonl.gz"),
+        "--library",
+        str(library),
+        "--encoder",
+        "none",
+    ]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(commit), *arguments], capture_output=True, check=False
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert not (library / "manifest.json").exists()
+    run_cli(*arguments)
+    assert read_manifest(library)[1] == read_manifest(whole)[1]
+    assert list(verify(library))
+
+
+def test_the_order_of_files_does_not_change_the_content(whole: Path, tmp_path: Path) -> None:
+    some = papers(30)
+    files = [
+        write(tmp_path / f"{name}.jsonl.gz", part)
+        for name, part in (("a", some[20:]), ("b", some[:20][::-1]))
+    ]
+    for name, order in (("one", files), ("two", files[::-1])):
+        manifest = ingest([], tmp_path / name, documents=order)
+        assert manifest.content_hash == read_manifest(whole)[0].content_hash
+
+
+def test_a_text_of_no_paper_is_rejected_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "2001.99999.txt").write_text("A text.\n\nIt has two paragraphs.")
+    write(tmp_path / "texts" / "held.jsonl.gz", papers(2))
+    manifest = ingest([], tmp_path / "library", documents=[tmp_path / "texts"])
+    assert manifest.rejects == {"no-paper": 1}
+    assert manifest.counts["documents"] == 2
+    line = gzip.decompress((tmp_path / "library" / "rejects.jsonl.gz").read_bytes()).splitlines()[0]
+    assert "2001.99999" in orjson.loads(line)["detail"]
+
+
+def test_only_texts_of_other_papers_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "2001.99999.txt").write_text("A text.")
+    with pytest.raises(SourceError, match=r"No document of --documents.*2001\.99999"):
+        ingest([SAMPLE / "arxiv"], tmp_path / "library", documents=[tmp_path / "2001.99999.txt"])
+
+
+def test_the_most_faithful_text_of_the_latest_version_is_read(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    write(texts / "a.jsonl.gz", [record(1, [("One", "The text of unarXive.")], version=2)])
+    (texts / "2001.00001v2.txt").write_text("The plain text of version 2.")
+    (texts / "2001.00001v3.txt").write_text("The plain text of version 3.")
+    ingest([], tmp_path / "library", documents=[texts])
+    with Library.open(tmp_path / "library") as library:
+        about = library.text("2001.00001").document
+        assert (about.version, about.source, about.versions) == (3, "text", (2, 3))
+        assert library.text("2001.00001", version=2).document.source == "unarxive"
+        found = library.search_passages("plain text of version", mode="sparse").results
+        assert [hit.passage.version for hit in found] == [3]
+
+
+def test_of_two_texts_of_one_version_and_source_the_longer_stays(tmp_path: Path) -> None:
+    short, long = (record(1, [("One", text)]) for text in ("Short.", "This one is longer."))
+    for name, order in (("a", [short, long]), ("b", [long, short])):
+        ingest([], tmp_path / name, documents=[write(tmp_path / f"{name}.jsonl.gz", order)])
+        with Library.open(tmp_path / name) as library:
+            assert "This one is longer." in (library.text("2001.00001", section="1").text or "")
+    assert read_manifest(tmp_path / "a")[0].content_hash == read_manifest(tmp_path / "b")[0].content_hash
+    assert read_manifest(tmp_path / "a")[0].counts["documents_repeated"] == 1
+
+
+@pytest.mark.parametrize("chunker", ["sentences-512", "sentences-10-1", "paragraphs"])
+def test_every_chunker_makes_a_library(whole: Path, tmp_path: Path, chunker: str) -> None:
+    manifest = ingest(
+        [],
+        tmp_path / "library",
+        documents=[whole.parent / "texts.jsonl.gz"],
+        rules=IngestRules(chunker=chunker),
+    )
+    assert manifest.documents is not None
+    assert manifest.documents["chunker"] == chunker
+    with Library.open(tmp_path / "library") as library:
+        hits = library.search_passages('"number 7"', mode="sparse").results
+    assert {hit.paper.id for hit in hits} == {"arXiv:2001.00007"}
+
+
+def test_another_chunker_needs_restart(whole: Path) -> None:
+    with pytest.raises(Exception, match="other chunker"):
+        ingest(
+            [], whole, documents=[whole.parent / "texts.jsonl.gz"], rules=IngestRules(chunker="paragraphs")
+        )
+
+
+def test_verify_finds_a_changed_text(whole: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from scholarbase.databases import open_for_writing
+    from scholarbase.documents.schema import compress
+
+    copy = tmp_path / "copy"
+    shutil.copytree(whole, copy)
+    db = open_for_writing(copy / FILE_NAME, create=False)
+    db.execute("UPDATE documents SET text = ? WHERE id = 3", (compress("Another text."),))
+    db.close()
+    relist(copy)
+    with pytest.raises(VerificationFailed, match=r"documents changed"):
+        list(verify(copy))
+
+
+def test_an_update_refuses_full_texts(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="full texts"):
+        update(whole, [whole.parent / "texts.jsonl.gz"], tmp_path / "new")
+
+
+def test_pack_keeps_full_texts(whole: Path, tmp_path: Path) -> None:
+    pytest.importorskip("zstandard")
+    packed, unpacked = tmp_path / "packed.tar.zst", tmp_path / "unpacked"
+    for command in (("pack", whole, packed), ("unpack", packed, "--library", unpacked)):
+        done = run_cli(*command)
+        assert done.returncode == 0, done.stderr
+    assert list(verify(tmp_path / "unpacked"))
+    with Library.open(tmp_path / "unpacked") as library:
+        assert re.search("We study", library.text("2001.00009", section="Introduction").text or "")

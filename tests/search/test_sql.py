@@ -1,0 +1,559 @@
+"""SQL statements: views, the sandbox, and errors as sentences."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase.errors import Busy, InvalidRequest, InvalidSql, LibraryError, NothingLeft, TimeLimit
+from scholarbase.models.sql import SqlResponse
+from scholarbase.search.library import Library
+from scholarbase.search.sql_dialect import prepared
+from scholarbase.search.sql_views import COLUMNS, EXAMPLES, NAMES
+from scholarbase.settings import load_settings
+from tests.conftest import ROOT, run_cli, sample_edges, sample_rows
+from tests.sql_libraries import LATER, STRINGS, TEXT, with_texts
+
+LATE: Final = 60.0
+"""Seconds for a statement that is cut off after one, on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def path(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_texts(sample_library, tmp_path_factory.mktemp("sql"))
+
+
+@pytest.fixture(scope="module")
+def library(path: Path) -> Iterator[Library]:
+    with Library.open(path, settings=load_settings(timeout=30)) as library:
+        yield library
+
+
+def rows(library: Library, query: str, **options: Any) -> list[tuple[Any, ...]]:
+    return list(library.sql(query, **options).rows)
+
+
+# -- views ----------------------------------------------------------------------------------------------
+
+
+def test_the_statements_of_airqas_appendix_run(library: Library) -> None:
+    """The two examples of its action Query (https://arxiv.org/abs/2509.16952, appendix B), and with ids held here."""
+    abstract = "SELECT abstract FROM metadata WHERE paper_id = '{}';"
+    page = (
+        "SELECT pages.page_number FROM images JOIN pages JOIN metadata ON images.ref_page_id = pages.page_id AND "
+        "pages.ref_paper_id = metadata.paper_id WHERE metadata.paper_id = '{}' AND images.image_caption LIKE "
+        "'%Figure 3%';"
+    )
+    assert rows(library, abstract.format("12345678")) == rows(library, page.format("12345678")) == []
+    [(text,)] = rows(library, abstract.format(STRINGS))
+    assert text.startswith("The partition function of two dimensional QCD")
+    assert rows(library, page.format(STRINGS)) == [(2,)]
+
+
+def test_the_catalogue_is_that_of_the_source(library: Library) -> None:
+    assert rows(library, "SELECT count(*) FROM papers") == [(2440,)]
+    titles = {(row["corpusid"], row["title"]) for row in sample_rows("papers")}
+    found = rows(library, "SELECT corpus_id, title FROM papers WHERE corpus_id IS NOT NULL", limit=10_000)
+    assert set(found) <= titles
+    assert len(found) > 1000
+    edges = rows(
+        library,
+        "SELECT a.corpus_id, b.corpus_id FROM citations JOIN papers a ON a.paper_id = citing_paper_id "
+        "JOIN papers b ON b.paper_id = cited_paper_id WHERE a.corpus_id < 1000000 AND b.corpus_id IS NOT NULL",
+        limit=10_000,
+    )
+    held = {corpus_id for corpus_id, _ in found}
+    assert set(edges) == {(a, b) for a, b in sample_edges() if a < 1_000_000 and {a, b} <= held}
+
+
+def test_parts_of_documents_are_read_by_their_offsets(library: Library) -> None:
+    assert rows(library, f"SELECT text, characters FROM documents WHERE paper_id = '{STRINGS}'") == [
+        (TEXT, len(TEXT))
+    ]
+    assert rows(
+        library, "SELECT section_number, title, substr(text, 1, 14) FROM sections ORDER BY section"
+    ) == [
+        ("1", "Introduction", "1 Introduction"),
+        ("2", "Area law", "2 Area law\n\nTh"),
+    ]
+    assert rows(library, "SELECT text FROM passages ORDER BY passage_id") == [
+        ("Strings are QCD. See [1].",),
+        ("2 Area law\n\nThe end.",),
+    ]
+    assert rows(library, "SELECT ref_page_id, ref_paper_id FROM chunks ORDER BY chunk_id") == [
+        (1, STRINGS),
+        (2, STRINGS),
+    ]
+    assert rows(library, "SELECT page_content, page_width FROM pages WHERE page_number = 2") == [
+        ("2 Area law\n\nThe end.", 612.0)
+    ]
+    assert rows(library, "SELECT image_caption, bounding_box FROM images") == [
+        ("Figure 3: A torus.", "[10.0,20.0,300.0,200.0]")
+    ]
+    assert rows(library, "SELECT table_caption, html, page_number, x FROM tables") == [
+        ("Table 1: Numbers.", "<table></table>", 1, None)
+    ]
+    assert rows(library, "SELECT title, cited_paper_id FROM references") == [("Strings and QCD", LATER)]
+    assert rows(library, "SELECT num_pages FROM metadata WHERE num_pages IS NOT NULL") == [(2,)]
+    assert rows(library, "SELECT paper_id FROM papers WHERE has_text ORDER BY 1") == [(STRINGS,), (LATER,)]
+
+
+def test_a_library_without_full_texts_has_empty_views(sample: Library) -> None:
+    for view in (
+        "documents",
+        "sections",
+        "passages",
+        "chunks",
+        "figures",
+        "images",
+        "tables",
+        "pages",
+        "references",
+    ):
+        assert sample.sql(f"SELECT * FROM {view}").rows == ()
+        assert sample.sql(f"SELECT * FROM {view}").columns == COLUMNS[view]
+
+
+def test_ids_of_any_form_are_compared_with_paper_id(library: Library) -> None:
+    query = "SELECT title FROM papers WHERE paper_id = paper_id('{}')"
+    for form in (
+        "hep-th/9301068v2",
+        "https://arxiv.org/abs/hep-th/9301068",
+        "CorpusId:1014785",
+        "arxiv:HEP-TH/9301068",
+    ):
+        assert rows(library, query.format(form)) == [("Two Dimensional QCD is a String Theory",)]
+    assert rows(library, "SELECT paper_id('2401.00001'), paper_id(NULL)") == [("arXiv:2401.00001", None)]
+    with pytest.raises(InvalidSql, match="no id at all"):
+        library.sql(query.format("no id at all"))
+
+
+def test_with_as_of_no_view_has_anything_later(library: Library) -> None:
+    day = "1993-12"
+    assert rows(library, "SELECT paper_id FROM documents", as_of=day) == [(STRINGS,)]
+    assert rows(library, "SELECT title, cited_paper_id FROM references", as_of=day) == [
+        ("Strings and QCD", None)
+    ]
+    assert rows(
+        library, "SELECT max(publication_date) <= '1993-12-31', max(citation_count) FROM papers", as_of=day
+    ) == [(1, None)]
+    count = f"SELECT count(*) FROM citations WHERE '{LATER}' IN (citing_paper_id, cited_paper_id)"
+    assert rows(library, count, as_of=day) == [(0,)]
+    assert rows(library, count) != [(0,)]
+    assert rows(library, f"SELECT count(*) FROM authorships WHERE paper_id = '{LATER}'", as_of=day) == [(0,)]
+    authors = "SELECT count(*), count(paper_count) FROM authors"
+    [(before, counts)], [(all_of_them, _)] = rows(library, authors, as_of=day), rows(library, authors)
+    assert 0 < before < all_of_them
+    assert counts == 0
+    with pytest.raises(NothingLeft):
+        library.sql("SELECT 1", as_of="1900-01")
+    # The name of a WITH clause is no way around the views.
+    for trick in (
+        "WITH papers AS (SELECT title_hash FROM main.papers) SELECT * FROM papers",
+        "WITH documents AS (SELECT document_text(2, NULL, NULL) AS text) SELECT text FROM documents",
+        "WITH citations AS (SELECT citing FROM edges) SELECT * FROM citations",
+        "WITH ids AS (SELECT paper_id FROM main.ids) SELECT * FROM ids",
+    ):
+        with pytest.raises(InvalidSql):
+            library.sql(trick, as_of=day)
+
+
+def test_the_examples_of_the_schema_run(library: Library) -> None:
+    for example in EXAMPLES:
+        library.sql(example)
+    assert rows(library, EXAMPLES[3]) == [(2,)]
+
+
+def test_functions(library: Library) -> None:
+    pytest.importorskip("re2")
+    [found] = rows(
+        library,
+        "SELECT regexp_matches('Figure 3', '^fig'), 'Figure 3' REGEXP '(?i)^fig', list_contains('[\"a\", 2]', 2), "
+        "list_contains('[]', 'a'), contains('abc', 'bc'), starts_with('abc', 'B'), regexp_matches(NULL, 'a')",
+    )
+    assert found == (0, 1, 1, 0, 1, 0, None)
+
+
+# -- responses ------------------------------------------------------------------------------------------
+
+
+def test_a_response_says_that_it_is_truncated(library: Library) -> None:
+    some = library.sql("SELECT paper_id FROM papers ORDER BY paper_id", limit=3)
+    assert (some.row_count, some.truncated, some.warnings) == (3, True, ())
+    assert not library.sql("SELECT paper_id FROM papers LIMIT 3", limit=3).truncated
+    assert SqlResponse.from_dict(some.to_dict()) == some
+
+
+def test_values_of_every_kind_are_json(library: Library) -> None:
+    [row] = rows(
+        library, "SELECT x'00ff', 9e999, -9e999, CAST(x'ff41' AS TEXT), 1.5, NULL, 9223372036854775807"
+    )
+    assert row == ("x'00ff'", "Infinity", "-Infinity", "�A", 1.5, None, 2**63 - 1)
+
+
+def test_long_values_and_many_bytes_are_cut(library: Library) -> None:
+    long = library.sql("SELECT printf('%.*c', 200000, 'x')")
+    assert long.rows[0][0] == "x" * 50_000 + "..."
+    assert long.truncated
+    assert "ends early" in long.warnings[0]
+    many = library.sql("SELECT printf('%.*c', 40000, 'é') FROM papers", limit=1000)
+    assert many.truncated
+    assert 0 < sum(len(row[0].encode()) for row in many.rows) <= 1_000_000
+    assert "left out" in many.warnings[-1]
+    one = library.sql("SELECT " + ", ".join(["printf('%.*c', 40000, 'é')"] * 100))
+    assert (one.row_count, one.truncated) == (1, True)
+    assert 100_000 < sum(len(value.encode()) for value in one.rows[0]) <= 1_000_000
+
+
+# -- the sandbox ----------------------------------------------------------------------------------------
+
+REFUSED: Final = (
+    "ATTACH 'other.sqlite' AS other",
+    "ATTACH DATABASE ':memory:' AS m",
+    "DETACH texts",
+    "PRAGMA table_list",
+    "PRAGMA query_only = 0",
+    "INSERT INTO papers (title) VALUES ('x')",
+    "UPDATE papers SET title = 'x'",
+    "DELETE FROM papers",
+    "REPLACE INTO papers (title) VALUES ('x')",
+    "CREATE TABLE t (a)",
+    "CREATE TEMP TABLE t AS SELECT 1",
+    "CREATE TEMP TRIGGER t INSTEAD OF INSERT ON papers BEGIN SELECT 1; END",
+    "DROP VIEW papers",
+    "ALTER TABLE papers RENAME TO p",
+    "VACUUM INTO 'copy.sqlite'",
+    "REINDEX",
+    "ANALYZE",
+    "BEGIN",
+    "SAVEPOINT s",
+    "EXPLAIN SELECT 1",
+    "WITH x AS (SELECT 1) INSERT INTO papers SELECT * FROM x",
+    "WITH x AS (SELECT 1) DELETE FROM papers",
+    "SELECT 1; DROP VIEW papers",
+    "SELECT load_extension('libm.so')",
+    "SELECT randomblob(2000000000)",
+    "SELECT zeroblob(2000000000)",
+    "SELECT random()",
+    "SELECT sqlite_version()",
+    "SELECT fts3_tokenizer('simple')",
+    "SELECT document_text(1, NULL, NULL)",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM sqlite_temp_schema",
+    "SELECT * FROM temp.sqlite_master",
+    "SELECT * FROM pragma_database_list",
+    "SELECT * FROM pragma_table_info('papers')",
+    "SELECT * FROM dbstat",
+    "SELECT * FROM sqlite_stmt",
+    "SELECT * FROM edges",
+    "SELECT count(*) FROM edges",
+    "SELECT * FROM abstracts",
+    "SELECT * FROM main.papers",
+    "SELECT paper_id FROM main.ids",
+    "SELECT * FROM originals",
+    "SELECT * FROM fulltext WHERE fulltext MATCH 'qcd'",
+    "SELECT * FROM fulltext_data",
+    "SELECT * FROM passage_words_content",
+    "SELECT highlight(fulltext, 0, '', '') FROM fulltext",
+    "SELECT ?",
+    "SELECT :name",
+    "SELECT 1\x00",
+    "SELECT " + "(" * 300 + "1" + ")" * 300,
+    "SELECT " + " + ".join(["1"] * 400),
+    "SELECT " + ", ".join(["1"] * 300),
+    " UNION ALL ".join(["SELECT 1"] * 200),
+    "SELECT 'x' LIKE printf('%.*c', 2000, '%')",
+    "SELECT abs(-9223372036854775808)",
+    "SELECT json('{')",
+    "SELECT",
+    "SELECT 'unclosed",
+    "SELECT /* unclosed",
+    ";",
+    "-- nothing",
+)
+
+TOO_LARGE: Final = (
+    "SELECT length(replace(hex(printf('%.*c', 8000000, 'a')), '6', printf('%.*c', 1000, 'b')))",
+    "SELECT length(replace(printf('%.*c', 1000000, 'a'), 'a', printf('%.*c', 2000, 'b')))",
+    "WITH RECURSIVE r(x) AS (SELECT 'ab' UNION ALL SELECT x || x FROM r) SELECT max(length(x)) FROM r",
+    "SELECT length(group_concat(a.title || b.title)) FROM papers a, papers b",
+    "SELECT json_group_array(a.abstract) FROM papers a, papers b",
+    "SELECT a.abstract, b.abstract FROM papers a, papers b ORDER BY a.abstract || b.abstract",
+    "SELECT DISTINCT a.abstract || b.abstract FROM papers a, papers b",
+    "WITH t AS MATERIALIZED (SELECT a.abstract x FROM papers a, papers b) "
+    "SELECT count(*) FROM t p, t q WHERE p.x = q.x",
+    "WITH RECURSIVE r(x) AS (SELECT 1 UNION SELECT x + 1 FROM r) SELECT max(x) FROM r",
+    "SELECT " + ", ".join(["printf('%.*c', 15000000, 'a')"] * 90),
+)
+"""Statements that need gigabytes, if they are not cut off before."""
+
+ENDLESS: Final = (
+    "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT max(x) FROM r",
+    "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x FROM r) SELECT x FROM r WHERE x = 2",
+    "SELECT count(*) FROM papers a, papers b, papers c WHERE a.title < b.title AND b.title < c.title",
+    "SELECT count(*) FROM papers a, papers b, papers c, papers d",
+    "SELECT instr(printf('%.*c', 15000000, 'a'), printf('%.*c', 7000000, 'a') || 'b')",  # one step of SQLite
+)
+
+
+@pytest.mark.parametrize("statement", REFUSED, ids=lambda text: re.sub(r"\W+", "-", text)[:50])
+def test_a_statement_is_refused_with_a_sentence(library: Library, statement: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        library.sql(statement)
+    assert re.fullmatch(r".{15,}[.?]", str(caught.value), re.S), str(caught.value)
+    assert "inner_" not in str(caught.value)
+
+
+@pytest.mark.parametrize("statement", TOO_LARGE, ids=lambda text: re.sub(r"\W+", "-", text)[:50])
+def test_a_statement_that_needs_much_memory_is_cut_off(library: Library, statement: str) -> None:
+    try:
+        response = library.sql(statement, timeout=3)
+    except (InvalidSql, TimeLimit):
+        pass
+    else:  # 90 long values are computed one by one, and all of them are cut
+        assert response.truncated
+    assert rows(library, "SELECT 1") == [(1,)]
+
+
+def test_endless_statements_end_at_the_time_limit(library: Library) -> None:
+    for statement in ENDLESS:
+        start = monotonic()
+        with pytest.raises(TimeLimit, match=r"stopped at the time limit of 0\.5 s"):
+            library.sql(statement, timeout=0.5)
+        assert monotonic() - start < LATE
+    assert rows(library, "SELECT 1") == [(1,)]
+
+
+def test_no_statement_writes(path: Path, library: Library) -> None:
+    def content() -> dict[str, str]:
+        files = (file for file in path.rglob("*") if file.is_file())
+        return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+    before = content()
+    for statement in REFUSED[:30]:
+        with pytest.raises(InvalidRequest):
+            library.sql(statement)
+    assert content() == before
+
+
+def test_the_process_of_statements_is_limited(library: Library) -> None:
+    library.sql("SELECT 1")
+    [worker, *_] = library._sql._workers._all
+    limits = Path(f"/proc/{worker._process.pid}/limits")
+    if not limits.is_file():
+        pytest.skip("needs /proc")
+    found = dict(re.findall(r"^(Max [a-z ]+?)\s{2,}(\S+)", limits.read_text(), re.M))
+    assert found["Max file size"] == "0"
+    assert int(found["Max address space"]) <= 1 << 30
+
+
+def test_a_killed_process_is_replaced(library: Library) -> None:
+    library.sql("SELECT 1")
+    for worker in library._sql._workers._all:
+        os.kill(worker._process.pid, 9)
+        worker._process.wait()
+    assert rows(library, "SELECT 2") == [(2,)]
+
+
+def test_more_statements_than_may_wait_are_rejected(path: Path) -> None:
+    found: list[BaseException | None] = []
+
+    def run(library: Library) -> None:
+        try:
+            library.sql(ENDLESS[0], timeout=3)
+        except Exception as error:
+            found.append(error)
+
+    with Library.open(path, settings=load_settings(readers=4)) as library:  # one runs, and one waits
+        library.sql("SELECT 1")
+        threads = [threading.Thread(target=run, args=(library,)) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    kinds = sorted(type(one).__name__ for one in found)
+    assert kinds == ["Busy", "Busy", "Busy", "TimeLimit", "TimeLimit"]
+    assert all("retry in a second" in str(one) for one in found if isinstance(one, Busy))
+
+
+def test_a_closed_library_leaves_no_process_and_no_file(path: Path, tmp_path: Path) -> None:
+    library = Library.open(path, settings=load_settings(runtime_dir=str(tmp_path)))
+    library.sql("SELECT 1")
+    processes = [worker._process for worker in library._sql._workers._all]
+    assert list(tmp_path.glob("scholarbase-sql-*"))
+    library.close()
+    assert all(process.poll() is not None for process in processes)
+    assert not list(tmp_path.glob("scholarbase-sql-*"))
+    with pytest.raises(LibraryError, match="closed"):
+        library.sql("SELECT 1")
+
+
+# -- DuckDB's dialect -----------------------------------------------------------------------------------
+
+DUCKDB: Final = (
+    ("SELECT year::int FROM papers", "CAST"),
+    ("SELECT [1, 2]", "json_array"),
+    ("SELECT {'a': 1}", "json_array"),
+    ("SELECT title[1] FROM papers", "json"),
+    ("SELECT array[1, 2]", "json_array"),
+    ("SELECT struct_pack(a := 1)", "json_object"),
+    ("SELECT title FROM papers QUALIFY row_number() OVER (ORDER BY year) = 1", "subquery"),
+    ("SELECT * FROM papers USING SAMPLE 5", "LIMIT"),
+    ("SELECT * EXCLUDE (title) FROM papers", "name the columns"),
+    ("SELECT string_agg(title, ', ') FROM papers", "group_concat"),
+    ("SELECT list(title) FROM papers", "json_group_array"),
+    ("SELECT len(title) FROM papers", "length"),
+    ("SELECT unnest(authors) FROM papers", "json_each"),
+    ("SELECT year, count(*) FROM papers GROUP BY ALL", "name the columns"),
+    ('SELECT title FROM papers WHERE title = "QCD"', "single quotes"),
+    ("SELECT regexp_extract(title, 'a') FROM papers", "regexp_matches"),
+    ("SELECT extract(year FROM publication_date) FROM papers", "substr"),
+    ("DESCRIBE pages", "page_content"),
+    ("DESCRIBE", "documents"),
+    ("SHOW TABLES", "documents"),
+    ("SUMMARIZE papers", "count"),
+    ("FROM papers", "SELECT"),
+    ("SELECT pages.page_summary FROM pages", "page_content"),
+    ("SELECT titel FROM papers", "Did you mean title?"),
+    ("SELECT * FROM paper", "Did you mean papers?"),
+    ("SELECT title FROM papers JOIN metadata USING (paper_id)", "view.title"),
+    ("SELECT nosuch(1)", "list_contains"),
+)
+
+
+@pytest.mark.parametrize(("statement", "hint"), DUCKDB)
+def test_the_error_names_the_way_of_sqlite(library: Library, statement: str, hint: str) -> None:
+    with pytest.raises(InvalidSql, match=re.escape(hint)):
+        library.sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (
+            "SELECT title FROM papers WHERE title ILIKE '%x%' ;",
+            "SELECT title FROM papers WHERE title LIKE '%x%'",
+        ),
+        ("SELECT * FROM references -- ilike", 'SELECT * FROM "references"'),
+        ("SELECT 'ilike; references' AS \"ilike\"", "SELECT 'ilike; references' AS \"ilike\""),
+        ('WITH "a b" AS (SELECT 1 "x y") SELECT "x y" FROM "a b"', None),
+        ('SELECT p."title" FROM "papers" p', None),
+    ],
+)
+def test_a_statement_is_prepared(statement: str, expected: str | None) -> None:
+    assert prepared(statement) == (expected or statement)
+
+
+# -- any text -------------------------------------------------------------------------------------------
+
+WORDS: Final = (
+    *(
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "WITH RECURSIVE r(x) AS",
+        "UNION ALL",
+        "JOIN",
+        "ON",
+        "GROUP BY",
+        "ORDER BY",
+        "LIMIT 3",
+    ),
+    *(
+        "(",
+        ")",
+        ",",
+        "*",
+        "=",
+        "'",
+        '"',
+        ";",
+        "::",
+        "[1]",
+        "x'00'",
+        "1e999",
+        "NULL",
+        "?",
+        "--",
+        "/*",
+        "AS",
+        "AND",
+    ),
+    *(
+        "count(*)",
+        "group_concat(title)",
+        "printf('%99999999d', 1)",
+        "replace(title, 'a', 'b')",
+        "paper_id('x')",
+    ),
+    *(
+        "hex(title)",
+        "load_extension('x')",
+        "INSERT INTO",
+        "ATTACH",
+        "PRAGMA",
+        "sqlite_master",
+        "main.papers",
+        "é\ud7ff",
+    ),
+    *(*NAMES, "title", "paper_id", "text", "1", "'a'", "json_each('[1]')", "CASE WHEN", "END", "OVER ()"),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.booleans())
+def test_no_statement_is_another_error_or_takes_long(
+    library: Library, words: list[str], begins: bool
+) -> None:
+    statement = " ".join((["SELECT"] if begins else []) + words)
+    start = monotonic()
+    try:
+        response = library.sql(statement, limit=5, timeout=2)
+    except (InvalidRequest, TimeLimit):
+        pass
+    else:
+        assert response.row_count <= 5
+    assert monotonic() - start < LATE
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_is_no_other_error(library: Library, text: str) -> None:
+    for statement in (text, f"SELECT {text}", f"SELECT title FROM papers WHERE title = {text}"):
+        with suppress(InvalidRequest, TimeLimit):
+            library.sql(statement, limit=2, timeout=5)
+
+
+# -- documentation and the command ----------------------------------------------------------------------
+
+
+def test_every_view_and_column_is_documented() -> None:
+    page = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
+    documented: dict[str, tuple[str, ...]] = {}
+    for heading, table in re.findall(r"^### `(\w+)`\n\n.*?\n\n(\|.*?)\n\n", page + "\n\n", re.S | re.M):
+        documented[heading] = tuple(re.findall(r"^\| `(\w+)` \|", table, re.M))
+    assert documented == COLUMNS
+
+
+def test_the_command_prints_rows_and_the_schema(path: Path) -> None:
+    query = f"SELECT paper_id, page_number FROM pages WHERE paper_id = '{STRINGS}' ORDER BY page_number"
+    done = run_cli("sql", query, "--library", path)
+    assert done.stdout == f"paper_id | page_number\n{STRINGS} | 1\n{STRINGS} | 2\n"
+    assert '"row_count": 2' in run_cli("sql", query, "--library", path, "--json").stdout
+    schema = run_cli("sql", "--schema", "--library", path).stdout
+    assert all(f"\n{name}: " in schema for name in NAMES)
+    assert run_cli("sql", "--library", path).returncode == 2
+    refused = run_cli("sql", "DROP VIEW papers", "--library", path)
+    assert refused.returncode == 2
+    assert "read-only" in refused.stderr
