@@ -124,8 +124,12 @@ def create_app(
     app.state.reloading = CapacityLimiter(4)
     running: list[AbstractAsyncContextManager[None]] = []
     if not alone:
-        for path in (problems.TOOLS_PATH, problems.RETRIEVAL_PATH):
-            mcp, context = _mcp(app, settings, retrieval=path == problems.RETRIEVAL_PATH)
+        for path, offered in (
+            (problems.TOOLS_PATH, "scholarbase"),
+            (problems.RETRIEVAL_PATH, "retrieval"),
+            (problems.AIRQA_PATH, "airqa"),
+        ):
+            mcp, context = _mcp(app, settings, offered)
             running.append(context)
             app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
     app.state.metrics = _metrics(registry)
@@ -165,16 +169,14 @@ def create_app(
     return app
 
 
-def _mcp(
-    app: FastAPI, settings: Settings, *, retrieval: bool
-) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The application of ``/mcp`` or ``/mcp/retrieval``, and the context in which it runs."""
+def _mcp(app: FastAPI, settings: Settings, offered: Any) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The application of ``/mcp`` or a path below it, and the context in which it runs."""
     if not is_installed("mcp"):
         error = missing("mcp", "mcp", "The Model Context Protocol")
         return problems.tools_error(error), nullcontext()
     from scholarbase.api.mcp import McpApp, over_http
 
-    tools = over_http(app.state, max_bytes=settings.max_body_bytes, retrieval=retrieval)
+    tools = over_http(app.state, max_bytes=settings.max_body_bytes, offered=offered)
     return McpApp(tools, settings), tools.run()
 
 

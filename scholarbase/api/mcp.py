@@ -3,14 +3,15 @@ output.
 
 A result has the JSON of the native API as structured content, and the same as readable text. An invalid call is a tool
 error, whose message tells the model what to change. At ``/mcp/retrieval`` the tools are those of
-:mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect.
+:mod:`scholarbase.api.retrieval`, whose text is the JSON, as their clients expect. At ``/mcp/airqa`` they are those of
+:mod:`scholarbase.tools.airqa`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,6 +24,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ImageContent,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -40,6 +42,8 @@ from scholarbase.api.recording import record, record_failure, start_recording
 from scholarbase.api.responding import call_of, run_call
 from scholarbase.api.retrieval import RETRIEVAL_TOOLS, RetrievalTool, retrieval_tool
 from scholarbase.api.session_headers import SESSION, session_headers
+from scholarbase.api.tool_sets import offered as offered_tools
+from scholarbase.api.tool_sets import permitted
 from scholarbase.errors import (
     BodyTooLarge,
     Forbidden,
@@ -49,12 +53,14 @@ from scholarbase.errors import (
     ToolNotFound,
 )
 from scholarbase.http import is_loopback
+from scholarbase.models.limits import ToolSet
 from scholarbase.responses.text import as_text
 from scholarbase.search.library import Library
 from scholarbase.sessions.progress import dumps
 from scholarbase.settings import Settings
 from scholarbase.tools.calling import Tools
-from scholarbase.tools.definitions import Tool, schemas, tool_named
+from scholarbase.tools.definitions import Tool, schemas
+from scholarbase.tools.sets import tool_in
 
 log = logging.getLogger("scholarbase.mcp")
 
@@ -64,28 +70,27 @@ its first result."""
 ListSchemas = Callable[[Any], Awaitable[list[dict[str, Any]]]]
 """Lists the tools: the request's context to schemas in the form ``mcp``."""
 
-INSTRUCTIONS: Final = (
-    "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
-    "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size "
-    "of responses."
-)
-RETRIEVAL_INSTRUCTIONS: Final = (
-    "A local library of papers. Find papers with search, then read them with fetch. An empty list means that nothing "
-    "matched."
-)
+Offered = Literal["scholarbase", "airqa", "retrieval"]
+"""A set of tools, or those of :mod:`scholarbase.api.retrieval`."""
+INSTRUCTIONS: Final[Mapping[Offered, str]] = {
+    "scholarbase": "A local library of papers. Every response names its snapshot, and an empty list means that nothing "
+    "matched. Search with search_papers, then follow citations with expand_papers. Set max_tokens to limit the size of "
+    "responses.",
+    "airqa": "A local library of papers with their full texts. Retrieve passages, query the database, view pages, and "
+    "end with an answer.",
+    "retrieval": "A local library of papers. Find papers with search, then read them with fetch. An empty list means "
+    "that nothing matched.",
+}
 SESSION_META: Final = "scholarbase/session"
 PARENT_META: Final = "scholarbase/parent"
 ROUND_META: Final = "scholarbase/round"
 
 
-def server_of(
-    call: Call, list_schemas: ListSchemas, *, max_bytes: int, retrieval: bool = False
-) -> Server[Any]:
-    """An MCP server that lists its tools with ``list_schemas`` and runs them with ``call``.
-
-    Args:
-        retrieval: offer the tools of :mod:`scholarbase.api.retrieval` instead of the six.
+def server_of(call: Call, list_schemas: ListSchemas, *, max_bytes: int, offered: Offered) -> Server[Any]:
+    """An MCP server of a set of tools, or of those of :mod:`scholarbase.api.retrieval`, that lists its tools with
+    ``list_schemas`` and runs them with ``call``.
     """
+    retrieval = offered == "retrieval"
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
         annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -106,7 +111,7 @@ def server_of(
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         arguments = dict(params.arguments or {})
         try:
-            tool = retrieval_tool(params.name) if retrieval else tool_named(params.name)
+            tool = retrieval_tool(params.name) if offered == "retrieval" else tool_in(offered, params.name)
         except ToolNotFound as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         try:
@@ -127,12 +132,17 @@ def server_of(
             return _tool_error(
                 ScholarBaseError("An unexpected error occurred. The server's log has the details.")
             )
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)
+        parts: list[Any] = [TextContent(type="text", text=text)]
+        if content.get("image") is not None:
+            image = ImageContent(type="image", data=content.pop("image"), mime_type=content["media_type"])
+            parts.append(image)
+        failed = content.get("error_type") is not None  # an action, whose errors are observations
+        return CallToolResult(content=parts, structured_content=content, is_error=failed)
 
     return Server(
         "scholarbase",
         version=__version__,
-        instructions=RETRIEVAL_INSTRUCTIONS if retrieval else INSTRUCTIONS,
+        instructions=INSTRUCTIONS[offered],
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -160,16 +170,17 @@ def _tool_error(error: ScholarBaseError) -> CallToolResult:
     )
 
 
-def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> StreamableHTTPSessionManager:
+def over_http(state: Any, *, max_bytes: int, offered: Offered) -> StreamableHTTPSessionManager:
     """Streamable HTTP for the application with this state.
 
     Stateless, so that every worker can handle every request. A call names its session in the headers of the native
     routes, or in its ``_meta``.
     """
+    tool_set = _set_of(offered)
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         request: Request = context.request
-        tool = tool_named(name)
+        tool = tool_in(tool_set, name)
         # The call may run on after its request.
         held = held_by(request.scope)
         held.share()
@@ -186,7 +197,7 @@ def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> Streama
         try:
             arguments = tool.canonical(arguments)
             _check_format(arguments)
-            parsed = tool.parse(arguments)
+            parsed: Any = permitted(tool.parse(arguments), state.settings)
             response = await run_call(request, library, call_of(tool), parsed, recording)
         except anyio.get_cancelled_exc_class():
             if recording is not None:
@@ -208,14 +219,20 @@ def over_http(state: Any, *, max_bytes: int, retrieval: bool = False) -> Streama
             modes=library.modes,
             full_texts=library.has_full_texts,
             in_session=SESSION in request.headers,
+            tools=offered_tools(tool_set, state.settings),
         )
 
     return StreamableHTTPSessionManager(
-        server_of(call, list_schemas, max_bytes=max_bytes, retrieval=retrieval),
+        server_of(call, list_schemas, max_bytes=max_bytes, offered=offered),
         json_response=True,
         stateless=True,
         max_request_body_size=1 << 62,  # BodyLimit applies first
     )
+
+
+def _set_of(offered: Offered) -> ToolSet:
+    """The set whose tools run the calls."""
+    return "scholarbase" if offered == "retrieval" else offered
 
 
 class McpApp:
@@ -270,8 +287,8 @@ def _session_meta(context: Any) -> dict[str, Any]:
     return {name: meta[key] for name, key in keys if meta.get(key) is not None}
 
 
-def serve_stdio(tools: Tools, *, max_bytes: int, retrieval: bool = False) -> None:
-    """Serve the tools on standard input and output until the input ends. ``retrieval`` is that of :func:`server_of`."""
+def serve_stdio(tools: Tools, *, max_bytes: int, offered: Offered) -> None:
+    """Serve the tools on standard input and output until the input ends."""
 
     async def call(context: Any, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
         meta = _session_meta(context)
@@ -285,13 +302,13 @@ def serve_stdio(tools: Tools, *, max_bytes: int, retrieval: bool = False) -> Non
         content = await to_thread.run_sync(
             lambda: tools.call(name, arguments, parent=meta.get("parent"), round=meta.get("round"))
         )
-        return content, tool_named(name).canonical(arguments).get("offset") or 0
+        return content, tool_in(tools.tool_set, name).canonical(arguments).get("offset") or 0
 
     async def list_schemas(context: Any) -> list[dict[str, Any]]:
         return await to_thread.run_sync(tools.schemas, "mcp")
 
     async def main() -> None:
-        server = server_of(call, list_schemas, max_bytes=max_bytes, retrieval=retrieval)
+        server = server_of(call, list_schemas, max_bytes=max_bytes, offered=offered)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 

@@ -22,6 +22,7 @@ from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.document_responses import FindResponse, PassagesResponse, TextResponse
 from scholarbase.models.limits import Engine, Mode, ReferenceFormat, ReferenceStatus
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
@@ -222,7 +223,10 @@ def tool_response() -> Any:
         __base__=documented(PaperBatchResponse),
         results=(list[one], ...),
     )
-    others = (SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse)
+    others = (
+        *(SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse),
+        *(PassagesResponse, TextResponse, FindResponse),
+    )
     return Union[(papers, *map(documented, others))]
 
 

@@ -29,6 +29,7 @@ log = logging.getLogger("scholarbase.api")
 MEDIA_TYPE = "application/problem+json"
 TOOLS_PATH = "/mcp"
 RETRIEVAL_PATH = "/mcp/retrieval"
+AIRQA_PATH = "/mcp/airqa"
 
 
 def problem(status: int, slug: str, title: str, detail: str) -> Response:

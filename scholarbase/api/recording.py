@@ -33,8 +33,8 @@ from scholarbase.sessions.progress import MAX_RECORDED, NOT_RECORDED
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number, check_session_id
 from scholarbase.sessions.writer import write_timeout
-from scholarbase.tools.definitions import tool_named
 from scholarbase.tools.responding import CallResponse
+from scholarbase.tools.sets import tool_in
 
 log = logging.getLogger("scholarbase.sessions")
 RECORDING: Final = "scholarbase.recording"
@@ -186,7 +186,7 @@ async def respond_in_session(request: Request, route: str, respond: Callable[[Re
         response: Response = await respond(request)
         return response
     if route == "call_tool":
-        tool_named(tool)
+        tool_in(request.query_params.get("set", "scholarbase"), tool)  # type: ignore[arg-type]
     return await record_around(request, tool, respond)
 
 

@@ -1,6 +1,6 @@
 """The tools ``search`` and ``fetch``, which chat products and deep research expect of an MCP server.
 
-Their form is OpenAI's: https://platform.openai.com/docs/mcp. Each is a call of one of the seven tools in other words,
+Their form is OpenAI's: https://platform.openai.com/docs/mcp. Each is a call of one of the nine tools in other words,
 and sessions record it as that.
 """
 

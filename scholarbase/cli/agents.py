@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import orjson
@@ -16,6 +16,7 @@ import orjson
 from scholarbase.cli.options import as_of_option, encoder_option, library_option, open_source, require_library
 from scholarbase.errors import InvalidRequest, ReplayDiffers, SessionExists
 from scholarbase.files import atomic_write, storage_errors
+from scholarbase.models.limits import ToolSet
 from scholarbase.sessions.session import Quotas, Session
 from scholarbase.sessions.store import SessionStore
 from scholarbase.settings import Settings
@@ -54,10 +55,10 @@ def _store(settings: Settings, folder: Path | None) -> Iterator[SessionStore]:
 @click.option(
     "--tools",
     "tool_set",
-    type=click.Choice(["scholarbase", "retrieval"]),
+    type=click.Choice(["scholarbase", "airqa", "retrieval"]),
     default="scholarbase",
     show_default=True,
-    help="The seven tools of ScholarBase, or search and fetch as chat products expect them.",
+    help="The nine tools of ScholarBase, the actions of AirQA, or search and fetch as chat products expect them.",
 )
 @click.option("--session", "name", help="Record the calls under this name.")
 @click.option("--query", help="The question of the session.")
@@ -69,7 +70,7 @@ def mcp(
     url: str | None,
     library: Path | None,
     encoder: str | None,
-    tool_set: str,
+    tool_set: Any,
     name: str | None,
     query: str | None,
     as_of: str | None,
@@ -87,7 +88,8 @@ def mcp(
     from scholarbase.client import Client
     from scholarbase.tools import Tools
 
-    served = partial(serve_stdio, max_bytes=settings.max_body_bytes, retrieval=tool_set == "retrieval")
+    served = partial(serve_stdio, max_bytes=settings.max_body_bytes, offered=tool_set)
+    native: ToolSet = "scholarbase" if tool_set == "retrieval" else tool_set
     recorded = name is not None or query is not None or as_of is not None
     named = name or f"mcp-{secrets.token_hex(4)}"
     with open_source(settings, library, url, encoder) as source:
@@ -98,13 +100,13 @@ def mcp(
                 )
             if query is not None or as_of is not None:
                 _open_on_server(source, named, query, as_of)
-            served(Tools(source, session=named if recorded else None))
+            served(Tools(source, session=named if recorded else None, tool_set=native))
             return
         with _store(settings, sessions) as store:
             session: Session | str | None = named if recorded else None
             if query is not None or as_of is not None:
                 session = _open_in_store(store, Session(named, query=query, as_of=as_of))
-            tools = Tools(source, session=session, store=store if recorded else None)
+            tools = Tools(source, session=session, store=store if recorded else None, tool_set=native)
             served(tools)
 
 

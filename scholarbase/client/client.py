@@ -43,7 +43,7 @@ from scholarbase.models.document_responses import (
     PassagesResponse,
     TextResponse,
 )
-from scholarbase.models.limits import SchemaForm
+from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
     EdgeBody,
@@ -208,7 +208,12 @@ class Client(BaseClient, Source):
         return self._send(endpoints.page_image(request))
 
     def tools(
-        self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None
+        self,
+        form: SchemaForm = "openai",
+        *,
+        strict: bool = False,
+        session: str | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> list[dict[str, Any]]:
         """The function schemas of the tools.
 
@@ -216,8 +221,9 @@ class Client(BaseClient, Source):
             form: ``openai`` (chat completions), ``openai-responses``, ``anthropic``, ``gemini`` or ``mcp``.
             strict: schemas for strict mode: every argument is required, with null for one that is left out.
             session: the session of the calls, in which ``exclude_seen`` is available.
+            tool_set: ``scholarbase``, or ``airqa`` for the actions of AirQA's environment.
         """
-        return self._send(endpoints.tools(form, strict, session))
+        return self._send(endpoints.tools(form, strict, session, tool_set))
 
     def call_tool(
         self,
@@ -227,6 +233,7 @@ class Client(BaseClient, Source):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> dict[str, Any]:
         """Call a tool; the result is the JSON of its response.
 
@@ -236,8 +243,9 @@ class Client(BaseClient, Source):
             session: the session that records the call. A new name opens a session.
             parent: the number of the call that this one follows from; derived from the arguments by default.
             round: the agent's turn.
+            tool_set: the set that has the tool.
         """
-        return self._send(endpoints.call_tool(name, arguments, session, parent, round))
+        return self._send(endpoints.call_tool(name, arguments, session, parent, round, tool_set))
 
     def call_tool_as_text(
         self,
@@ -247,9 +255,10 @@ class Client(BaseClient, Source):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> str:
         """Call a tool; the result is readable text. The arguments are those of ``call_tool``."""
-        return self._send(endpoints.call_tool_as_text(name, arguments, session, parent, round))
+        return self._send(endpoints.call_tool_as_text(name, arguments, session, parent, round, tool_set))
 
     def open_session(
         self,

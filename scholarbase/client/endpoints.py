@@ -426,29 +426,47 @@ def _of_paper(part: str, request: Model, kind: type[Model]) -> tuple[str, dict[s
     return f"{_paper_path(content.pop('paper_id'))}/{part}", content
 
 
-def tools(form: str, strict: bool, session: str | None) -> Request[list[dict[str, Any]]]:
+def tools(
+    form: str, strict: bool, session: str | None, tool_set: str = "scholarbase"
+) -> Request[list[dict[str, Any]]]:
     """``GET /v1/tools``."""
     check_type(form, str, "form", "the name of a form, such as 'openai'")
     check_text(form, "form")
     check_type(strict, bool, "strict", "true or false")
-    query = _query_string({"format": form} | ({"strict": True} if strict else {}))
+    query = _query_string({"format": form} | ({"strict": True} if strict else {}) | _set(tool_set))
     headers = {} if session is None else {"X-ScholarBase-Session": _header("session", session)}
     return Request("GET", "/v1/tools", lambda data: list(data["tools"]), query, headers=headers)
 
 
+def _set(tool_set: str) -> dict[str, str]:
+    check_type(tool_set, str, "tool_set", "the name of a set, such as 'scholarbase'")
+    check_text(tool_set, "tool_set")
+    return {} if tool_set == "scholarbase" else {"set": tool_set}
+
+
 def call_tool(
-    name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
+    name: str,
+    arguments: Mapping[str, Any],
+    session: str | None,
+    parent: int | None,
+    round: int | None,
+    tool_set: str = "scholarbase",
 ) -> Request[dict[str, Any]]:
     """``POST /v1/tools/{name}``."""
     check_json_format(arguments)
-    return _call_tool(dict, name, arguments, session, parent, round)
+    return _call_tool(dict, name, arguments, session, parent, round, tool_set)
 
 
 def call_tool_as_text(
-    name: str, arguments: Mapping[str, Any], session: str | None, parent: int | None, round: int | None
+    name: str,
+    arguments: Mapping[str, Any],
+    session: str | None,
+    parent: int | None,
+    round: int | None,
+    tool_set: str = "scholarbase",
 ) -> Request[str]:
     """``POST /v1/tools/{name}`` with the format text."""
-    return _call_tool(str, name, as_text_arguments(arguments), session, parent, round)
+    return _call_tool(str, name, as_text_arguments(arguments), session, parent, round, tool_set)
 
 
 def _call_tool(
@@ -458,6 +476,7 @@ def _call_tool(
     session: str | None,
     parent: int | None,
     round: int | None,
+    tool_set: str,
 ) -> Request[T]:
     if not isinstance(arguments, Mapping):
         raise InvalidRequest(f"The arguments of {shown(name)} are {shown(arguments)}: give a dictionary.")
@@ -470,7 +489,8 @@ def _call_tool(
             text = value if isinstance(value, str) else str(check_whole(value, header, 1))
             headers[f"X-ScholarBase-{header.title()}"] = _header(header, text)
     path = f"/v1/tools/{_segment('name', name)}"
-    return Request("POST", path, read, body=_json(dict(arguments)), headers=headers)
+    query = _query_string(_set(tool_set))
+    return Request("POST", path, read, query, body=_json(dict(arguments)), headers=headers)
 
 
 def open_session(**content: Any) -> Request[dict[str, Any]]:

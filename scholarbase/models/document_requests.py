@@ -203,6 +203,10 @@ class ReadBody(ResponseOptions, Timed):
         named = [name for name in ("section", "find", "q") if getattr(self, name) is not None]
         if len(named) > 1:
             raise InvalidRequest(f"{' and '.join(named)} cannot be combined: send one of them.")
+        if self.offset is not None:
+            check_whole(self.offset, "offset", 0, 2**31)
+        if self.limit is not None:
+            check_whole(self.limit, "limit", 1, MAX_PASSAGES)
         if self.find is None and self.syntax is not None:
             raise InvalidRequest(
                 f"syntax {self.syntax!r} says how find is read: send find too, or leave it out."

@@ -13,11 +13,13 @@ TotalRelation = Literal["eq", "gte"]
 ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
 ReferenceStatus = Literal["held", "near", "withdrawn", "retracted", "not_in_snapshot", "unreadable"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
+ToolSet = Literal["scholarbase", "airqa"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
+TOOL_SETS: Final[tuple[ToolSet, ...]] = get_args(ToolSet)
 REFERENCE_FORMATS: Final[tuple[ReferenceFormat, ...]] = get_args(ReferenceFormat)
 REFERENCE_STATUSES: Final[tuple[ReferenceStatus, ...]] = get_args(ReferenceStatus)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)

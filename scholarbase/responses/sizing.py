@@ -17,7 +17,7 @@ import orjson
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
-from scholarbase.responses import documents
+from scholarbase.responses import documents, observations
 from scholarbase.responses import text as text_format
 from scholarbase.responses.lines import plain
 from scholarbase.responses.rows import fit_rows, has_rows
@@ -80,7 +80,10 @@ def fit_response(
     form = _Text() if text else _Json()
     room = max_tokens * 9 // 2 - form.reserve
     response = {key: value for key, value in response.items() if key != "tokens"}
-    if "document" in response:
+    if "observation" in response:
+        fitted = observations.fit(response, lambda one: form.whole(one, 0) <= room)
+        _check_room(room, form.whole(fitted, 0), form)
+    elif "document" in response:
         fitted = _text(response, room, form)
     elif has_rows(response):
         fitted = fit_rows(response, lambda one: _own_tokens(one, 0, form), max_tokens)

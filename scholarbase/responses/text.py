@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from scholarbase.responses import documents
+from scholarbase.responses import documents, observations
 from scholarbase.responses.lines import INDENT, plain
 from scholarbase.responses.rows import has_rows, rows_as_text
 
@@ -37,6 +37,8 @@ def as_text(response: Mapping[str, Any], *, offset: int | Sequence[int] = 0) -> 
     """
     if is_unfinished(response):
         return plain(response["error"])
+    if "observation" in response:
+        return observations.as_text(response)
     if "document" in response:
         return documents.as_text(response)
     if has_rows(response):

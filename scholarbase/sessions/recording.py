@@ -21,7 +21,7 @@ from scholarbase.sessions.admissions import UNANSWERED
 from scholarbase.sessions.progress import BudgetState
 from scholarbase.sessions.session import CallRecord, Session, now, unix_time
 from scholarbase.sessions.store import SessionStore
-from scholarbase.trajectories.calls import TOOLS
+from scholarbase.trajectories.calls import ACTIONS, TOOLS
 from scholarbase.trajectories.figures import LOOKING
 
 WRITE_SECONDS: Final = 0.25
@@ -33,12 +33,13 @@ BUDGET_SECONDS: Final = 30.0
 @dataclass(frozen=True, slots=True)
 class ReturnedPapers:
     """What a response returned: ids, best first, the tool's scores where it has some, estimated tokens, and the error
-    of what was not finished in time."""
+    of what was not finished in time, or of an action whose errors are responses."""
 
     ids: tuple[str, ...]
     scores: tuple[float, ...] | None
     tokens: int
     error: str | None = None
+    error_type: str = TimeLimit.slug
 
 
 class _Named(msgspec.Struct):
@@ -53,6 +54,8 @@ class _Named(msgspec.Struct):
     error: str | None = None
     status: int | str | None = None
     passage: dict[str, Any] | None = None
+    observation: str | None = None
+    error_type: str | None = None
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
 
@@ -67,6 +70,8 @@ _decode: Final = msgspec.json.Decoder(_Named).decode
 def returned_papers(content: Mapping[str, Any] | bytes, tokens: int) -> ReturnedPapers:
     """The papers of a response, from its JSON or the bytes of that."""
     response = _decode(content) if isinstance(content, bytes) else msgspec.convert(content, _Named)
+    if response.observation is not None and response.error_type is not None:
+        return ReturnedPapers((), None, tokens, response.observation, response.error_type)
     results = response.results or ()
     ids: list[str] = []
     scores: list[float] = []
@@ -83,8 +88,8 @@ def _gather(response: _Named, ids: list[str], scores: list[float]) -> None:
         ids += _papers_of_rows(response)
         return
     if response.results is None:
-        assert response.id is not None
-        ids.append(response.id)
+        assert response.id is not None or response.observation is not None
+        ids += [] if response.id is None else [response.id]
         return
     for item in response.results:
         if isinstance(item, tuple):
@@ -150,7 +155,7 @@ class Recording:
 
     @property
     def kind(self) -> CallKind:
-        return TOOLS[self.tool]
+        return TOOLS.get(self.tool) or ACTIONS[self.tool]
 
     def set_request(self, calls: Sequence[Mapping[str, Any]], request: object) -> None:
         """Set the number of calls, and add a hash of the request to the key. Only the first request counts."""
@@ -244,7 +249,7 @@ class Recording:
                     key=self._key(place),
                     reserved=1 if self.budget is not None and self.budget.reserved else 0,
                     error=returned.error,
-                    error_type=None if returned.error is None else TimeLimit.slug,
+                    error_type=None if returned.error is None else returned.error_type,
                     admission=self.budget.admission if self.budget is not None else None,
                     ended=ended,
                     calls=len(calls),

@@ -18,6 +18,10 @@ from scholarbase.models.checks import is_id, shown
 
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "q": "query question search_query query_text",
+    "query": "q question search_query query_text text",
+    "sql": "query statement sql_query",
+    "page_number": "page page_num page_no",
+    "bounding_box": "box bbox",
     "limit": "top_k topk top_n k n max_results num_results n_results result_limit page_size",
     "from": "from_ from_date date_from start_date from_year year_from start_year min_year year_min min_date date_min "
     "since",

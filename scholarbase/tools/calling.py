@@ -11,14 +11,15 @@ from typing import Any, Final, Protocol
 
 from scholarbase.errors import InvalidRequest, ScholarBaseError
 from scholarbase.models.checks import as_text_arguments, check_json_format, check_type, shown
-from scholarbase.models.limits import SchemaForm
+from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.search.library import Library
 from scholarbase.sessions.recording import BUDGET_SECONDS, WRITE_SECONDS, Recording
 from scholarbase.sessions.session import Session, check_number
 from scholarbase.sessions.store import SessionStore
 from scholarbase.sessions.writer import wait_for
-from scholarbase.tools.definitions import recorded_tool, schemas, tool_named
+from scholarbase.tools.definitions import schemas
 from scholarbase.tools.responding import CallResponse, make_response
+from scholarbase.tools.sets import recorded_tool, tool_in, tools_in
 
 log = logging.getLogger("scholarbase.tools")
 
@@ -27,7 +28,12 @@ class ToolServer(Protocol):
     """A server that answers tool calls by name, such as :class:`scholarbase.client.Client`."""
 
     def tools(
-        self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None
+        self,
+        form: SchemaForm = "openai",
+        *,
+        strict: bool = False,
+        session: str | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> list[dict[str, Any]]: ...
 
     def call_tool(
@@ -38,6 +44,7 @@ class ToolServer(Protocol):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> dict[str, Any]: ...
 
     def call_tool_as_text(
@@ -48,6 +55,7 @@ class ToolServer(Protocol):
         session: str | None = None,
         parent: int | None = None,
         round: int | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> str: ...
 
 
@@ -59,6 +67,7 @@ class Tools:
         session: the session in which calls are recorded. On a server, its name; on a library, a :class:`Session` to
             open, or the name of one in ``store``.
         store: where the calls on a library are recorded.
+        tool_set: ``scholarbase``, or ``airqa`` for the actions of AirQA's environment.
 
     Raises:
         InvalidRequest: a session on a library without a store, or a store for a server, which has its own; or an
@@ -71,7 +80,10 @@ class Tools:
         *,
         session: str | Session | None = None,
         store: SessionStore | None = None,
+        tool_set: ToolSet = "scholarbase",
     ) -> None:
+        tools_in(tool_set)
+        self.tool_set: Final[ToolSet] = tool_set
         if not isinstance(source, Library) and not hasattr(source, "call_tool"):
             raise InvalidRequest(f"source is {shown(source)}: it must be an open library or a client.")
         check_type(session, (str, Session, NoneType), "session", "a name, a Session or None")
@@ -100,13 +112,14 @@ class Tools:
             strict: schemas for OpenAI's strict mode.
         """
         if not isinstance(self._source, Library):
-            return self._source.tools(form, strict=strict, session=self.session)
+            return self._source.tools(form, strict=strict, session=self.session, tool_set=self.tool_set)
         return schemas(
             form,
             modes=self._source.modes,
             full_texts=self._source.has_full_texts,
             in_session=self.session is not None,
             strict=strict,
+            tools=tools_in(self.tool_set),
         )
 
     def call(
@@ -132,7 +145,9 @@ class Tools:
             PaperNotFound, and the other errors of the library or the client.
         """
         if not isinstance(self._source, Library):
-            return self._source.call_tool(name, arguments, session=self.session, parent=parent, round=round)
+            return self._source.call_tool(
+                name, arguments, session=self.session, parent=parent, round=round, tool_set=self.tool_set
+            )
         check_json_format(arguments)
         return self._call(self._source, name, arguments, parent, round).content
 
@@ -147,7 +162,7 @@ class Tools:
         """Call a tool; the result is readable text. Arguments and errors are those of ``call``."""
         if not isinstance(self._source, Library):
             return self._source.call_tool_as_text(
-                name, arguments, session=self.session, parent=parent, round=round
+                name, arguments, session=self.session, parent=parent, round=round, tool_set=self.tool_set
             )
         return self._call(self._source, name, as_text_arguments(arguments), parent, round).body.decode()
 
@@ -164,7 +179,7 @@ class Tools:
     def _recording(
         self, library: Library, name: str, parent: int | None, round_: int | None
     ) -> Recording | None:
-        tool_named(name)
+        tool_in(self.tool_set, name)
         parent, round_ = check_number(parent, "parent"), check_number(round_, "round")
         if self._session is None or self._store is None:
             if parent is not None or round_ is not None:

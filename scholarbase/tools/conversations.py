@@ -25,6 +25,7 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.tools.definitions import schemas
 from scholarbase.tools.replay import Replayed, differences, replay
+from scholarbase.tools.sets import set_of, tools_in
 
 WINDOW: Final = 5
 
@@ -44,7 +45,10 @@ def conversations(
         raise InvalidRequest(
             f"The session {session.id!r} has no query, which a conversation begins with: open sessions with a query."
         )
-    tools = orjson.dumps(schemas("openai", full_texts=library.has_full_texts)).decode()
+    lines = list(lines)
+    sets = dict.fromkeys(set_of(orjson.loads(line)["tool"]) for line in lines) or {"scholarbase": None}
+    listed = [tool for name in sets for tool in tools_in(name)]
+    tools = orjson.dumps(schemas("openai", full_texts=library.has_full_texts, tools=listed)).decode()
     question = {"from": "human", "value": session.query}
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)
     for one in replay(library, session, lines):
@@ -75,7 +79,9 @@ def _check(session: Session, one: Replayed) -> None:
 def _agent_message(session: Session, one: Replayed) -> dict[str, Any]:
     row = one.recorded
     if row["kind"] == "answer":
-        return {"from": "gpt", "value": "\n".join(row["ids"]), "weight": 1}
+        answer = row.get("arguments", {}).get("answer", "\n".join(row["ids"]))
+        value = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
+        return {"from": "gpt", "value": value, "weight": 1}
     arguments = dict(row.get("arguments", {}))
     if arguments.get("as_of") == session.as_of:
         # The session adds its own date to every call; the agent did not send it.

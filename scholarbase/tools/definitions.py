@@ -390,7 +390,6 @@ RECORDED: Final = (SIMILAR, TEXT, FIND, PAPER_PASSAGES, CONTEXTS, SQL)
 """Not tools for models: what sessions record native calls as that have no tool."""
 
 _BY_NAME: Final = {tool.name: tool for tool in TOOLS}
-_RECORDED: Final = {tool.name: tool for tool in RECORDED}
 
 
 def tool_named(name: str) -> Tool:
@@ -401,11 +400,6 @@ def tool_named(name: str) -> Tool:
         raise ToolNotFound(f"There is no tool {shown(name)}: the tools are {', '.join(_BY_NAME)}.") from None
 
 
-def recorded_tool(name: str) -> Tool:
-    """Return the tool that a session records calls under; raise ToolNotFound if it records none so."""
-    return _RECORDED[name] if name in _RECORDED else tool_named(name)
-
-
 def schemas(
     form: SchemaForm = "openai",
     *,
@@ -413,6 +407,7 @@ def schemas(
     full_texts: bool = True,
     in_session: bool = True,
     strict: bool = False,
+    tools: Sequence[Tool] = TOOLS,
 ) -> list[dict[str, Any]]:
     """The tools as function schemas.
 
@@ -425,6 +420,7 @@ def schemas(
         modes, in_session: as for :meth:`Tool.schema`.
         full_texts: whether the library has some, which two of the tools need.
         strict: for OpenAI's strict mode.
+        tools: those of another set.
 
     Raises:
         InvalidRequest: another form, or ``strict`` in a form without it.
@@ -438,7 +434,7 @@ def schemas(
         )
     return [
         _in_form(tool, form, tool.schema(modes=modes, in_session=in_session, strict=strict), strict)
-        for tool in TOOLS
+        for tool in tools
         if full_texts or tool.name not in _OF_TEXTS
     ]
 

@@ -118,7 +118,10 @@ def make_response(
     offset = offsets if searches else offsets[0]
     body = _encoded(content, is_text, offset)
     if len(sized) == 1:
-        returned = [returned_papers(sized[0], estimate_tokens(body))]
+        counted = body
+        if content.get("image") is not None:  # no model reads it as text
+            counted = _encoded({**content, "image": ""}, is_text, offset)
+        returned = [returned_papers(sized[0], estimate_tokens(counted))]
     else:
         returned = [
             returned_papers(result, estimate_tokens(_encoded(result, is_text, offset)))

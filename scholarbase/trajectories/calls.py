@@ -44,6 +44,8 @@ TOOLS: Final[dict[str, CallKind]] = {
     "answer": "answer",
 }
 """The kind of call of each of ScholarBase's tools."""
+ACTIONS: Final[dict[str, CallKind]] = {"retrieve": "search", "query": "inspect", "view": "inspect"}
+"""The kind of call of the actions of the tool set ``airqa``. Other agents may have tools of these names."""
 
 _RFC_3339: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -116,7 +118,7 @@ def _raw_call(row: Any, where: str, canonical: dict[str, str]) -> RawCall:
         if key in values and not accepts(values[key]):
             raise InvalidRequest(f"{key} is {_shorten(values[key])}: it must be {expected}.")
     tool = values["tool"]
-    kind = values.setdefault("kind", TOOLS.get(tool))
+    kind = values.setdefault("kind", TOOLS.get(tool, ACTIONS.get(tool)))
     if kind is None:
         raise InvalidRequest(
             f"the tool {tool!r} is not a ScholarBase tool: give its kind, one of {', '.join(CALL_KINDS)}."

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from scholarbase.api.access.keys import create_key
 from scholarbase.search.library import Library
 from tests.conftest import serving_in_thread
+from tests.fulltexts import ABSTRACT_ONLY, MERGING, SORTING
 
 PAPER: Final = "arXiv:hep-th/9301068"
 TITLE: Final = "Two Dimensional QCD is a String Theory"
@@ -53,6 +54,20 @@ AUTHORS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", f"/v1/authors/{AUTHOR}/papers", {}),
 ]
 """One request of each route of authors, which no session records."""
+TEXTS: Final[list[tuple[str, str, dict[str, Any]]]] = [
+    ("GET", f"/v1/papers/{SORTING}/text", {}),
+    ("GET", f"/v1/papers/{SORTING}/text", {"section": "1"}),
+    ("GET", f"/v1/papers/{MERGING}/find", {"q": "zebra"}),
+    ("GET", f"/v1/papers/{SORTING}/passages", {"q": "zebra"}),
+    ("GET", f"/v1/papers/{SORTING}/citation-contexts", {}),
+    ("GET", f"/v1/papers/{SORTING}/citation-contexts", {"direction": "references"}),
+    ("POST", "/v1/passages/search", {"q": "zebra"}),
+    ("POST", "/v1/tools/search_passages", {"q": "zebra"}),
+    ("POST", "/v1/tools/read_paper", {"paper_id": SORTING}),
+    ("POST", "/v1/tools/read_paper", {"paper_id": SORTING, "find": "zebra"}),
+    ("POST", "/v1/tools/read_paper", {"paper_id": SORTING, "q": "zebra"}),
+]
+"""Requests of each route of full texts, in the library that has some."""
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "plain": {},
     "sized": {"max_tokens": 700},
@@ -142,6 +157,22 @@ def sessions() -> Iterator[Sent]:
     yield request("POST", "/v1/sessions/one/answer", {"ids": [PAPER]})
     yield "DELETE", "/v1/sessions/one", {}, 204
     yield "DELETE", "/v1/sessions/one", {}, 404
+
+
+def texts() -> Iterator[Sent]:
+    for method, path, values in TEXTS:
+        for form, options in FORMS.items():
+            if form != "few fields" or not path.endswith("/text"):
+                yield request(method, path, values | options)
+        yield request(method, path, values | {"surprise": 1}, 400)
+        yield in_session("texts", method, path, values)
+        yield in_session("spent", method, path, values, 403)
+        if method == "POST":
+            yield "POST", path, {"content": b" " * 200_000}, 413
+    for end in ("text", "find?q=a", "passages?q=a", "pages/1", "citation-contexts?direction=references"):
+        yield "GET", f"/v1/papers/{ABSTRACT_ONLY}/{end}", {}, 404
+    yield request("GET", f"/v1/papers/{SORTING}/pages/1", {"surprise": 1}, 400)
+    yield request("POST", "/v1/passages/search", {"q": "a", "within": [UNKNOWN]}, 404)
 
 
 def about() -> Iterator[Sent]:
@@ -249,7 +280,9 @@ NOT_PROVOKED: Final = {"503", "504", "507"}
 
 
 @pytest.mark.slow
-def test_the_document_has_every_response_and_no_other(sample: Library, tmp_path: Path) -> None:
+def test_the_document_has_every_response_and_no_other(
+    sample: Library, full_texts: Library, tmp_path: Path
+) -> None:
     keys = tmp_path / "keys.json"
     key = create_key(keys, "reader")[0]
     admins = [create_key(keys, name, role="admin")[0] for name in ("one", "two")]
@@ -265,26 +298,36 @@ def test_the_document_has_every_response_and_no_other(sample: Library, tmp_path:
                 response = client.request(method, path, **arguments)
                 assert response.status_code == status, f"{method} {path} {arguments}: {response.text:.300}"
                 document.check(response)
+    with (
+        serving_in_thread(full_texts, sessions=folder, max_body_bytes=100_000) as url,
+        httpx.Client(base_url=url, timeout=120) as client,
+    ):
+        for method, path, arguments, status in texts():
+            response = client.request(method, path, **arguments)
+            assert response.status_code == status, f"{method} {path} {arguments}: {response.text:.300}"
+            document.check(response)
     with serving_in_thread(sample, sessions=folder, keys=str(keys), rate_limit=1) as url:
         limited = [
             (method, path) for method, path, _ in document.statuses() if path not in ("/healthz", "/readyz")
         ]
         for method, path in sorted(set(limited)):
-            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
+            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers", page=1)
             document.check(httpx.request(method, url + target))
         for body in (b"", b"{}"):  # this server was not started from a path
             headers = {"X-API-Key": admins.pop()}
             document.check(httpx.post(f"{url}/v1/admin/reload", content=body, headers=headers))
         # The first request is allowed, the others are not.
         for method, path in [("GET", "/metrics"), *sorted(set(limited))]:
-            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
+            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers", page=1)
             document.check(httpx.request(method, url + target, headers={"X-API-Key": key}))
     with serving_in_thread(sample) as url:  # without keys
         document.check(httpx.get(f"{url}/v1/sql/schema"))  # and without SQL
         for method, path in sorted({(method, path) for method, path, _ in document.statuses()}):
-            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers")
+            target = path.format(paper_id=PAPER, author_id=AUTHOR, name="search_papers", page=1)
             document.check(httpx.request(method, url + target, headers={"Host": "pages.example"}))
             document.check(httpx.request(method, url + target, headers={"X-ScholarBase-Snapshot": "0" * 32}))
     swapped = ("POST", "/v1/admin/reload", "200")  # tests/api/test_swapping.py
-    missing = {one for one in document.statuses() - document.seen if one[2] not in NOT_PROVOKED} - {swapped}
+    image = ("GET", "/v1/papers/{paper_id}/pages/{page}", "200")  # of a PDF, which this library lacks
+    missing = {one for one in document.statuses() - document.seen if one[2] not in NOT_PROVOKED}
+    missing -= {swapped, image}
     assert not missing, sorted(missing)

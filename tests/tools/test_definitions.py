@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from scholarbase.errors import InvalidRequest, ToolNotFound
+from scholarbase.client import Client
+from scholarbase.errors import DocumentNotFound, InvalidRequest, ToolNotFound
 from scholarbase.models.limits import SCHEMA_FORMS
 from scholarbase.models.requests import (
     EdgeBody,
@@ -31,8 +32,12 @@ SEED = "arXiv:hep-th/9301068"
 NAMES = [
     *("search_papers", "match_titles", "check_references", "get_papers"),
     *("get_citations", "get_references", "expand_papers"),
+    *("search_passages", "read_paper"),
 ]
-MOST_TOKENS = 1700
+OF_TEXTS = NAMES[-2:]
+"""The tools that a library without full texts has not."""
+MOST_TOKENS = {True: 2200, False: 1700}
+"""Of the list with the tools for full texts, and without them."""
 
 
 def parsed(name: str, arguments: Any) -> Any:
@@ -40,7 +45,7 @@ def parsed(name: str, arguments: Any) -> Any:
     return tool.parse(tool.canonical(arguments))
 
 
-def test_the_seven_tools_by_name() -> None:
+def test_the_nine_tools_by_name() -> None:
     assert [tool.name for tool in TOOLS] == NAMES
     with pytest.raises(ToolNotFound, match="no tool 'find': the tools are search_papers"):
         tool_named("find")
@@ -111,6 +116,23 @@ def test_exclude_seen_is_shown_in_sessions_and_only_modes_of_the_library(
     assert "exclude_seen" in schemas()[0]["function"]["parameters"]["properties"]
 
 
+def test_tools_of_full_texts_are_listed_where_a_library_has_some(
+    sample: Library, full_texts: Library, server: str
+) -> None:
+    def listed(found: Any) -> list[str]:
+        return [tool["function"]["name"] for tool in found]
+
+    assert listed(Tools(full_texts).schemas()) == NAMES
+    without = [name for name in NAMES if name not in OF_TEXTS]
+    assert listed(Tools(sample).schemas()) == without
+    with Client(server) as client:
+        assert listed(Tools(client).schemas()) == without
+    for name in OF_TEXTS:
+        least = {"q": "a"} if name == "search_passages" else {"paper_id": SEED}
+        with pytest.raises(DocumentNotFound, match="has no full texts: ingest it with --documents"):
+            Tools(sample).call(name, least)
+
+
 def test_the_forms_are_those_of_the_vendors() -> None:
     from anthropic.types import ToolParam
     from google.genai.types import FunctionDeclaration
@@ -138,9 +160,11 @@ def exact(kind: Any, value: Any) -> bool:
     return bool(TypeAdapter(kind).validate_python(value) == value)
 
 
+@pytest.mark.parametrize("full_texts", [True, False])
 @pytest.mark.parametrize("form", SCHEMA_FORMS)
-def test_the_list_of_tools_is_short(form: Any) -> None:
-    assert estimate_tokens(json.dumps(schemas(form), separators=(",", ":"))) < MOST_TOKENS
+def test_the_list_of_tools_is_short(form: Any, full_texts: bool) -> None:
+    tools = json.dumps(schemas(form, full_texts=full_texts), separators=(",", ":"))
+    assert estimate_tokens(tools) < MOST_TOKENS[full_texts]
 
 
 @pytest.mark.parametrize("form", SCHEMA_FORMS)
@@ -151,7 +175,7 @@ def test_the_list_of_tools_is_short_in_wordpiece_tokens(form: Any, minilm_folder
     tokenizer.no_padding()
     count = len(tokenizer.encode(json.dumps(schemas(form), separators=(",", ":"))).ids)
     # WordPiece makes a token of each punctuation mark, of which JSON is full.
-    assert count < MOST_TOKENS * 1.5, count
+    assert count < MOST_TOKENS[True] * 1.5, count
 
 
 def test_null_arguments_mean_omitted(sample: Library) -> None:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from scholarbase.api.openapi import SqlSchemaResponse
 from scholarbase.api.responding import Call, body_response, json_response
 from scholarbase.api.routes import OpenLibrary, add, resource
+from scholarbase.api.tool_sets import SQL_OFF
 from scholarbase.errors import LibraryError, SqlOff, StorageError
 from scholarbase.models.sql import SqlBody, SqlResponse
 from scholarbase.responses.rows import schema_as_text
@@ -24,7 +25,7 @@ router = resource("/v1/sql", "sql", SqlOff, LibraryError, StorageError)
 def _check_on(settings: Settings) -> None:
     """Raises SqlOff: the server runs no SQL."""
     if not settings.sql:
-        raise SqlOff("This server runs no SQL statements: start it with SCHOLARBASE_SQL=true.")
+        raise SqlOff(SQL_OFF)
 
 
 class SqlSchemaParameters(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,17 +12,26 @@ from scholarbase.api.openapi import ToolsResponse, problems, tool_response
 from scholarbase.api.responding import call_of, json_response, respond
 from scholarbase.api.routes import OpenLibrary, resource
 from scholarbase.api.session_headers import SESSION
+from scholarbase.api.tool_sets import offered, permitted
 from scholarbase.errors import EncoderError, LibraryError, PaperNotFound, ToolNotFound, VectorIndexError
-from scholarbase.models.limits import SchemaForm
+from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.models.requests import EXAMPLE_QUESTION
-from scholarbase.tools.definitions import schemas, tool_named
+from scholarbase.tools.definitions import schemas
+from scholarbase.tools.sets import tool_in
 
 router = resource("/v1/tools", "tools")
+
+
+_SET: Final[Any] = {
+    "description": "The set of tools: `scholarbase`, or `airqa` for the actions of AirQA's environment.",
+    "examples": ["scholarbase"],
+}
 
 
 class ToolsParameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    set_: ToolSet = Field("scholarbase", alias="set", **_SET)
     format: SchemaForm = Field(
         "openai",
         description="The form of the schemas: of OpenAI's chat completions or responses, Anthropic, Gemini or MCP.",
@@ -49,6 +58,7 @@ async def list_tools(
         full_texts=library.has_full_texts,
         in_session=SESSION in request.headers,
         strict=parameters.strict,
+        tools=offered(parameters.set_, request.app.state.settings),
     )
     return json_response({"snapshot": library.snapshot_id, "tools": tools})
 
@@ -73,8 +83,10 @@ async def call_tool(
             examples=[{"q": EXAMPLE_QUESTION, "limit": 3}],
         ),
     ],
+    tool_set: Annotated[ToolSet, Query(alias="set", **_SET)] = "scholarbase",
 ) -> Response:
     """The response of the native route, with each paper's authors as one string."""
-    tool = tool_named(name)
+    tool = tool_in(tool_set, name)
     arguments = tool.canonical(arguments)
-    return await respond(request, library, call_of(tool, arguments), tool.parse(arguments))
+    parsed = permitted(tool.parse(arguments), request.app.state.settings)
+    return await respond(request, library, call_of(tool, arguments), parsed)

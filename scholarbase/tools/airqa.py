@@ -1,0 +1,158 @@
+"""The tool set ``airqa``: AirQA's environment (arXiv:2509.16952, appendices B and C.4), with a library as its data.
+
+An action never fails for its arguments, as in that environment: the observation is then the sentence that says why.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final
+
+from scholarbase.errors import InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.models.actions import (
+    RETRIEVED,
+    Action,
+    AnswerAction,
+    Observation,
+    QueryAction,
+    Refused,
+    RetrieveAction,
+    ViewAction,
+)
+from scholarbase.models.document_requests import PageBody, PassageSearchBody
+from scholarbase.models.document_responses import PassagesResponse
+from scholarbase.models.requests import Request
+from scholarbase.models.responses import Response
+from scholarbase.models.sql import SqlBody, SqlResponse
+from scholarbase.search.library import Library
+from scholarbase.tools import arguments as written
+from scholarbase.tools.definitions import Tool
+
+PNG: Final = "image/png"
+MOST_ROWS: Final = 1_000
+"""Rows of a statement, of which an observation has as many as fit."""
+_SERVER_ERROR: Final = 500
+"""The first status of an error that is not the caller's."""
+
+Run = Callable[[Library, Any], Response]
+
+
+def _observing(run: Run) -> Run:
+    """An action whose errors are observations, other than those of the server."""
+
+    @wraps(run)
+    def observed(library: Library, action: Action) -> Response:
+        try:
+            if isinstance(action, Refused):
+                return Observation(library.snapshot_id, action.reason, error_type=action.error_type)
+            return run(library, action)
+        except ScholarBaseError as error:
+            if error.status >= _SERVER_ERROR and not isinstance(error, TimeLimit):
+                raise
+            return Observation(library.snapshot_id, str(error), error_type=error.slug)
+
+    return observed
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTool(Tool):
+    """A tool of this set."""
+
+    def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with the names and types of this tool, or as they were written if they are invalid."""
+        try:
+            return self._canonical(arguments)
+        except InvalidRequest:
+            return (
+                dict(arguments) if isinstance(arguments, Mapping) else {"arguments": repr(arguments)[:1000]}
+            )
+
+    def parse(self, arguments: Mapping[str, Any]) -> Request:
+        """Build the action of ``canonical`` arguments, a :class:`Refused` one if they are invalid."""
+        try:
+            return self.request.parse(self._canonical(arguments), kind="argument")
+        except InvalidRequest as error:
+            form = "text" if arguments.get("format") == "text" else "json"
+            return Refused(reason=str(error), error_type=error.slug, format=form)  # type: ignore[arg-type]
+
+    def _canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        kinds = {name: {} if name == "answer" else kind for name, kind in self.kinds.items()}  # of any type
+        return written.canonical(arguments, kinds, self.name, self.shown)
+
+
+def _retrieve(library: Library, action: RetrieveAction) -> PassagesResponse:
+    request = PassageSearchBody.of(
+        q=action.query, limit=action.limit, syntax="plain", as_of=action.as_of, timeout=action.timeout
+    )
+    return library.run_passage_search(request)
+
+
+def _query(library: Library, action: QueryAction) -> SqlResponse:
+    body = SqlBody.of(query=action.sql, limit=MOST_ROWS, as_of=action.as_of, timeout=action.timeout)
+    return library.run_sql(body)
+
+
+def _view(library: Library, action: ViewAction) -> Observation:
+    request = PageBody.of(
+        paper_id=action.paper_id,
+        page=action.page_number,
+        box=action.bounding_box or None,
+        as_of=action.as_of,
+        timeout=action.timeout,
+    )
+    image = library.run_page(request)
+    paper = library.paper(action.paper_id, fields=("id",), as_of=action.as_of).id
+    part = f", box {', '.join(f'{one:g}' for one in action.bounding_box)}" if action.bounding_box else ""
+    return Observation(
+        library.snapshot_id,
+        f"Page {action.page_number} of {paper}{part}.",
+        id=paper,
+        image=b64encode(image).decode(),
+        media_type=PNG,
+    )
+
+
+def _answer(library: Library, action: AnswerAction) -> Observation:
+    return Observation(library.snapshot_id, "The answer is recorded.", answer=action.answer)
+
+
+ACTIONS: Final[tuple[Tool, ...]] = (
+    ActionTool(
+        "retrieve",
+        "Retrieve the passages of the papers' full texts that are most relevant to a query text.",
+        RetrieveAction,
+        _observing(_retrieve),
+        {
+            "query": "What to search for. Rephrase the question to be clear and specific",
+            "limit": f"The number of passages, default {RETRIEVED}",
+        },
+    ),
+    ActionTool(
+        "query",
+        "Run a SQL query in SQLite's dialect on the database of papers. Long results are cut.",
+        QueryAction,
+        _observing(_query),
+        {"sql": "One SELECT statement"},
+    ),
+    ActionTool(
+        "view",
+        "View a page of a paper, or a part of it, as an image.",
+        ViewAction,
+        _observing(_view),
+        {
+            "paper_id": "The paper's id",
+            "page_number": "The page, from 1",
+            "bounding_box": "[x_min, y_min, delta_x, delta_y] in points; the whole page by default",
+        },
+    ),
+    ActionTool(
+        "answer",
+        "End with the final answer, strictly in the format that the question asks for.",
+        AnswerAction,
+        _observing(_answer),
+        {"answer": "The final answer; a number or a list as JSON"},
+    ),
+)
