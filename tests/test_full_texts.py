@@ -1,0 +1,108 @@
+"""One library of the sample and of full texts of every source, read through to the last section."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from scholarbase.ingest.job import ingest
+from scholarbase.search.library import Library
+from scholarbase.search.verification import verify
+from scholarbase.tools import Tools
+from tests.conftest import SAMPLE, SHARED
+from tests.documents.pdfs import RED_SQUARE, two_pages
+from tests.documents.test_jats import ARTICLE
+
+pytest.importorskip("pypdfium2")
+
+UNARXIVE = SHARED / "unarxive-sample" / "arXiv_src_2212_086.jsonl.gz"
+S2ORC = SHARED / "s2ag-samples" / "s2orc"
+MARKDOWN = """---
+title: A note about marking squares by hand
+doi: 10.1000/Note.1
+authors: [Ada Lovelace]
+date: 2021-05-01
+---
+# Introduction
+
+Squares are marked by hand.
+
+## 1.1 Tools
+
+A pencil is enough.
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("texts")
+    texts = folder / "texts"
+    texts.mkdir()
+    (texts / "article.xml").write_text(ARTICLE)
+    (texts / "note.md").write_text(MARKDOWN)
+    (texts / "hep-th_9301068.pdf").write_bytes(two_pages())  # a paper of the sample
+    shared = [path for path in (UNARXIVE, S2ORC) if path.exists()]
+    ingest([SAMPLE / "s2ag", SAMPLE / "arxiv"], folder / "library", documents=[texts, *shared])
+    with Library.open(folder / "library") as opened:
+        yield opened
+
+
+def test_all_sources_become_one_library(library: Library) -> None:
+    counts = library.manifest.counts
+    expected = 3 + (49 if UNARXIVE.exists() else 0) + (8 if S2ORC.exists() else 0)
+    assert counts["documents"] == expected
+    assert counts["papers"] == 2440 + expected - 1  # the PDF is of a paper of the sample
+    assert list(verify(library.path))
+
+
+def test_read_paper_returns_every_section_of_every_text(library: Library) -> None:
+    """Each section by its place, in parts of a thousand tokens: together they are the section, and its offsets say
+    where it is in the whole text."""
+    tools = Tools(library)
+    papers = {
+        hit.paper.id
+        for word in ("the", "squares", "mark", "square")
+        for offset in range(0, 1000, 100)
+        for hit in library.search_passages(
+            word, mode="sparse", syntax="plain", limit=100, offset=offset
+        ).results
+    }
+    documents = library.manifest.counts["documents"]
+    assert len(papers) == documents
+    for paper in sorted(papers):
+        whole = _read(tools, paper, {"from_offset": 0})
+        sections = tools.call("read_paper", {"paper_id": paper})["sections"]
+        for section in sections:
+            text = _read(tools, paper, {"section": f"#{section['place']}"}, 1000)
+            assert text == whole[section["start"] : section["end"]]
+            assert text.startswith((section.get("number") or section["title"])[:50])
+
+
+def _read(tools: Tools, paper: str, where: dict[str, object], max_tokens: int = 100_000) -> str:
+    parts = []
+    while True:
+        response = tools.call("read_paper", {"paper_id": paper, **where, "max_tokens": max_tokens})
+        parts.append(response["text"])
+        if response.get("next_offset") is None:
+            return "".join(parts)
+        where = {**where, "from_offset": response["next_offset"]}
+
+
+def test_the_picture_of_a_page_is_drawn(library: Library) -> None:
+    page = library.page_image("hep-th/9301068", 2)
+    assert page.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", page[16:24])
+    assert abs(width / height - 400 / 600) < 0.01
+    square = library.page_image("hep-th/9301068", 2, box=RED_SQUARE)
+    side, other = struct.unpack(">II", square[16:24])
+    assert abs(side - other) <= 1
+
+
+def test_passages_of_every_source_are_found(library: Library) -> None:
+    for words, paper in (
+        ("a pencil is enough", "DOI:10.1000/note.1"),
+        ("first second a cat", "DOI:10.1000/art.1"),
+        ("a red square is drawn", "arXiv:hep-th/9301068"),
+    ):
+        assert library.search_passages(words, mode="sparse").results[0].paper.id == paper
