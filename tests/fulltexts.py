@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import fpdf
+
+from scholarbase.documents import sources
 from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
 from scholarbase.models.encoders import PACKAGED
@@ -184,7 +187,26 @@ RECORDS: Final = (
 )
 
 
-def write_sources(folder: Path) -> tuple[Path, Path]:
+READS_PDFS: Final = hasattr(sources, "LINE_SOURCES")
+"""Whether PDFs can be ingested."""
+RED_SQUARE: Final = (50.0, 60.0, 40.0, 40.0)
+"""The picture on page 2 of the PDF of ``MERGING``: x, y, width, height in points from the top left corner."""
+
+
+def pdf_of_merging() -> bytes:
+    """Two pages of 400 by 600 points, the second one with a red square."""
+    pdf = fpdf.FPDF(unit="pt", format=(400, 600))
+    pdf.set_font("helvetica", size=11)
+    pdf.add_page()
+    pdf.multi_cell(0, text="Merging sorted lists")
+    pdf.add_page()
+    x, y, width, height = RED_SQUARE
+    pdf.set_fill_color(255, 0, 0)
+    pdf.rect(x, y, width, height, style="F")
+    return bytes(pdf.output())
+
+
+def write_sources(folder: Path) -> tuple[Path, list[Path]]:
     """The papers' metadata, and their full texts."""
     about = folder / "arxiv-metadata.json"
     other = metadata(
@@ -193,7 +215,11 @@ def write_sources(folder: Path) -> tuple[Path, Path]:
     about.write_text(json.dumps(other) + "\n")
     texts = folder / "unarxive.jsonl"
     texts.write_text("".join(json.dumps(one) + "\n" for one in RECORDS))
-    return about, texts
+    documents = [texts]
+    if READS_PDFS:
+        documents.append(folder / "2302.00002v1.pdf")
+        documents[-1].write_bytes(pdf_of_merging())
+    return about, documents
 
 
 def build(folder: Path, *, dense: bool = True) -> Path:
@@ -204,7 +230,7 @@ def build(folder: Path, *, dense: bool = True) -> Path:
         ingest(
             [about],
             folder / "library",
-            documents=[texts],
+            documents=texts,
             encoder=encoder,
             encoder_location=PACKAGED if dense else None,
         )

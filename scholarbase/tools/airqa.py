@@ -66,9 +66,9 @@ class ActionTool(Tool):
         try:
             return self._canonical(arguments)
         except InvalidRequest:
-            return (
-                dict(arguments) if isinstance(arguments, Mapping) else {"arguments": repr(arguments)[:1000]}
-            )
+            if not isinstance(arguments, Mapping):
+                raise
+            return dict(arguments)
 
     def parse(self, arguments: Mapping[str, Any]) -> Request:
         """Build the action of ``canonical`` arguments, a :class:`Refused` one if they are invalid."""

@@ -25,7 +25,7 @@ from scholarbase.search.library import Library
 from scholarbase.sessions.session import Session
 from scholarbase.tools.definitions import schemas
 from scholarbase.tools.replay import Replayed, differences, replay
-from scholarbase.tools.sets import set_of, tools_in
+from scholarbase.tools.sets import sets_of, tools_in
 
 WINDOW: Final = 5
 
@@ -46,8 +46,8 @@ def conversations(
             f"The session {session.id!r} has no query, which a conversation begins with: open sessions with a query."
         )
     lines = list(lines)
-    sets = dict.fromkeys(set_of(orjson.loads(line)["tool"]) for line in lines) or {"scholarbase": None}
-    listed = [tool for name in sets for tool in tools_in(name)]
+    called = [orjson.loads(line)["tool"] for line in lines]
+    listed = [tool for name in sets_of(called) for tool in tools_in(name)]
     tools = orjson.dumps(schemas("openai", full_texts=library.has_full_texts, tools=listed)).decode()
     question = {"from": "human", "value": session.query}
     history: deque[list[dict[str, Any]]] = deque(maxlen=window)

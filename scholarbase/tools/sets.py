@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, ToolNotFound
@@ -42,6 +43,9 @@ def recorded_tool(name: str) -> Tool:
     return _RECORDED.get(name) or tool_named(name)
 
 
-def set_of(name: str) -> ToolSet:
-    """The set whose schemas an agent read that called this tool."""
-    return "airqa" if name in {tool.name for tool in ACTIONS} - {"answer"} else "scholarbase"
+def sets_of(names: Iterable[str]) -> list[ToolSet]:
+    """The sets whose schemas an agent read that called these tools, by default the first one. An ``answer`` may also be
+    what a session's owner recorded."""
+    called = set(names) - {"answer"}
+    found = [name for name, tools in _BY_NAME.items() if called & tools.keys()]
+    return found or ["scholarbase"]
