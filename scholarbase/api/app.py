@@ -27,7 +27,7 @@ from scholarbase.api.middleware import Holding, Requests
 from scholarbase.api.protocol import ON_STOP
 from scholarbase.api.readiness import Readiness
 from scholarbase.api.responding import COMPRESSION
-from scholarbase.api.routes import about, admin, authors, expand, papers, references, search, titles
+from scholarbase.api.routes import about, admin, authors, expand, facets, papers, references, search, titles
 from scholarbase.api.routes import sessions as session_routes
 from scholarbase.api.routes import tools as tool_routes
 from scholarbase.api.tracing import Tracer
@@ -121,7 +121,7 @@ def create_app(
     native = (
         ()
         if alone
-        else (papers, titles, references, search, expand, authors, tool_routes, session_routes, admin)
+        else (papers, titles, references, search, facets, expand, authors, tool_routes, session_routes, admin)
     )
     app.router.routes[:0] = [route for module in (*native, about) for route in module.router.routes]
     app.router.routes += [DialectRoute(one, prefix) for prefix, one in app.state.dialects.items()]

@@ -22,7 +22,7 @@ from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.authors import AuthorProfile
-from scholarbase.models.limits import Engine, Mode, ReferenceFormat, ReferenceStatus
+from scholarbase.models.limits import Counted, Engine, Mode, ReferenceFormat, ReferenceStatus
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
     AuthorBatchResponse,
@@ -31,6 +31,7 @@ from scholarbase.models.responses import (
     CheckResponse,
     CitationsResponse,
     ExpandResponse,
+    FacetsResponse,
     InvalidId,
     PaperBatchResponse,
     PaperResponse,
@@ -156,7 +157,7 @@ class Sized(BaseModel):
     )
 
 
-_UNSIZED: Final = (AuthorsResponse, AuthorBatchResponse)
+_UNSIZED: Final = (AuthorsResponse, AuthorBatchResponse, FacetsResponse)
 """Responses without papers, which have no ``max_tokens``."""
 
 # -- responses of a library ----------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
 def _documented_type(annotation: Any) -> Any:
     """The type of a field's JSON. Modes, engines, formats and statuses are strings, because new ones may be added."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation in (Mode, Engine, ReferenceFormat, ReferenceStatus):
+    if annotation in (Counted, Mode, Engine, ReferenceFormat, ReferenceStatus):
         return str
     if origin is Annotated:
         return _documented_type(arguments[0])

@@ -44,6 +44,7 @@ from scholarbase.memory import INGEST_BYTES, SERVER_BYTES, check_address_space, 
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
+    DEFAULT_FACET_VALUES,
     DEFAULT_MATCHES,
     DEFAULT_RESULTS,
     ENGINES,
@@ -299,7 +300,7 @@ def serve(
 
 def _run(
     method: str,
-    argument: str,
+    argument: str | None,
     show: str,
     settings: Settings,
     *,
@@ -362,10 +363,36 @@ def search(settings: Settings, /, q: str, **options: Any) -> None:
 def _lists(options: dict[str, Any]) -> dict[str, Any]:
     """The options of ``filter_options`` and ``--field`` as the arguments of a request."""
     return options | {
-        "fields": ",".join(options["fields"]) or None,
+        **({"fields": ",".join(options["fields"]) or None} if "fields" in options else {}),
         "category": ",".join(options["category"]) or (),
         "within": options["within"] or None,
     }
+
+
+@main.command(short_help="Count papers by year, category and venue.")
+@click.argument("q", required=False)
+@click.option(
+    "--mode", type=click.Choice(MODES), help="How to search. [default: the best mode of the library]"
+)
+@click.option("--engine", type=click.Choice(ENGINES), help="The sparse engine.")
+@click.option(
+    "--syntax", type=click.Choice(SYNTAXES), default="auto", show_default=True, help="How Q is read."
+)
+@click.option(
+    "--limit", default=DEFAULT_FACET_VALUES, show_default=True, help="Number of categories and of venues."
+)
+@filter_options
+@click.option("--exact", is_flag=True, help="Count all papers that match Q in the full-text index.")
+@click.option("--min-similarity", type=float, help="The least cosine of a dense result.")
+@source_options
+@click.pass_obj
+def facets(settings: Settings, /, q: str | None, **options: Any) -> None:
+    """Count the papers that match the filters by year, category and venue; with Q the first 1,000 results of the
+    search."""
+    counts_words = q is None or options["exact"] or options["mode"] == "sparse"
+    needs_encoder = not counts_words or (options["engine"] or settings.engine) == "learned"
+    default = None if needs_encoder else "none"
+    _run("facets", q, "show_facets", settings, default_encoder=default, **_lists(options))
 
 
 @main.command()

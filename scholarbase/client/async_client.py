@@ -105,6 +105,7 @@ class AsyncClient(BaseClient):
 
     search = _awaitable(Client.search)
     search_batch = _awaitable(Client.search_batch)
+    facets = _awaitable(Client.facets)
     run = _awaitable(Client.run)
     run_searches = _awaitable(Client.run_searches)
     run_title = _awaitable(Client.run_title)
@@ -114,6 +115,7 @@ class AsyncClient(BaseClient):
     run_expand = _awaitable(Client.run_expand)
     run_author_search = _awaitable(Client.run_author_search)
     run_author_papers = _awaitable(Client.run_author_papers)
+    run_facets = _awaitable(Client.run_facets)
     _author = _awaitable(Client._author)
     _authors = _awaitable(Client._authors)
     _paper = _awaitable(Client._paper)

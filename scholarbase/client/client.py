@@ -29,6 +29,7 @@ from scholarbase.models.author_requests import (
     AuthorSearchParameters,
 )
 from scholarbase.models.authors import AuthorProfile
+from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import SchemaForm
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -47,6 +48,7 @@ from scholarbase.models.responses import (
     CheckResponse,
     CitationsResponse,
     ExpandResponse,
+    FacetsResponse,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
@@ -166,6 +168,9 @@ class Client(BaseClient, Source):
 
     def run_author_papers(self, request: AuthorPapersBody) -> AuthorPapersResponse:
         return self._send(endpoints.author_papers(request))
+
+    def run_facets(self, request: FacetsParameters) -> FacetsResponse:
+        return self._send(endpoints.facets(request))
 
     def tools(
         self, form: SchemaForm = "openai", *, strict: bool = False, session: str | None = None

@@ -10,6 +10,7 @@ Syntax = Literal["auto", "plain", "query"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
+Counted = Literal["filters", "results", "matches"]
 ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
 ReferenceStatus = Literal["held", "near", "withdrawn", "retracted", "not_in_snapshot", "unreadable"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
@@ -24,6 +25,10 @@ CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 
 DEFAULT_RESULTS: Final = 10
 """Results of a search, unless the request says otherwise: the same over HTTP, in Python, in tools and commands."""
+DEFAULT_FACET_VALUES: Final = 20
+"""Categories and venues of facets by default."""
+FACET_RESULTS: Final = 1000
+"""First results of a search that facets count."""
 DEFAULT_EDGES: Final = 25
 """Citations, references or neighbours on a page by default."""
 DEFAULT_MATCHES: Final = 5

@@ -89,6 +89,7 @@ from scholarbase.rerankers import Reranker
 from scholarbase.search.authors import Authors
 from scholarbase.search.cache import Cache
 from scholarbase.search.checks import Checks
+from scholarbase.search.facets import Facets, facet_cache
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
 from scholarbase.search.lists import LISTS_AT_ONCE, Lists, list_cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
@@ -110,7 +111,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks):
+class Library(Lists, Authors, Checks, Facets):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -147,6 +148,7 @@ class Library(Lists, Authors, Checks):
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._lists = list_cache()
+        self._facets = facet_cache()
         self._making = BoundedSemaphore(LISTS_AT_ONCE)
         self._files = files
         self._closed = False

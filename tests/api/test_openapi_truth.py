@@ -45,13 +45,15 @@ NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
 ]
 """One request of each route that returns papers."""
 AUTHOR: Final = "name:washington taylor"
-AUTHORS: Final[list[tuple[str, str, dict[str, Any]]]] = [
+UNRECORDED: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", "/v1/authors", {"q": "W. Taylor", "limit": 1}),
     ("GET", f"/v1/authors/{AUTHOR}", {}),
     ("POST", "/v1/authors/batch", {"ids": [AUTHOR, "7"]}),
     ("GET", f"/v1/authors/{AUTHOR}/papers", {}),
+    ("GET", "/v1/facets", {"q": "string theory", "limit": 3}),
+    ("POST", "/v1/facets", {"q": "string theory", "exact": True, "from": "1993"}),
 ]
-"""One request of each route of authors, which no session records."""
+"""One request of each route of authors and facets, which no session records."""
 FORMS: Final[dict[str, dict[str, Any]]] = {
     "plain": {},
     "sized": {"max_tokens": 700},
@@ -78,7 +80,7 @@ def papers() -> Iterator[Sent]:
                 yield request(method, path, values)
                 continue
             yield request(method, path, values | options)
-    for method, path, values in AUTHORS:
+    for method, path, values in UNRECORDED:
         yield request(method, path, values)
     for options in FORMS.values():
         yield request("GET", f"/v1/authors/{AUTHOR}/papers", options)
@@ -92,7 +94,7 @@ def errors() -> Iterator[Sent]:
         yield request(method, path, values | {"max_tokens": 1}, 400)
         yield request(method, path, values, 400, **{"X-ScholarBase-Session": "two words"})
         yield in_session("spent", method, path, values, 403)
-    for method, path, values in AUTHORS:
+    for method, path, values in UNRECORDED:
         yield request(method, path, values | {"surprise": 1}, 400)
     for method, path, values in (
         ("GET", "/v1/authors/7", {}),
@@ -119,7 +121,7 @@ def errors() -> Iterator[Sent]:
     for path in ("", "/report"):
         yield request("GET", f"/v1/sessions/one{path}", {"surprise": 1}, 400)
     yield "DELETE", "/v1/sessions/one", {"params": {"surprise": 1}}, 400
-    writing = [path for method, path, _ in (*NATIVE, *AUTHORS) if method == "POST"]
+    writing = [path for method, path, _ in (*NATIVE, *UNRECORDED) if method == "POST"]
     for path in (*writing, "/v1/sessions", "/v1/sessions/one/report", "/v1/sessions/one/answer"):
         yield "POST", path, {"content": b" " * 200_000}, 413
         yield "POST", path, {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400
@@ -226,7 +228,7 @@ def test_a_string_in_place_of_a_list_is_accepted_where_the_document_says_so(
             ("/v1/sessions/one/report", {"answers": [PAPER]}),
             ("/v1/sessions/one/answer", {"ids": [PAPER]}),
         ]
-        written = [(path, values) for method, path, values in (*NATIVE, *AUTHORS) if method == "POST"]
+        written = [(path, values) for method, path, values in (*NATIVE, *UNRECORDED) if method == "POST"]
         compared = 0
         for path, values in written + reported:
             for name, kinds in document.body(path).items():

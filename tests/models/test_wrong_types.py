@@ -99,7 +99,7 @@ METHODS: Final = (
     *("search", "search_batch", "iter_search", "match_title", "match_titles", "paper", "papers", "citations"),
     "check_references",
     *("references", "iter_citations", "iter_references", "similar", "iter_similar", "expand"),
-    *("search_authors", "author", "authors", "author_papers", "iter_author_papers"),
+    *("search_authors", "author", "authors", "author_papers", "iter_author_papers", "facets"),
 )
 RUNNING: Final = (
     *(
@@ -120,7 +120,14 @@ RUNNING: Final = (
         "run_citations",
     ),
     *("run_references", "run_similar", "run_expand"),
-    *("run_author", "run_author_papers", "run_author_search", "run_authors", "is_short_author_batch"),
+    *(
+        "run_facets",
+        "run_author",
+        "run_author_papers",
+        "run_author_search",
+        "run_authors",
+        "is_short_author_batch",
+    ),
 )
 ITERATED: Final = {
     "iter_search": SearchArguments,
