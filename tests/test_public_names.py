@@ -80,6 +80,7 @@ NAMES = [
     "UrlTooLong",
     "VectorIndexError",
     "VerificationFailed",
+    "write_papers",
 ]
 
 SCRIPT = """

@@ -20,6 +20,7 @@ from scholarbase.api.middleware import describe as describe_headers
 from scholarbase.api.problems import MEDIA_TYPE, add_errors
 from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
+from scholarbase.bibliographies.writers import MEDIA_TYPES
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import Counted, Engine, Mode, ReferenceFormat, ReferenceStatus
@@ -48,6 +49,12 @@ _AS_TEXT: Final = CALLS | {"author_papers"}
 """Routes whose responses have a ``format``."""
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 """The body of a response with ``format=text``."""
+_AS_EXPORT: Final = _AS_TEXT - {"search_batch", "match_title", "match_titles", "check_references"}
+"""Routes whose responses may be a bibliography."""
+_EXPORTS: Final = {
+    media_type.partition(";")[0]: {"schema": {"type": "array" if "json" in media_type else "string"}}
+    for media_type in MEDIA_TYPES.values()
+}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -62,6 +69,8 @@ def document(app: FastAPI) -> dict[str, Any]:
                     add_errors(operation, *ADMITTED)
                 if operation["operationId"] in _AS_TEXT:
                     responses["200"]["content"] |= _TEXT
+                if operation["operationId"] in _AS_EXPORT:
+                    responses["200"]["content"] |= _EXPORTS
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] == "fields":
                         parameter["schema"].pop("default")  # the list of all fields

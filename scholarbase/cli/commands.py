@@ -26,6 +26,7 @@ from scholarbase.cli.options import (
     as_of_option,
     author_option,
     encoder_option,
+    export_option,
     filter_options,
     library_option,
     named_sources,
@@ -50,6 +51,7 @@ from scholarbase.models.limits import (
     ENGINES,
     MODES,
     SYNTAXES,
+    ExportFormat,
 )
 from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
 
@@ -309,15 +311,23 @@ def _run(
     url: str | None,
     encoder: str | None,
     default_encoder: str | None = "none",
+    form: ExportFormat | None = None,
     **options: Any,
 ) -> None:
     """Call a method of the library or the client, and print its response with a function of ``display``."""
+    if form is not None and as_json:
+        raise InvalidRequest(f"Give --json or --format {form}, not both.")
     rerank = options.get("rerank")
     with open_source(
         settings, library, url, encoder, default_encoder=default_encoder, rerank=rerank
     ) as source:
         response = getattr(source, method)(argument, **options)
-        if as_json:
+        if form is not None:
+            from scholarbase.bibliographies.writers import write_papers
+            from scholarbase.responses.exporting import papers_in
+
+            click.echo(write_papers(papers_in(response.to_dict()), form), nl=False)
+        elif as_json:
             click.echo(orjson.dumps(response.to_dict(), option=orjson.OPT_INDENT_2).decode())
         else:
             from scholarbase.cli import display
@@ -351,6 +361,7 @@ def _run(
 @click.option("--explain", is_flag=True, help="Show the rank, score and terms of each result in each leg.")
 @rerank_options
 @click.option("--partial", is_flag=True, help="Return the results of the other legs when one fails.")
+@export_option
 @source_options
 @click.pass_obj
 def search(settings: Settings, /, q: str, **options: Any) -> None:
@@ -413,6 +424,7 @@ main.add_command(update)
 @main.command(short_help="Show a paper by an id of any form.")
 @click.argument("paper_id")
 @as_of_option
+@export_option
 @source_options
 @click.pass_obj
 def paper(settings: Settings, /, paper_id: str, **options: Any) -> None:
@@ -437,6 +449,7 @@ def authors(settings: Settings, /, name: str, **options: Any) -> None:
 @click.option("--limit", default=DEFAULT_EDGES, show_default=True, help="Number of papers.")
 @click.option("--offset", default=0, help="Number of papers to skip.")
 @page_options
+@export_option
 @source_options
 @click.pass_obj
 def author(settings: Settings, /, author_id: str, **options: Any) -> None:
@@ -452,6 +465,7 @@ def author(settings: Settings, /, author_id: str, **options: Any) -> None:
 @filter_options
 @click.option("--exact", is_flag=True, help="Compare with every vector, without approximation.")
 @click.option("--explain", is_flag=True, help="Show the rank and score of each result in each leg.")
+@export_option
 @source_options
 @click.pass_obj
 def similar(settings: Settings, /, paper_id: str, **options: Any) -> None:
@@ -466,6 +480,7 @@ def _edges(direction: str) -> None:
     @click.option("--offset", default=0, help="Number of papers to skip.")
     @author_option
     @page_options
+    @export_option
     @source_options
     @click.pass_obj
     def command(settings: Settings, /, paper_id: str, **options: Any) -> None:

@@ -13,12 +13,15 @@ TotalRelation = Literal["eq", "gte"]
 Counted = Literal["filters", "results", "matches"]
 ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
 ReferenceStatus = Literal["held", "near", "withdrawn", "retracted", "not_in_snapshot", "unreadable"]
+ExportFormat = Literal["bibtex", "ris", "csl", "csv"]
+ResponseFormat = Literal["json", "text", "bibtex", "ris", "csl", "csv"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
+EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 REFERENCE_FORMATS: Final[tuple[ReferenceFormat, ...]] = get_args(ReferenceFormat)
 REFERENCE_STATUSES: Final[tuple[ReferenceStatus, ...]] = get_args(ReferenceStatus)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)

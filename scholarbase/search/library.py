@@ -368,13 +368,13 @@ class Library(Lists, Authors, Checks, Facets):
 
     @runs(PaperBatchBody)
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
-        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound with ``missing="error"``."""
+        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound if the request needs all papers."""
         day = self._lookup.day(request.as_of)
         found = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
         held = {paper_id for paper_id in found if paper_id is not None}
         if day is not None:
             held = self._catalog.existing(list(held), day)
-        if request.missing == "error":
+        if request.needs_all:
             for paper_id, number in zip(request.ids, found, strict=True):
                 if number not in held:
                     self._lookup.id(paper_id, request.as_of)  # raises

@@ -82,6 +82,12 @@ def papers() -> Iterator[Sent]:
             yield request(method, path, values | options)
     for method, path, values in UNRECORDED:
         yield request(method, path, values)
+    for form in ("bibtex", "ris", "csl", "csv"):
+        for method, path, values in NATIVE:
+            if values.get("ids"):
+                values = values | {"ids": [PAPER]}  # noqa: PLW2901 - a bibliography has no place for a missing one
+            if not any(name in path for name in ("search/batch", "title", "check", "tools")):
+                yield request(method, path, values | {"format": form})
     for options in FORMS.values():
         yield request("GET", f"/v1/authors/{AUTHOR}/papers", options)
     for explained in ({"explain": True}, {"exclude_ids": [UNKNOWN]}, {"q": "nothinghasthisword"}):
