@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { choice, field, h, link, notice, number, plural, replace, say } from "./dom.js";
-import { authors, facts, paperLink, status } from "./papers.js";
+import { line, paperLink, status } from "./papers.js";
 import { ENGINES, MODES } from "./search.js";
 
 const DEPTH = 20;
@@ -68,8 +68,7 @@ export function open(main, params) {
     return h("section", { "aria-label": name }, h("h2", null, how),
       response.results.length ? h("ol", null, response.results.map((hit, rank) => h("li", { class: "result" },
         h("article", null, h("h3", null, paperLink(hit.paper), status(hit.paper)), h("p", { class: "meta" },
-          change(rank + 1, ranks[1 - place].get(hit.paper.id), place), " ", authors(hit.paper, 2), " \u00b7 ",
-          facts(hit.paper)))))) : notice("Nothing matched."));
+          change(rank + 1, ranks[1 - place].get(hit.paper.id), place), " ", line(hit.paper, 2)))))) : notice("Nothing matched."));
   }
 
   // Where the paper is in the other list; on the right also how far it moved.

@@ -49,8 +49,9 @@ export function command(q, values) {
   return `scholarbase search --url ${quoted(base())}${options} -- ${quoted(q)}`;
 }
 
+// The tool reads q as plain words if it is not told otherwise.
 export function mcp(values) {
-  const listed = Object.entries(values).filter(([, value]) => pairs({ value }).length)
+  const listed = Object.entries({ ...values, syntax: values.syntax ?? "auto" }).filter(([, value]) => pairs({ value }).length)
     .map(([name, value]) => [name, LISTS.has(name) && !Array.isArray(value) ? [value] : value]);
   const params = { name: "search_papers", arguments: Object.fromEntries(listed) };
   return JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params }, null, 2);

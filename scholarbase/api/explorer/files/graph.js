@@ -4,22 +4,25 @@ import { get, paperPath, post } from "./api.js";
 import { h, link, notice, number, plural, replace, svg } from "./dom.js";
 
 const EACH = 14; // papers on each side of the paper, one step away
-const FAR = 36; // papers up to two steps away
+const FAR = 20; // papers two steps away: those that most of the near ones are connected with
 const REFERENCES = 200; // references of each paper that are looked at
 const AT_ONCE = 4;
 const WIDTH = 900, HEIGHT = 460, MARGIN = 60;
 const FIELDS = ["title", "year", "publication_date", "citation_count", "authors"];
 
 async function neighbours(paper, hops) {
-  if (hops > 1) {
-    const found = await post("v1/expand", { seeds: [paper.id], hops, limit: FAR, fields: FIELDS });
-    return { papers: found.results.map((one) => ({ ...one.paper, hops: one.hops })), total: found.total };
-  }
   const sides = await Promise.all(["citations", "references"].map((direction) =>
     get(`${paperPath(paper.id)}/${direction}`, { limit: EACH, fields: FIELDS.join(",") })));
   const papers = new Map(sides.flatMap((side) => side.results).map((one) => [one.paper.id, { ...one.paper, hops: 1 }]));
   papers.delete(paper.id);
-  return { papers: [...papers.values()], total: sides[0].total + sides[1].total };
+  let total = sides[0].total + sides[1].total;
+  if (hops > 1 && papers.size) {
+    const near = [...papers.keys()];
+    const far = await post("v1/expand", { seeds: near, exclude_ids: [paper.id], limit: FAR, fields: FIELDS });
+    for (const one of far.results) papers.set(one.paper.id, { ...one.paper, hops: 2 });
+    total = near.length + far.total;
+  }
+  return { papers: [...papers.values()], total };
 }
 
 // The citations among some papers, from the references of each.

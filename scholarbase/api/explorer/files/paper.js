@@ -3,7 +3,7 @@
 import { get, paperPath, text } from "./api.js";
 import { choice, copy, h, link, notice, number, plural, replace, say } from "./dom.js";
 import { drawGraph } from "./graph.js";
-import { authors, facts, legs, paperLink, status } from "./papers.js";
+import { facts, legs, line, paperLink, status } from "./papers.js";
 
 const PAGE = 10;
 const SORTS = [["-citation_count", "most cited first"], ["citation_count", "least cited first"], ["-date", "newest first"],
@@ -105,7 +105,7 @@ function edges(paper, direction, label) {
     const move = (to) => h("button", { type: "button", onclick: () => { offset = to; load(); } });
     replace(list, page.results.length ? h("ol", { start: offset + 1 }, page.results.map((one) => h("li", { class: "result" },
       h("article", null, h("h3", null, paperLink(one.paper), status(one.paper)),
-        h("p", { class: "meta" }, authors(one.paper, 3), " \u00b7 ", facts(one.paper),
+        h("p", { class: "meta" }, line(one.paper),
           one.is_influential ? " \u00b7 influential" : ""),
         one.contexts?.[0] && h("blockquote", null, one.contexts[0]))))) : h("p", { class: "dim" }, "None in this library."),
     h("p", { class: "row" }, offset > 0 && withText(move(Math.max(0, offset - PAGE)), "Previous"),
@@ -134,7 +134,7 @@ function similar(paper) {
     replace(list, (warnings ?? []).map((one) => notice(one)), results.length
       ? h("ol", null, results.map((hit) => h("li", { class: "result" }, h("article", null,
         h("h3", null, paperLink(hit.paper), status(hit.paper)),
-        h("p", { class: "meta" }, authors(hit.paper, 3), " \u00b7 ", facts(hit.paper)), legs(hit.explain, best)))))
+        h("p", { class: "meta" }, line(hit.paper)), legs(hit.explain, best)))))
       : h("p", { class: "dim" }, "None."));
   }).catch((error) => replace(list, notice(error.message, "error")));
   return h("section", { "aria-label": "Similar papers" }, h("h2", null, "Similar papers"), list);

@@ -16,6 +16,8 @@ export function facts(paper) {
     cited === null || cited === undefined ? null : `cited ${number(cited)}\u00d7`].filter(Boolean).join(" \u00b7 ");
 }
 
+export const line = (paper, most = 3) => [authors(paper, most), facts(paper)].filter(Boolean).join(" \u00b7 ");
+
 export const title = (paper, terms = []) => highlighted(paper.title ?? paper.id, terms);
 
 export const status = (paper) => paper.status && h("strong", { class: "bad" }, ` ${paper.status}`);

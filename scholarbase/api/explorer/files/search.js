@@ -44,6 +44,14 @@ export function open(main, params) {
     h("section", { "aria-label": "Results" }, summary, list)));
   const facets = h("div");
 
+  // Draws parts of the page anew, and returns the focus to the field that had it.
+  function keepFocus(draw) {
+    const { name, dataset } = document.activeElement ?? {};
+    const own = dataset?.key ? `[data-key="${CSS.escape(dataset.key)}"]` : name ? `[name="${CSS.escape(name)}"]` : null;
+    draw();
+    if (own && document.activeElement === document.body) main.querySelector(own)?.focus();
+  }
+
   function submit(event) {
     event.preventDefault();
     const found = {};
@@ -75,14 +83,12 @@ export function open(main, params) {
   }
 
   function drawFacets(found) {
-    const focused = document.activeElement?.dataset?.key;
     if (!values.q) replace(summary, h("p", null, `${plural(found.total, "paper")} match the filters.`));
     const scope = { filters: "all papers", results: `the first ${plural(found.total, "result")}`, matches: "all matches" };
     replace(facets, h("h2", null, "Years"),
       histogram(found.year.values, (year) => go({ from: year, to: year })),
       group("Categories", "category", found.category), group("Venues", "venue", found.venue),
       h("p", { class: "dim" }, `Counted: ${scope[found.counted] ?? found.counted}.`));
-    if (focused) facets.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   function group(label, name, facet) {
@@ -173,13 +179,14 @@ export function open(main, params) {
     running = new AbortController();
     const { signal } = running;
     document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase";
-    drawOptions();
+    keepFocus(drawOptions);
     if (values.q) await drawResults(signal);
     else intro();
     if (signal.aborted) return;
     try { // after the results, so that counting does not delay them
-      drawFacets(await get("v1/facets", { ...only(values, OF_FACETS.filter((name) => values.q
-        || !["mode", "engine", "syntax"].includes(name))), limit: 12 }, { signal }));
+      const counts = await get("v1/facets", { ...only(values, OF_FACETS.filter((name) => values.q
+        || !["mode", "engine", "syntax"].includes(name))), limit: 12 }, { signal });
+      keepFocus(() => drawFacets(counts));
     } catch (error) {
       if (!signal.aborted) replace(facets, h("p", { class: "dim" }, `No counts: ${error.message}`));
     }
