@@ -15,19 +15,19 @@ const VIEWS = {
 const main = document.getElementById("main");
 let current = { name: null, update: null };
 
-async function route() {
-  const [name, found] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+async function route(event) {
+  const [name, found] = (event?.detail || location.hash).replace(/^#\/?/, "").split(/\?(.*)/s);
   const view = name || "search";
   const params = new URLSearchParams(found ?? "");
+  if (current.name === view && current.update) {
+    current.update(params);
+    return;
+  }
   for (const one of document.querySelectorAll("header nav a")) {
     const own = one.getAttribute("href") === `#/${view}`
       || (view === "session" && one.getAttribute("href") === "#/sessions");
     if (own) one.setAttribute("aria-current", "page");
     else one.removeAttribute("aria-current");
-  }
-  if (current.name === view && current.update) {
-    current.update(params);
-    return;
   }
   const isFirst = current.name === null;
   current = { name: view, update: null };
@@ -44,6 +44,7 @@ async function route() {
 }
 
 window.addEventListener("hashchange", route);
+window.addEventListener("go", route);
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

@@ -1,7 +1,7 @@
 // Side by side: one question in two modes or engines, and what moved.
 
 import { get } from "./api.js";
-import { choice, field, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { choice, field, go, h, link, notice, number, plural, replace, say } from "./dom.js";
 import { line, paperLink, status } from "./papers.js";
 import { ENGINES, MODES } from "./search.js";
 
@@ -17,10 +17,7 @@ export function open(main, params) {
 
   function submit(event) {
     event.preventDefault();
-    const found = Object.fromEntries(new FormData(form));
-    const address = link("compare", found);
-    if (location.hash === address) update(params);
-    else location.hash = address;
+    go(link("compare", Object.fromEntries(new FormData(form))));
   }
 
   function draw() {

@@ -25,7 +25,8 @@ export function replace(element, ...children) {
 
 export const add = (element, ...children) => fill(element, null, children);
 
-export const number = (value) => (value === null || value === undefined ? "unknown" : value.toLocaleString("en"));
+const format = new Intl.NumberFormat("en").format;
+export const number = (value) => (value === null || value === undefined ? "unknown" : format(value));
 export const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
 
 // A view's address: #/paper?id=... Empty values are left out, and lists are repeated.
@@ -38,6 +39,12 @@ export function link(view, values = {}) {
   }
   const text = found.toString();
   return `#/${view}${text ? "?" + text : ""}`;
+}
+
+// Goes to a view. The view begins first, since the browser takes milliseconds for an entry of the history.
+export function go(address) {
+  window.dispatchEvent(new CustomEvent("go", { detail: address }));
+  if (location.hash !== address) history.pushState(null, "", address);
 }
 
 export function say(text) {

@@ -60,13 +60,14 @@ function places(papers, centre) {
     columns.set(column, [...(columns.get(column) ?? []), one]);
   }
   const found = new Map();
+  const largest = Math.max(...[...columns.values()].map((column) => column.length));
+  const step = Math.min(105, (HEIGHT - 90) / Math.max(1, largest - 0.5));
   for (const [number, column] of columns) {
-    const step = Math.min(62, (HEIGHT - 2 * MARGIN) / Math.max(1, column.length - 1));
     const shift = number % 2 ? step / 2 : 0; // so that neighbouring columns do not hide each other's names
     column.forEach((one, place) => {
       const away = Math.ceil(place / 2) * (place % 2 ? -1 : 1);
       const y = one.id === centre ? HEIGHT / 2 : HEIGHT / 2 + shift + away * step;
-      found.set(one.id, { x: x(when(one)), y: Math.max(16, Math.min(HEIGHT - 40, y)) });
+      found.set(one.id, { x: x(when(one)), y: Math.max(20, Math.min(HEIGHT - 45, y)) });
     });
   }
   const years = papers.map((one) => one.year).filter(Boolean);

@@ -1,7 +1,8 @@
 // Parts that show papers: a line of facts, legs as bars, years as a histogram.
 
-import { h, highlighted, link, number, plural, svg } from "./dom.js";
+import { h, highlighted, link, number, plural, replace, svg } from "./dom.js";
 
+const SHOWN = 220; // characters of an abstract that are shown at first
 export const FIELDS = "title,abstract,authors,year,venue,status,categories,citation_count";
 
 export function authors(paper, most = 6) {
@@ -49,11 +50,17 @@ export function result(hit, best) {
     h("h3", null, paperLink(paper, terms), status(paper)),
     h("p", { class: "meta" }, authors(paper)),
     h("p", { class: "meta" }, facts(paper)),
-    paper.abstract && h("details", { class: "abstract" },
-      h("summary", null, h("span", null, highlighted(paper.abstract.slice(0, 220), terms),
-        paper.abstract.length > 220 ? "\u2026" : "")),
-      h("p", null, highlighted(paper.abstract, terms))),
+    paper.abstract && abstract(paper.abstract, terms),
     legs(explain, best)));
+}
+
+// The beginning of an abstract, and the whole of it once it is opened.
+function abstract(text, terms) {
+  const whole = h("p");
+  const begin = text.length > SHOWN ? `${text.slice(0, SHOWN)}\u2026` : text;
+  return h("details", { class: "abstract", ontoggle: () => {
+    if (!whole.textContent) replace(whole, highlighted(text, terms));
+  } }, h("summary", null, h("span", null, highlighted(begin, terms))), whole);
 }
 
 // A histogram of years. Bars can be clicked; the fields for years do the same from the keyboard.

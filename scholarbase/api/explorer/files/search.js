@@ -1,7 +1,7 @@
 // The search view: one box, filters with counts, results with their legs.
 
 import { get } from "./api.js";
-import { choice, field, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { choice, field, go, h, link, notice, number, plural, replace, say } from "./dom.js";
 import { FIELDS, histogram, result } from "./papers.js";
 
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
@@ -27,14 +27,23 @@ const only = (values, names) => Object.fromEntries(names.filter((name) => name i
 export function open(main, params) {
   let values = parametersOf(params);
   let running = new AbortController();
-  const go = (changes) => { location.hash = link("search", { ...values, offset: "", ...changes }); };
 
   const box = field("Search for", "q", values.q, { type: "search", autocomplete: "off", maxlength: 10000,
     placeholder: "A question, words, a title or an id", autofocus: true });
-  const options = h("div", { class: "row" });
+  const options = h("div", { class: "row" }, choice("Mode", "mode", MODES), choice("Engine", "engine", ENGINES),
+    choice("Read as", "syntax", SYNTAXES));
   const form = h("form", { class: "search", role: "search", onsubmit: submit },
     h("div", { class: "row" }, box, h("button", { class: "primary" }, "Search")), options);
-  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit });
+  const facets = h("div");
+  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit },
+    h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
+      field("To", "to", "", { placeholder: "2003-06", size: 8 })),
+    field("Cited at least", "min_citations", "", { inputmode: "numeric", size: 8 }),
+    field("Author", "author", "", { placeholder: "a name or an id" }),
+    field("Not about", "exclude", "", { placeholder: "a phrase" }),
+    choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"]),
+    field("As of", "as_of", "", { placeholder: "2003-06", size: 8 }),
+    h("button", null, "Apply"), facets);
   const wide = matchMedia("(min-width: 800px)");
   const aside = h("details", { class: "aside", open: wide.matches }, h("summary", null, "Filters"), filters);
   wide.onchange = () => { aside.open = wide.matches; };
@@ -42,7 +51,6 @@ export function open(main, params) {
   const list = h("div", { class: "results" });
   replace(main, h("h1", null, "Search"), form, h("div", { class: "columns" }, aside,
     h("section", { "aria-label": "Results" }, summary, list)));
-  const facets = h("div");
 
   // Draws parts of the page anew, and returns the focus to the field that had it.
   function keepFocus(draw) {
@@ -62,31 +70,26 @@ export function open(main, params) {
         } else found[name] = String(value).trim();
       }
     }
-    const address = link("search", found);
-    if (location.hash === address) update(params);
-    else location.hash = address;
+    for (const name of ["author", "exclude"]) { // of an address, which may have more than the field shows
+      if (values[name]?.length > 1 && found[name]) found[name].push(...values[name].slice(1));
+    }
+    go(link("search", found));
   }
 
-  function drawOptions() {
-    box.querySelector("input").value = values.q ?? "";
-    replace(options, choice("Mode", "mode", MODES, values.mode), choice("Engine", "engine", ENGINES, values.engine),
-      choice("Read as", "syntax", SYNTAXES, values.syntax));
-    replace(filters,
-      h("div", { class: "row" }, field("From", "from", values.from, { placeholder: "1993", size: 8 }),
-        field("To", "to", values.to, { placeholder: "2003-06", size: 8 })),
-      field("Cited at least", "min_citations", values.min_citations, { inputmode: "numeric", size: 8 }),
-      field("Author", "author", values.author?.[0], { placeholder: "a name or an id" }),
-      field("Not about", "exclude", values.exclude?.[0], { placeholder: "a phrase" }),
-      choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"], values.status),
-      field("As of", "as_of", values.as_of, { placeholder: "2003-06", size: 8 }),
-      h("button", null, "Apply"), facets);
+  // Sets the fields to the address's values, without drawing them anew.
+  function setFields() {
+    for (const one of main.querySelectorAll("form input:not([type=checkbox]), form select")) {
+      const [value] = [values[one.name] ?? ""].flat();
+      if (one.value !== value) one.value = value;
+    }
+    for (const one of facets.querySelectorAll("input")) one.checked = (values[one.name] ?? []).includes(one.value);
   }
 
   function drawFacets(found) {
     if (!values.q) replace(summary, h("p", null, `${plural(found.total, "paper")} match the filters.`));
     const scope = { filters: "all papers", results: `the first ${plural(found.total, "result")}`, matches: "all matches" };
     replace(facets, h("h2", null, "Years"),
-      histogram(found.year.values, (year) => go({ from: year, to: year })),
+      histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year }))),
       group("Categories", "category", found.category), group("Venues", "venue", found.venue),
       h("p", { class: "dim" }, `Counted: ${scope[found.counted] ?? found.counted}.`));
   }
@@ -110,13 +113,10 @@ export function open(main, params) {
       h("ul", null, EXAMPLES.map((q) => h("li", null, h("a", { href: link("search", { q }) }, q)))));
   }
 
-  async function drawResults(signal) {
-    list.setAttribute("aria-busy", "true");
-    const sent = { ...values, limit: PAGE, explain: true, fields: FIELDS };
-    performance.mark("search-begins");
+  async function drawResults(sent, signal) {
     let response;
     try {
-      response = await get("v1/search", sent, { signal });
+      response = await sent;
     } catch (error) {
       if (signal.aborted) return;
       replace(summary);
@@ -178,9 +178,12 @@ export function open(main, params) {
     running.abort();
     running = new AbortController();
     const { signal } = running;
+    // Sent first, and the rest is drawn while the server works.
+    const sent = values.q && get("v1/search", { ...values, limit: PAGE, explain: true, fields: FIELDS }, { signal });
+    if (sent) list.setAttribute("aria-busy", "true");
     document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase";
-    keepFocus(drawOptions);
-    if (values.q) await drawResults(signal);
+    setFields();
+    if (sent) await drawResults(sent, signal);
     else intro();
     if (signal.aborted) return;
     try { // after the results, so that counting does not delay them
