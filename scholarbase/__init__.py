@@ -9,6 +9,7 @@ from scholarbase import errors as _errors
 from scholarbase.errors import *  # noqa: F403 - the errors' names are those of errors.__all__
 
 if TYPE_CHECKING:
+    from scholarbase.bibliographies.writers import write_papers as write_papers
     from scholarbase.client.async_client import AsyncClient as AsyncClient
     from scholarbase.client.client import Client as Client
     from scholarbase.models.papers import Paper as Paper
@@ -23,10 +24,11 @@ _MODULES = {
     "Library": "scholarbase.search.library",
     "Paper": "scholarbase.models.papers",
     "SearchRequest": "scholarbase.models.requests",
+    "write_papers": "scholarbase.bibliographies.writers",
 }
 """Imported on first use: a client needs no index, and a library no HTTP client."""
 
-__all__ = ["AsyncClient", "Client", "Library", "Paper", "SearchRequest"]
+__all__ = ["AsyncClient", "Client", "Library", "Paper", "SearchRequest", "write_papers"]
 __all__ += _errors.__all__
 
 

@@ -378,7 +378,18 @@ def test_python_examples_print_what_is_shown(
 
 # -- the command line -----------------------------------------------------------------------------------
 
-RUN: Final = ("search", "title", "check", "paper", "similar", "citations", "references", "info", "verify")
+RUN: Final = (
+    "search",
+    "facets",
+    "title",
+    "check",
+    "paper",
+    "similar",
+    "citations",
+    "references",
+    "info",
+    "verify",
+)
 """Commands whose output the docs show as it is. That of others depends on the machine or the time."""
 
 

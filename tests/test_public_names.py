@@ -84,6 +84,7 @@ NAMES = [
     "UrlTooLong",
     "VectorIndexError",
     "VerificationFailed",
+    "write_papers",
 ]
 
 SCRIPT = """

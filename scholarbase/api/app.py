@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from scholarbase import __version__
-from scholarbase.api import conditional, openapi, problems
+from scholarbase.api import conditional, explorer, openapi, problems
 from scholarbase.api.access import guard
 from scholarbase.api.admission import Admission
 from scholarbase.api.dialects.all import DIALECTS
@@ -33,6 +33,7 @@ from scholarbase.api.routes import (
     authors,
     documents,
     expand,
+    facets,
     papers,
     references,
     search,
@@ -132,6 +133,7 @@ def create_app(
             mcp, context = _mcp(app, settings, offered)
             running.append(context)
             app.router.routes += [Route(one, mcp, include_in_schema=False) for one in (path, path + "/")]
+        app.router.routes += explorer.routes()
     app.state.metrics = _metrics(registry)
     # Routes are matched in order: the fastest first, the documentation last. include_router would match each path
     # twice, which took an eighth of a look-up.
@@ -144,6 +146,7 @@ def create_app(
             titles,
             references,
             search,
+            facets,
             expand,
             authors,
             sql,

@@ -235,7 +235,7 @@ class Holding:
 
 def _is_answered_from_library(path: str) -> bool:
     """Whether a path is about a library, not about the server."""
-    return path not in OPEN_PATHS and not path.startswith((*ADMIN_PATHS, STATIC))
+    return path not in OPEN_PATHS and not path.startswith((*ADMIN_PATHS, *STATIC))
 
 
 def _named(scope: Scope) -> str | None:

@@ -20,10 +20,11 @@ from scholarbase.api.middleware import describe as describe_headers
 from scholarbase.api.problems import MEDIA_TYPE, add_errors
 from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
+from scholarbase.bibliographies.writers import MEDIA_TYPES
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.document_responses import FindResponse, PassagesResponse, TextResponse
-from scholarbase.models.limits import Engine, Mode, ReferenceFormat, ReferenceStatus
+from scholarbase.models.limits import Counted, Engine, Mode, ReferenceFormat, ReferenceStatus
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import (
     AuthorBatchResponse,
@@ -32,6 +33,7 @@ from scholarbase.models.responses import (
     CheckResponse,
     CitationsResponse,
     ExpandResponse,
+    FacetsResponse,
     InvalidId,
     PaperBatchResponse,
     PaperResponse,
@@ -48,6 +50,12 @@ _AS_TEXT: Final = CALLS | {"author_papers"}
 """Routes whose responses have a ``format``."""
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 """The body of a response with ``format=text``."""
+_AS_EXPORT: Final = _AS_TEXT - {"search_batch", "match_title", "match_titles", "check_references"}
+"""Routes whose responses may be a bibliography."""
+_EXPORTS: Final = {
+    media_type.partition(";")[0]: {"schema": {"type": "array" if "json" in media_type else "string"}}
+    for media_type in MEDIA_TYPES.values()
+}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -62,6 +70,8 @@ def document(app: FastAPI) -> dict[str, Any]:
                     add_errors(operation, *ADMITTED)
                 if operation["operationId"] in _AS_TEXT:
                     responses["200"]["content"] |= _TEXT
+                if operation["operationId"] in _AS_EXPORT:
+                    responses["200"]["content"] |= _EXPORTS
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] == "fields":
                         parameter["schema"].pop("default")  # the list of all fields
@@ -158,7 +168,7 @@ class Sized(BaseModel):
     )
 
 
-_UNSIZED: Final = (AuthorsResponse, AuthorBatchResponse)
+_UNSIZED: Final = (AuthorsResponse, AuthorBatchResponse, FacetsResponse)
 """Responses without papers, which have no ``max_tokens``."""
 
 # -- responses of a library ----------------------------------------------------------------------------------
@@ -201,7 +211,7 @@ def documented(struct: type[msgspec.Struct]) -> type[BaseModel]:
 def _documented_type(annotation: Any) -> Any:
     """The type of a field's JSON. Modes, engines, formats and statuses are strings, because new ones may be added."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation in (Mode, Engine, ReferenceFormat, ReferenceStatus):
+    if annotation in (Counted, Mode, Engine, ReferenceFormat, ReferenceStatus):
         return str
     if origin is Annotated:
         return _documented_type(arguments[0])

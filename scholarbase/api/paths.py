@@ -7,9 +7,12 @@ from typing import Final
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 DOCUMENTATION: Final = frozenset({"/docs", "/redoc", "/openapi.json"})
 """The interactive pages. Their forms send the key that the user enters there."""
-STATIC: Final = "/static-offline-docs/"
-"""The prefix of their scripts."""
-OPEN_PATHS: Final = HEALTH_PATHS | DOCUMENTATION
+EXPLORER: Final = "/"
+"""The page for people, which asks for the key that its requests send."""
+EXPLORER_FILES: Final = "/explorer/"
+STATIC: Final = ("/static-offline-docs/", EXPLORER_FILES)
+"""The prefixes of the scripts of these pages."""
+OPEN_PATHS: Final = HEALTH_PATHS | DOCUMENTATION | {EXPLORER}
 """Paths that need no key and have no limit."""
 ADMIN_PATHS: Final = ("/metrics", "/v1/admin/")
 """Prefixes of the paths that need an admin key. A route also matches its path with a line break appended."""

@@ -28,6 +28,7 @@ from scholarbase.api import conditional
 from scholarbase.api.holding import held_by
 from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
+from scholarbase.bibliographies.writers import MEDIA_TYPES
 from scholarbase.errors import InvalidRequest, StorageError
 from scholarbase.models.limits import MAX_NEAR, MAX_REFERENCES
 from scholarbase.models.papers import PAPER_FIELDS
@@ -57,6 +58,7 @@ DESCRIBING: Final = frozenset({"snapshot", "list_tools", "sql_schema"})
 PARTIAL: Final = "scholarbase.partial"
 """The key of the scope of a request whose response depends on which legs fail."""
 _JSON: Final = "application/json"
+_MEDIA_TYPES: Final[Mapping[str, str]] = {"json": _JSON, "text": "text/plain; charset=utf-8", **MEDIA_TYPES}
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -349,8 +351,7 @@ async def respond(request: HttpRequest, library: Library, call: Call, parsed: An
         recording.set_request(arguments, parsed)
     response = await run_call(request, library, call, parsed, recording)
     headers = await record(recording, arguments, response) if recording is not None else None
-    media_type = "text/plain; charset=utf-8" if response.is_text else _JSON
-    return await large_response(request, response.body, media_type, headers)
+    return await large_response(request, response.body, _MEDIA_TYPES[response.form], headers)
 
 
 async def run_call(

@@ -110,7 +110,9 @@ def _name(person: Any) -> str:
     family, given = _text(person.get("family")), _text(person.get("given"))
     particle = _text(person.get("non-dropping-particle"))
     family = f"{particle} {family}".strip()
-    return f"{family}, {given}" if family and given else family or _text(person.get("literal")) or given
+    if family and given:
+        return ", ".join(filter(None, (family, given, _text(person.get("suffix")))))
+    return family or _text(person.get("literal")) or given
 
 
 def _text(value: Any) -> str:

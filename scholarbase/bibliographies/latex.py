@@ -30,11 +30,12 @@ _SYMBOLS: Final = {
     "textquotedblleft": "\u201c", "textquotedblright": "\u201d", "textquotesingle": "'", "textquotedbl": '"',
     "textellipsis": "\u2026", "ldots": "\u2026", "dots": "\u2026", "textasciitilde": "\ue002", "textless": "<",
     "textgreater": ">", "textbar": "|", "textdegree": "\u00b0", "textbullet": "\u2022", "textregistered": "\u00ae",
-    "texttrademark": "\u2122", "textasciicircum": "^", "textbackslash": "\ue001",
+    "texttrademark": "\u2122", "textasciicircum": "^", "textbackslash": "\ue001", "textbraceleft": "\ue003",
+    "textbraceright": "\ue004",
 }  # fmt: skip
 """What programs that export BibTeX write for characters outside ASCII."""
 _DOLLAR: Final = "\ue000"
-_LAST: Final = str.maketrans({_DOLLAR: "$", "\ue001": "\\", "\ue002": "~"})
+_LAST: Final = str.maketrans({_DOLLAR: "$", "\ue001": "\\", "\ue002": "~", "\ue003": "{", "\ue004": "}"})
 """Characters for private use that stand for escaped marks until LaTeX's own marks are read."""
 _SYMBOL: Final = re.compile(
     rf"\\({'|'.join(sorted(_SYMBOLS, key=len, reverse=True))})(?![A-Za-z])(?:\{{\}}|[ \t\n]{{0,4}})"
@@ -68,3 +69,39 @@ def _plain(text: str) -> str:
 def _accented(match: re.Match[str]) -> str:
     letter = match[3] or match[4]
     return unicodedata.normalize("NFC", letter + _ACCENTS[match[1] or match[2]])
+
+
+_MARKS: Final = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "{": r"\textbraceleft{}", "}": r"\textbraceright{}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#",
+        "_": r"\_",
+    }
+)  # fmt: skip
+_LIGATURE: Final = re.compile(r"-(?=-)|`(?=`)|'(?=')")
+"""Marks that TeX joins with the next one."""
+_COMMENT: Final = re.compile(r"[%#]")
+
+
+def escaped(text: str) -> str:
+    """A text in LaTeX, which :func:`plain` reads as the same text. Formulas between ``$`` stay, if their braces are
+    balanced."""
+    parts = text.split("$")
+    if len(parts) % 2 and all(map(_is_formula, parts[1::2])):
+        parts[::2] = map(_escaped, parts[::2])
+        return "$".join(parts)
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return _LIGATURE.sub(r"\g<0>{}", text.translate(_MARKS))
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a text can stand in a value of BibTeX, which counts braces, escaped ones too."""
+    depth = 0
+    for char in text:
+        depth += (char == "{") - (char == "}")
+        if depth < 0:
+            return False
+    return not depth and not text.endswith("\\") and _COMMENT.search(text) is None

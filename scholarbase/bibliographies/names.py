@@ -3,12 +3,58 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 _SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv", "phd", "md"})
 _INITIALS: Final = re.compile(r"(?:[^\W\d_]\.?-?){1,4}")
 _AND: Final = re.compile(r"\s(?:and|AND)\s|\s?;\s?")
 _OTHERS: Final = re.compile(r"\W{0,3}(?:others|et\.? ?al\.?|\.\.\.|\u2026)\W{0,3}", re.IGNORECASE)
+
+
+_GROUPS: Final = frozenset(
+    (
+        "collaboration",
+        "collaborations",
+        "consortium",
+        "group",
+        "team",
+        "committee",
+        "project",
+        "society",
+        "institute",
+    )
+)
+"""Last words of names of groups, in lower case."""
+
+
+class NameParts(NamedTuple):
+    """A name in parts. A group, and a person with one name, have only a ``family``."""
+
+    family: str
+    given: str = ""
+    suffix: str = ""
+
+    @property
+    def inverted(self) -> str:
+        """``Family, Given, Suffix``, or the name of a group."""
+        return ", ".join(filter(None, self))
+
+
+def name_parts(name: str) -> NameParts:
+    """The parts of ``Given Family Suffix`` or ``Family, Given``. Particles in lower case are of the family name."""
+    family, comma, rest = name.partition(",")
+    if comma and family.strip() and rest.strip():
+        given, _, last = (part.strip() for part in rest.partition(","))
+        given, suffix = (last, given) if _is_suffix(given) else (given, last)
+        return NameParts(family.strip(), given, suffix)
+    words = name.split()
+    if len(words) < 2 or words[-1].strip("()").lower() in _GROUPS or words[0].lower() == "the":
+        return NameParts(" ".join(words))
+    suffix = words.pop() if len(words) > 2 and _is_suffix(words[-1]) else ""
+    begin = len(words) - 1
+    while begin > 1 and words[begin - 1].islower() and words[begin - 1].isalpha():
+        begin -= 1
+    return NameParts(" ".join(words[begin:]), " ".join(words[:begin]), suffix)
 
 
 def surname(name: str) -> str:

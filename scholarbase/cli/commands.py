@@ -26,6 +26,7 @@ from scholarbase.cli.options import (
     as_of_option,
     author_option,
     encoder_option,
+    export_option,
     filter_options,
     library_option,
     named_sources,
@@ -46,11 +47,13 @@ from scholarbase.models.document_requests import CHUNKINGS
 from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
+    DEFAULT_FACET_VALUES,
     DEFAULT_MATCHES,
     DEFAULT_RESULTS,
     ENGINES,
     MODES,
     SYNTAXES,
+    ExportFormat,
 )
 from scholarbase.settings import DIALECT_NAMES, DialectName, Settings, load_settings
 
@@ -325,7 +328,7 @@ def serve(
 
 def _run(
     method: str,
-    argument: str,
+    argument: str | None,
     show: str,
     settings: Settings,
     *,
@@ -334,15 +337,23 @@ def _run(
     url: str | None,
     encoder: str | None,
     default_encoder: str | None = "none",
+    form: ExportFormat | None = None,
     **options: Any,
 ) -> None:
     """Call a method of the library or the client, and print its response with a function of ``display``."""
+    if form is not None and as_json:
+        raise InvalidRequest(f"Give --json or --format {form}, not both.")
     rerank = options.get("rerank")
     with open_source(
         settings, library, url, encoder, default_encoder=default_encoder, rerank=rerank
     ) as source:
         response = getattr(source, method)(argument, **options)
-        if as_json:
+        if form is not None:
+            from scholarbase.bibliographies.writers import write_papers
+            from scholarbase.responses.exporting import papers_in
+
+            click.echo(write_papers(papers_in(response.to_dict()), form), nl=False)
+        elif as_json:
             click.echo(orjson.dumps(response.to_dict(), option=orjson.OPT_INDENT_2).decode())
         else:
             from scholarbase.cli import display
@@ -376,6 +387,7 @@ def _run(
 @click.option("--explain", is_flag=True, help="Show the rank, score and terms of each result in each leg.")
 @rerank_options
 @click.option("--partial", is_flag=True, help="Return the results of the other legs when one fails.")
+@export_option
 @source_options
 @click.pass_obj
 def search(settings: Settings, /, q: str, **options: Any) -> None:
@@ -388,10 +400,36 @@ def search(settings: Settings, /, q: str, **options: Any) -> None:
 def _lists(options: dict[str, Any]) -> dict[str, Any]:
     """The options of ``filter_options`` and ``--field`` as the arguments of a request."""
     return options | {
-        "fields": ",".join(options["fields"]) or None,
+        **({"fields": ",".join(options["fields"]) or None} if "fields" in options else {}),
         "category": ",".join(options["category"]) or (),
         "within": options["within"] or None,
     }
+
+
+@main.command(short_help="Count papers by year, category and venue.")
+@click.argument("q", required=False)
+@click.option(
+    "--mode", type=click.Choice(MODES), help="How to search. [default: the best mode of the library]"
+)
+@click.option("--engine", type=click.Choice(ENGINES), help="The sparse engine.")
+@click.option(
+    "--syntax", type=click.Choice(SYNTAXES), default="auto", show_default=True, help="How Q is read."
+)
+@click.option(
+    "--limit", default=DEFAULT_FACET_VALUES, show_default=True, help="Number of categories and of venues."
+)
+@filter_options
+@click.option("--exact", is_flag=True, help="Count all papers that match Q in the full-text index.")
+@click.option("--min-similarity", type=float, help="The least cosine of a dense result.")
+@source_options
+@click.pass_obj
+def facets(settings: Settings, /, q: str | None, **options: Any) -> None:
+    """Count the papers that match the filters by year, category and venue; with Q the first 1,000 results of the
+    search."""
+    counts_words = q is None or options["exact"] or options["mode"] == "sparse"
+    needs_encoder = not counts_words or (options["engine"] or settings.engine) == "learned"
+    default = None if needs_encoder else "none"
+    _run("facets", q, "show_facets", settings, default_encoder=default, **_lists(options))
 
 
 @main.command()
@@ -412,6 +450,7 @@ main.add_command(update)
 @main.command(short_help="Show a paper by an id of any form.")
 @click.argument("paper_id")
 @as_of_option
+@export_option
 @source_options
 @click.pass_obj
 def paper(settings: Settings, /, paper_id: str, **options: Any) -> None:
@@ -436,6 +475,7 @@ def authors(settings: Settings, /, name: str, **options: Any) -> None:
 @click.option("--limit", default=DEFAULT_EDGES, show_default=True, help="Number of papers.")
 @click.option("--offset", default=0, help="Number of papers to skip.")
 @page_options
+@export_option
 @source_options
 @click.pass_obj
 def author(settings: Settings, /, author_id: str, **options: Any) -> None:
@@ -451,6 +491,7 @@ def author(settings: Settings, /, author_id: str, **options: Any) -> None:
 @filter_options
 @click.option("--exact", is_flag=True, help="Compare with every vector, without approximation.")
 @click.option("--explain", is_flag=True, help="Show the rank and score of each result in each leg.")
+@export_option
 @source_options
 @click.pass_obj
 def similar(settings: Settings, /, paper_id: str, **options: Any) -> None:
@@ -465,6 +506,7 @@ def _edges(direction: str) -> None:
     @click.option("--offset", default=0, help="Number of papers to skip.")
     @author_option
     @page_options
+    @export_option
     @source_options
     @click.pass_obj
     def command(settings: Settings, /, paper_id: str, **options: Any) -> None:

@@ -24,6 +24,7 @@ from scholarbase.models.responses import (
     CheckedReference,
     CheckResponse,
     CitationsResponse,
+    FacetsResponse,
     Hit,
     SearchResponse,
     SimilarResponse,
@@ -80,6 +81,30 @@ def show_search(response: SearchResponse) -> None:
     for failure in response.failed_legs:
         console.print(f"[red]Without the leg {escape(failure.leg)}: {escape(failure.detail)}[/red]")
     _show_hits(console, response.results, response.warnings)
+
+
+def show_facets(response: FacetsResponse) -> None:
+    console = _console()
+    what = {"filters": "papers", "results": "results of the search", "matches": "matching papers"}
+    more = ", and there may be more" if response.total_relation == "gte" else ""
+    console.print(
+        f"[dim]{response.total:,} {what.get(response.counted, 'papers')} counted{more}; snapshot "
+        f"{response.snapshot}[/dim]"
+    )
+    for warning in response.warnings:
+        console.print(f"[yellow]Warning: {escape(warning)}[/yellow]")
+    for name in ("year", "category", "venue"):
+        facet = getattr(response, name)
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(justify="right")
+        for one in facet.values:
+            table.add_row(f"{one.papers:,}", escape(str(one.value)))
+        if facet.distinct > len(facet.values):
+            table.add_row("", f"and {facet.distinct - len(facet.values):,} more")
+        if facet.unknown:
+            table.add_row(f"{facet.unknown:,}", "unknown")
+        console.print(f"[bold]{name}[/bold]")
+        console.print(table)
 
 
 def show_similar(response: SimilarResponse) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import CITATION_SORTS, DEFAULT_RERANK_DEPTH
+from scholarbase.models.limits import CITATION_SORTS, DEFAULT_RERANK_DEPTH, EXPORT_FORMATS
 from scholarbase.settings import Settings
 
 if TYPE_CHECKING:
@@ -118,6 +118,15 @@ def source_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def export_option(command: F) -> F:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(EXPORT_FORMATS),
+        help="Print the papers as BibTeX, RIS, CSL-JSON or CSV.",
+    )(command)
 
 
 def rerank_options(command: F) -> F:

@@ -105,6 +105,7 @@ class AsyncClient(BaseClient):
 
     search = _awaitable(Client.search)
     search_batch = _awaitable(Client.search_batch)
+    facets = _awaitable(Client.facets)
     run = _awaitable(Client.run)
     run_searches = _awaitable(Client.run_searches)
     run_title = _awaitable(Client.run_title)
@@ -127,6 +128,7 @@ class AsyncClient(BaseClient):
     search_passages = _awaitable(Client.search_passages)
     citation_contexts = _awaitable(Client.citation_contexts)
     page_image = _awaitable(Client.page_image)
+    run_facets = _awaitable(Client.run_facets)
     _author = _awaitable(Client._author)
     _authors = _awaitable(Client._authors)
     _paper = _awaitable(Client._paper)

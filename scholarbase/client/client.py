@@ -43,6 +43,7 @@ from scholarbase.models.document_responses import (
     PassagesResponse,
     TextResponse,
 )
+from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import SchemaForm, ToolSet
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -61,6 +62,7 @@ from scholarbase.models.responses import (
     CheckResponse,
     CitationsResponse,
     ExpandResponse,
+    FacetsResponse,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
@@ -206,6 +208,9 @@ class Client(BaseClient, Source):
 
     def run_page(self, request: PageBody) -> bytes:
         return self._send(endpoints.page_image(request))
+
+    def run_facets(self, request: FacetsParameters) -> FacetsResponse:
+        return self._send(endpoints.facets(request))
 
     def tools(
         self,

@@ -46,6 +46,7 @@ from scholarbase.models.document_responses import (
     PassagesResponse,
     TextResponse,
 )
+from scholarbase.models.facet_requests import FacetsParameters
 from scholarbase.models.limits import MAX_BATCH, MAX_PAPERS
 from scholarbase.models.papers import Paper
 from scholarbase.models.requests import (
@@ -68,6 +69,7 @@ from scholarbase.models.responses import (
     CheckResponse,
     CitationsResponse,
     ExpandResponse,
+    FacetsResponse,
     SearchResponse,
     SimilarResponse,
     TitleMatchResponse,
@@ -113,6 +115,12 @@ def search(request: SearchRequest) -> Request[SearchResponse]:
         return SearchResponse.from_dict(data, request.fields)
 
     return _by_url_or_body("/v1/search", request, _content(request, SearchRequest), read)
+
+
+def facets(request: FacetsParameters) -> Request[FacetsResponse]:
+    """``GET /v1/facets``, or ``POST`` for what a URL cannot hold."""
+    content = _content(request, FacetsParameters)
+    return _by_url_or_body("/v1/facets", request, content, FacetsResponse.from_dict)
 
 
 def _by_url_or_body(

@@ -23,6 +23,7 @@ from scholarbase.indexes import (
     author_index,
     authors,
     citations,
+    facets,
     fulltext,
     listing,
     title_spans,
@@ -30,6 +31,7 @@ from scholarbase.indexes import (
 )
 from scholarbase.indexes.authors import Page as AuthorPage
 from scholarbase.indexes.citations import Cocitations, Edge, Expansion
+from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
 from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
@@ -356,6 +358,17 @@ class Catalog:
         """Return the number of papers of each year that meet a condition (:func:`.listing.years`)."""
         with self._reading(*_LISTING) as connection:
             return listing.years(connection, condition)
+
+    def count_values(
+        self,
+        filters: ResolvedFilters,
+        *,
+        expression: str | None = None,
+        ids: Sequence[int] | None = None,
+    ) -> Counts:
+        """Return the number of papers by year, category and venue (:func:`.facets.count`)."""
+        with self._reading(*COUNTING) as connection:
+            return facets.count(connection, filters, expression=expression, ids=ids)
 
     def holding(self, expressions: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
         """Return which of the papers match each expression (:func:`.fulltext.holding`)."""

@@ -10,8 +10,11 @@ Syntax = Literal["auto", "plain", "query"]
 Direction = Literal["citations", "references", "both"]
 CitationSort = Literal["-citation_count", "citation_count", "-date", "date"]
 TotalRelation = Literal["eq", "gte"]
+Counted = Literal["filters", "results", "matches"]
 ReferenceFormat = Literal["auto", "bibtex", "ris", "csl-json", "text"]
 ReferenceStatus = Literal["held", "near", "withdrawn", "retracted", "not_in_snapshot", "unreadable"]
+ExportFormat = Literal["bibtex", "ris", "csl", "csv"]
+ResponseFormat = Literal["json", "text", "bibtex", "ris", "csl", "csv"]
 SchemaForm = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 ToolSet = Literal["scholarbase", "airqa"]
 
@@ -20,12 +23,17 @@ ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 SYNTAXES: Final[tuple[Syntax, ...]] = get_args(Syntax)
 SCHEMA_FORMS: Final[tuple[SchemaForm, ...]] = get_args(SchemaForm)
 TOOL_SETS: Final[tuple[ToolSet, ...]] = get_args(ToolSet)
+EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 REFERENCE_FORMATS: Final[tuple[ReferenceFormat, ...]] = get_args(ReferenceFormat)
 REFERENCE_STATUSES: Final[tuple[ReferenceStatus, ...]] = get_args(ReferenceStatus)
 CITATION_SORTS: Final[tuple[CitationSort, ...]] = get_args(CitationSort)
 
 DEFAULT_RESULTS: Final = 10
 """Results of a search, unless the request says otherwise: the same over HTTP, in Python, in tools and commands."""
+DEFAULT_FACET_VALUES: Final = 20
+"""Categories and venues of facets by default."""
+FACET_RESULTS: Final = 1000
+"""First results of a search that facets count."""
 DEFAULT_EDGES: Final = 25
 """Citations, references or neighbours on a page by default."""
 DEFAULT_MATCHES: Final = 5

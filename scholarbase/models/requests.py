@@ -57,6 +57,7 @@ from scholarbase.models.limits import (
     Direction,
     Engine,
     Mode,
+    ResponseFormat,
     Syntax,
 )
 from scholarbase.models.papers import EXAMPLE_ID, PAPER_FIELDS
@@ -174,9 +175,7 @@ def check_session(exclude_seen: bool) -> None:
         )
 
 
-class ResponseOptions(Request):
-    """The maximum size and the format of a response."""
-
+class _Sized(Request):
     max_tokens: int | None = Field(
         default=None,
         description="The maximum size of the response in estimated tokens. Abstracts are cut at a sentence, the last "
@@ -184,9 +183,41 @@ class ResponseOptions(Request):
         examples=[4000],
         json_schema_extra={"minimum": MIN_TOKENS, "maximum": MAX_TOKENS},
     )
+
+
+class ResponseOptions(_Sized):
+    """The maximum size and the format of a response."""
+
     format: Literal["json", "text"] = Field(
         default="json", description="JSON, or readable text.", examples=["json"]
     )
+
+
+class PaperOptions(_Sized):
+    """The maximum size and the format of a response of papers."""
+
+    format: ResponseFormat = Field(
+        default="json",
+        description="JSON, readable text, or the papers alone as a bibliography: `bibtex`, `ris`, `csl` (CSL-JSON) or "
+        "`csv`.",
+        examples=["json"],
+    )
+
+    @property
+    def is_export(self) -> bool:
+        """Whether the response is a bibliography."""
+        return self.format not in ("json", "text")
+
+    @model_validator(mode="after")
+    def _check_export(self) -> Self:
+        if self.is_export:
+            for name, default in (("max_tokens", None), ("explain", False), ("partial", False)):
+                if getattr(self, name, default) != default:
+                    raise InvalidRequest(
+                        f"{name} {getattr(self, name)!r} cannot be combined with format {self.format!r}, which has "
+                        "whole papers and nothing else: leave one out."
+                    )
+        return self
 
 
 class Timed(Request):
@@ -353,7 +384,7 @@ class OneSearch(SearchRequest):
     exclude_seen: ExcludeSeen = False
 
 
-class SearchBody(OneSearch, ResponseOptions):
+class SearchBody(OneSearch, PaperOptions):
     """A search."""
 
 
@@ -465,7 +496,7 @@ def title_batches(titles: Sequence[str], *, limit: int, **options: Any) -> list[
     ]
 
 
-class PaperParameters(ResponseOptions, Timed):
+class PaperParameters(PaperOptions, Timed):
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
 
@@ -476,7 +507,7 @@ class PaperBody(PaperParameters):
     paper_id: PaperId
 
 
-class PaperBatchBody(ResponseOptions, Timed):
+class PaperBatchBody(PaperOptions, Timed):
     ids: Annotated[
         SomeStrings,
         ids_of("ids"),
@@ -484,14 +515,20 @@ class PaperBatchBody(ResponseOptions, Timed):
     ]
     missing: Literal["null", "error"] = Field(
         default="null",
-        description="The response to an unknown id: `null` in its place, or status 404.",
+        description="The response to an unknown id: `null` in its place, or status 404. A bibliography has no place "
+        "for it, so its response is 404.",
         examples=["null"],
     )
     as_of: AsOf = None
     fields: FieldNames = PAPER_FIELDS
 
+    @property
+    def needs_all(self) -> bool:
+        """Whether an unknown id is an error."""
+        return self.missing == "error" or self.is_export
 
-class SimilarParameters(Filters, ResponseOptions, Timed):
+
+class SimilarParameters(Filters, PaperOptions, Timed):
     limit: Limit = DEFAULT_RESULTS
     offset: Offset = 0
     exact: ExactNeighbours = False
@@ -509,7 +546,7 @@ class SimilarBody(SimilarParameters):
 # -- citations ---------------------------------------------------------------------------------------------
 
 
-class _EdgePage(ResponseOptions, Timed):
+class _EdgePage(PaperOptions, Timed):
     limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     sort: CitationSort | None = Field(
@@ -547,7 +584,7 @@ class EdgeBody(EdgeParameters):
     paper_id: PaperId
 
 
-class _Expansion(ResponseOptions, Timed):
+class _Expansion(PaperOptions, Timed):
     seeds: Annotated[
         SomeStrings,
         ids_of("seeds"),

@@ -19,6 +19,7 @@ from scholarbase.errors import TimeLimit
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import (
     REFERENCE_STATUSES,
+    Counted,
     Engine,
     Mode,
     ReferenceFormat,
@@ -214,6 +215,56 @@ class AuthorsResponse(Response, frozen=True):
     total: Annotated[int, Meta(description="The number of matching authors.")]
     next_offset: NextOffset
     results: tuple[AuthorProfile, ...]
+
+    def selected(self) -> Any:
+        return self
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], fields: Sequence[str] | None = None) -> Self:
+        return msgspec.convert(data, cls)
+
+
+class FacetValue(msgspec.Struct, frozen=True):
+    """A value, and the number of papers that have it."""
+
+    value: Annotated[int | str, Meta(description="A year, a category, or the name of a venue.")]
+    papers: Annotated[int, Meta(description="The number of counted papers with this value.")]
+
+
+class Facet(msgspec.Struct, frozen=True):
+    """The values of one property of papers."""
+
+    values: tuple[FacetValue, ...]
+    distinct: Annotated[int, Meta(description="The number of different values, listed or not.")]
+    unknown: Annotated[int, Meta(description="The number of counted papers without a value.")]
+
+
+class FacetsResponse(Response, frozen=True):
+    """The number of papers by year, category and venue."""
+
+    snapshot: Snapshot
+    counted: Annotated[
+        Counted,
+        Meta(
+            description="What is counted: all papers that match the `filters`; the first 1,000 `results` of the "
+            "search; or all `matches` of the full-text index."
+        ),
+    ]
+    total: Annotated[int, Meta(description="The number of counted papers.")]
+    total_relation: Annotated[
+        TotalRelation,
+        Meta(description="Whether these are all papers (eq), or the search may have more (gte)."),
+    ]
+    year: Annotated[Facet, Meta(description="All years, the first one first.")]
+    category: Annotated[
+        Facet,
+        Meta(description="The categories of most papers first. A paper counts in each of its categories."),
+    ]
+    venue: Annotated[
+        Facet,
+        Meta(description="The venues of most papers first; all names of a venue are one value."),
+    ]
+    warnings: Warnings = ()
 
     def selected(self) -> Any:
         return self

@@ -10,6 +10,7 @@ from typing import Any, Self, TypedDict, Unpack
 from scholarbase.models.author_source import AuthorSource, PageArguments, arguments_of
 from scholarbase.models.checks import check_ids
 from scholarbase.models.document_source import DocumentSource
+from scholarbase.models.facet_source import FacetSource
 from scholarbase.models.limits import (
     DEFAULT_EDGES,
     DEFAULT_MATCHES,
@@ -101,7 +102,7 @@ class EdgeArguments(PageArguments, total=False):
     author: Sequence[str]
 
 
-class Source(AuthorSource, DocumentSource):
+class Source(AuthorSource, DocumentSource, FacetSource):
     """The methods that ``Library`` and ``Client`` share: keyword arguments to requests.
 
     Subclasses run the requests.

@@ -90,6 +90,7 @@ from scholarbase.rerankers import Reranker
 from scholarbase.search.authors import Authors
 from scholarbase.search.cache import Cache
 from scholarbase.search.checks import Checks
+from scholarbase.search.facets import Facets, facet_cache
 from scholarbase.search.legs import MAX_CACHED_IDS, Query
 from scholarbase.search.lists import LISTS_AT_ONCE, Lists, list_cache
 from scholarbase.search.lookup import CACHED_IDS, Lookup
@@ -119,7 +120,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _NO_MATCH: Final = "No paper matches q as query syntax: use syntax=plain to rank papers by its words."
 
 
-class Library(Lists, Authors, Checks, Passages, Sql):
+class Library(Lists, Authors, Checks, Passages, Sql, Facets):
     """A library that is open for searching. Thread-safe. ``close`` it, or use it as a context manager.
 
     Its methods for keyword arguments are those of :class:`Source`; ``run`` methods take requests.
@@ -157,6 +158,7 @@ class Library(Lists, Authors, Checks, Passages, Sql):
         """The modes of search that the library has."""
         self._few_edges: Cache[int | None] = Cache(CACHED_IDS)
         self._lists = list_cache()
+        self._facets = facet_cache()
         self._making = BoundedSemaphore(LISTS_AT_ONCE)
         self._sql = SqlRunner(path, snapshot, max(1, settings.readers // 4), settings.runtime_dir)
         self._files = files
@@ -394,13 +396,13 @@ class Library(Lists, Authors, Checks, Passages, Sql):
 
     @runs(PaperBatchBody)
     def run_papers(self, request: PaperBatchBody) -> PaperBatchResponse:
-        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound with ``missing="error"``."""
+        """Run a :class:`PaperBatchBody`. Raises as ``papers``, and PaperNotFound if the request needs all papers."""
         day = self._lookup.day(request.as_of)
         found = self._catalog.resolve([parse(paper_id) for paper_id in request.ids])
         held = {paper_id for paper_id in found if paper_id is not None}
         if day is not None:
             held = self._catalog.existing(list(held), day)
-        if request.missing == "error":
+        if request.needs_all:
             for paper_id, number in zip(request.ids, found, strict=True):
                 if number not in held:
                     self._lookup.id(paper_id, request.as_of)  # raises

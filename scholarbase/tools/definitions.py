@@ -198,7 +198,7 @@ def _nullable(kind: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_papers(library: Library, request: PaperBatchBody) -> PaperBatchResponse:
     """The papers of a batch; an id that is malformed has its own error, unless a missing one fails the call."""
-    if request.missing == "error":
+    if request.needs_all:
         return library.run_papers(request)
     errors: dict[str, InvalidId] = {}
     for paper_id in request.ids:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 from pydantic import BaseModel
 
+from scholarbase.bibliographies.writers import MEDIA_TYPES, write_papers
 from scholarbase.errors import InvalidRequest
-from scholarbase.models.limits import MIN_TOKENS
+from scholarbase.models.limits import MIN_TOKENS, ExportFormat
 from scholarbase.models.requests import check_session
+from scholarbase.responses.exporting import papers_in
 from scholarbase.responses.sizing import check_max_tokens, estimate_tokens, fit_response
 from scholarbase.responses.text import as_text, compact_authors, is_unfinished
 from scholarbase.search.library import Library
@@ -28,13 +30,14 @@ SEARCH_TOKENS: Final = 8
 class CallResponse:
     """The response to a call.
 
-    ``content`` is its JSON, empty where only the bytes were made; ``body`` is its bytes, JSON or text; ``returned`` has
-    the papers of the call, or of each search of a batch; ``remaining`` is what the session's budgets have left.
+    ``content`` is its JSON, empty where only the bytes were made; ``body`` is its bytes in the ``form`` of the request;
+    ``returned`` has the papers of the call, or of each search of a batch; ``remaining`` is what the session's budgets
+    have left.
     """
 
     content: dict[str, Any]
     body: bytes
-    is_text: bool
+    form: str
     returned: Sequence[ReturnedPapers]
     remaining: Mapping[str, int] = field(default_factory=dict)
 
@@ -81,16 +84,17 @@ def make_response(
     Args:
         run: returns the JSON of the response to a request.
         recording: the recording of the call in its session, with its budget.
-        compact: join each paper's authors into one string, whatever the size.
+        compact: join each paper's authors into one string, whatever the size; not in a bibliography.
 
     Raises:
         InvalidRequest: ``max_tokens`` is too small. Whatever ``run`` raises.
     """
     max_tokens: int | None = getattr(request, "max_tokens", None)
-    is_text = getattr(request, "format", "json") == "text"
+    form: str = getattr(request, "format", "json")
     if max_tokens is not None:
         check_max_tokens(max_tokens)
     limited = recording is not None and bool(recording.session.limits)
+    compact = compact and form not in MEDIA_TYPES
     searches: Sequence[Any] = getattr(request, "searches", ())
     parts: Sequence[Any] = searches or (request,)
     offsets: list[int] = [getattr(part, "offset", 0) or 0 for part in parts]
@@ -103,7 +107,9 @@ def make_response(
         begin, end = len(sized), len(sized) + len(results)
         try:
             done = [
-                _sized(result, offset, room, is_text, compact, bool(getattr(part, "exclude_seen", False)))
+                _sized(
+                    result, offset, room, form == "text", compact, bool(getattr(part, "exclude_seen", False))
+                )
                 for result, offset, part in zip(results, offsets[begin:end], parts[begin:end], strict=True)
             ]
         except InvalidRequest as error:
@@ -116,29 +122,29 @@ def make_response(
         sized += done
     content = {**content, "results": sized} if searches else sized[0]
     offset = offsets if searches else offsets[0]
-    body = _encoded(content, is_text, offset)
+    body = _encoded(content, form, offset)
     if len(sized) == 1:
         counted = body
         if content.get("image") is not None:  # no model reads it as text
-            counted = _encoded({**content, "image": ""}, is_text, offset)
+            counted = _encoded({**content, "image": ""}, form, offset)
         returned = [returned_papers(sized[0], estimate_tokens(counted))]
     else:
         returned = [
-            returned_papers(result, estimate_tokens(_encoded(result, is_text, offset)))
+            returned_papers(result, estimate_tokens(_encoded(result, form, offset)))
             for result, offset in zip(sized, offsets, strict=True)
         ]
     remaining: dict[str, int] = {}
     if recording is not None and limited:
         remaining = recording.remaining(returned)
         body = _encoded(
-            content := {**content, "budget": remaining}, is_text, offsets if searches else offsets[0]
+            content := {**content, "budget": remaining}, form, offsets if searches else offsets[0]
         )
-    return CallResponse(content, body, is_text, returned, remaining)
+    return CallResponse(content, body, form, returned, remaining)
 
 
 def unchanged_response(body: bytes) -> CallResponse:
     """The response of the JSON of one call, which no size, form or budget changes."""
-    return CallResponse({}, body, False, [returned_papers(body, estimate_tokens(body))])
+    return CallResponse({}, body, "json", [returned_papers(body, estimate_tokens(body))])
 
 
 def share_of(max_tokens: int, searches: int) -> int:
@@ -190,8 +196,10 @@ def _sized(
     return _compact(content) if compact else content
 
 
-def _encoded(content: dict[str, Any], is_text: bool, offset: int | Sequence[int]) -> bytes:
-    return as_text(content, offset=offset).encode() if is_text else orjson.dumps(content)
+def _encoded(content: dict[str, Any], form: str, offset: int | Sequence[int]) -> bytes:
+    if form in MEDIA_TYPES:
+        return write_papers(papers_in(content), cast(ExportFormat, form)).encode()
+    return as_text(content, offset=offset).encode() if form == "text" else orjson.dumps(content)
 
 
 def _compact(content: Any) -> Any:

@@ -47,13 +47,15 @@ NATIVE: Final[list[tuple[str, str, dict[str, Any]]]] = [
 ]
 """One request of each route that returns papers."""
 AUTHOR: Final = "name:washington taylor"
-AUTHORS: Final[list[tuple[str, str, dict[str, Any]]]] = [
+UNRECORDED: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", "/v1/authors", {"q": "W. Taylor", "limit": 1}),
     ("GET", f"/v1/authors/{AUTHOR}", {}),
     ("POST", "/v1/authors/batch", {"ids": [AUTHOR, "7"]}),
     ("GET", f"/v1/authors/{AUTHOR}/papers", {}),
+    ("GET", "/v1/facets", {"q": "string theory", "limit": 3}),
+    ("POST", "/v1/facets", {"q": "string theory", "exact": True, "from": "1993"}),
 ]
-"""One request of each route of authors, which no session records."""
+"""One request of each route of authors and facets, which no session records."""
 TEXTS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("GET", f"/v1/papers/{SORTING}/text", {}),
     ("GET", f"/v1/papers/{SORTING}/text", {"section": "1"}),
@@ -96,8 +98,14 @@ def papers() -> Iterator[Sent]:
                 yield request(method, path, values)
                 continue
             yield request(method, path, values | options)
-    for method, path, values in AUTHORS:
+    for method, path, values in UNRECORDED:
         yield request(method, path, values)
+    for form in ("bibtex", "ris", "csl", "csv"):
+        for method, path, values in NATIVE:
+            if values.get("ids"):
+                values = values | {"ids": [PAPER]}  # noqa: PLW2901 - a bibliography has no place for a missing one
+            if not any(name in path for name in ("search/batch", "title", "check", "tools")):
+                yield request(method, path, values | {"format": form})
     for options in FORMS.values():
         yield request("GET", f"/v1/authors/{AUTHOR}/papers", options)
     for explained in ({"explain": True}, {"exclude_ids": [UNKNOWN]}, {"q": "nothinghasthisword"}):
@@ -110,7 +118,7 @@ def errors() -> Iterator[Sent]:
         yield request(method, path, values | {"max_tokens": 1}, 400)
         yield request(method, path, values, 400, **{"X-ScholarBase-Session": "two words"})
         yield in_session("spent", method, path, values, 403)
-    for method, path, values in (*AUTHORS, ("GET", "/v1/sql/schema", {})):
+    for method, path, values in (*UNRECORDED, ("GET", "/v1/sql/schema", {})):
         yield request(method, path, values | {"surprise": 1}, 400)
     for method, path, values in (
         ("GET", "/v1/authors/7", {}),
@@ -137,7 +145,7 @@ def errors() -> Iterator[Sent]:
     for path in ("", "/report"):
         yield request("GET", f"/v1/sessions/one{path}", {"surprise": 1}, 400)
     yield "DELETE", "/v1/sessions/one", {"params": {"surprise": 1}}, 400
-    writing = [path for method, path, _ in (*NATIVE, *AUTHORS) if method == "POST"]
+    writing = [path for method, path, _ in (*NATIVE, *UNRECORDED) if method == "POST"]
     for path in (*writing, "/v1/sessions", "/v1/sessions/one/report", "/v1/sessions/one/answer"):
         yield "POST", path, {"content": b" " * 200_000}, 413
         yield "POST", path, {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400
@@ -262,7 +270,7 @@ def test_a_string_in_place_of_a_list_is_accepted_where_the_document_says_so(
             ("/v1/sessions/one/report", {"answers": [PAPER]}),
             ("/v1/sessions/one/answer", {"ids": [PAPER]}),
         ]
-        written = [(path, values) for method, path, values in (*NATIVE, *AUTHORS) if method == "POST"]
+        written = [(path, values) for method, path, values in (*NATIVE, *UNRECORDED) if method == "POST"]
         compared = 0
         for path, values in written + reported:
             for name, kinds in document.body(path).items():

@@ -31,7 +31,7 @@ METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
     "search_authors", "author", "authors", "author_papers", "iter_author_papers",
     "check_references", "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand",
-    "snapshot", "sql", "sql_schema",
+    "facets", "snapshot", "sql", "sql_schema",
 )  # fmt: skip
 STRINGS = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -74,7 +74,7 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
     of_the_process = {"open", "close", "ready", "check_files"}
     of_requests = {
         "run_batch", "run_citations", "run_expand", "run_paper", "run_papers", "run_references", "run_searches",
-        "run_author", "run_author_papers",
+        "run_author", "run_author_papers", "run_facets",
         "run_author_search", "run_authors", "is_short_author_batch", "is_short_search", "is_quick_search",
         "run_check", "run_similar", "run_sql", "run_title", "run_titles", "is_short_batch", "is_short_title",
         "has_few_citations", "has_few_references", "forget_queries",

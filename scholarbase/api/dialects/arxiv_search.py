@@ -14,7 +14,8 @@ from typing import Final
 
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls, plain_query
-from scholarbase.api.dialects.describing import ARXIV_LINK, arxiv_id_of, day_of, names_of
+from scholarbase.api.dialects.describing import names_of
+from scholarbase.bibliographies.writers.facts import ARXIV_LINK, arxiv_id_of, day_of
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.listing import (
     Among,

@@ -9,7 +9,8 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from scholarbase.api.dialects.base import Body
-from scholarbase.api.dialects.describing import arxiv_id_of, day_of, names_of
+from scholarbase.api.dialects.describing import names_of
+from scholarbase.bibliographies.writers.facts import arxiv_id_of, day_of
 from scholarbase.models.papers import Paper
 
 MEDIA_TYPE: Final = "application/atom+xml; charset=utf-8"

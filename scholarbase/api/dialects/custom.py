@@ -9,7 +9,7 @@ from typing import Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import link_of
+from scholarbase.bibliographies.writers.facts import link_of
 from scholarbase.errors import InvalidRequest
 
 DEFAULT_LIMIT: Final = 10

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation, years_of
 from scholarbase.api.dialects.calls import Calls, plain_query
-from scholarbase.api.dialects.describing import link_of, pdf_of
+from scholarbase.api.dialects.describing import pdf_of
 from scholarbase.api.dialects.semantic_scholar.filters import Filters, with_labels
 from scholarbase.api.dialects.semantic_scholar.papers import VALUES
+from scholarbase.bibliographies.writers.facts import link_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.identifiers import parse
 from scholarbase.indexes import query_syntax

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import arxiv_id_of, names_of
+from scholarbase.api.dialects.describing import names_of
 from scholarbase.api.dialects.milvus_filter import read_filter
+from scholarbase.bibliographies.writers.facts import arxiv_id_of
 from scholarbase.errors import InvalidRequest, PaperNotFound
 from scholarbase.models.checks import is_id
 from scholarbase.models.limits import MAX_LIMIT, MAX_TITLE_MATCHES

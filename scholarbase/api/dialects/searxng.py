@@ -11,7 +11,8 @@ import orjson
 
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import day_of, link_of, names_of, pdf_of
+from scholarbase.api.dialects.describing import names_of, pdf_of
+from scholarbase.bibliographies.writers.facts import day_of, link_of
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.checks import as_of_day
 from scholarbase.models.limits import MAX_LIMIT

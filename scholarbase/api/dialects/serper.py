@@ -9,8 +9,8 @@ import orjson
 
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation, value_of, whole
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import day_of, link_of
 from scholarbase.api.dialects.serper_query import Query, limit_by, read
+from scholarbase.bibliographies.writers.facts import day_of, link_of
 from scholarbase.errors import InvalidRequest
 from scholarbase.indexes.listing import ArxivIds, every
 from scholarbase.models.checks import as_of_day, shown

@@ -246,7 +246,7 @@ async def _record(recording: Recording, calls: Calls, body: bytes) -> Mapping[st
         for _, ids, scores in recorded
     ]
     remaining = recording.remaining(returned) if recording.session.limits else {}
-    response = CallResponse({}, body, is_text=False, returned=returned, remaining=remaining)
+    response = CallResponse({}, body, form="json", returned=returned, remaining=remaining)
     return await record(recording, [arguments for arguments, _, _ in recorded], response)
 
 

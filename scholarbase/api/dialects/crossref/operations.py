@@ -10,12 +10,12 @@ from typing import Any, Final
 import orjson
 
 from scholarbase.api.dialects.base import Answer, Body, Dialect, DialectRequest, Operation
-from scholarbase.api.dialects.bibtex import bibtex
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.crossref import queries, works
 from scholarbase.api.dialects.crossref.failures import error, failure
 from scholarbase.api.dialects.crossref.works import FIELDS, SELECTABLE
 from scholarbase.api.dialects.cursors import cursor_at, offset_of
+from scholarbase.bibliographies.writers import bibtex_entry
 from scholarbase.errors import PaperNotFound
 from scholarbase.indexes.listing import Condition
 from scholarbase.models.limits import MAX_LIMIT
@@ -201,7 +201,7 @@ def _transform(request: DialectRequest, calls: Calls) -> Answer:
     media = request.path.get("media") or request.accept.partition(",")[0].partition(";")[0].strip()
     paper = _paper(request, calls)
     if media == BIBTEX:
-        return Body(bibtex(paper).encode(), BIBTEX)
+        return Body(bibtex_entry(paper).encode(), BIBTEX)
     if media in CSL:
         return Body(orjson.dumps(works.csl(paper)), media)
     return Body(f"This library has {BIBTEX} and {', '.join(CSL)}.".encode(), "text/plain", 406)

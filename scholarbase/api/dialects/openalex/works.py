@@ -6,16 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scholarbase.api.dialects.describing import (
-    arxiv_id_of,
-    doi_of,
-    is_open,
-    is_preprint,
-    journal_of,
-    link_of,
-    pdf_of,
-)
+from scholarbase.api.dialects.describing import is_open, pdf_of
 from scholarbase.api.dialects.openalex.ids import work_id, work_link
+from scholarbase.bibliographies.writers.facts import arxiv_id_of, doi_of, is_preprint, journal_of, link_of
 from scholarbase.models.papers import Author, Paper
 
 MAX_AUTHORS: Final = 100

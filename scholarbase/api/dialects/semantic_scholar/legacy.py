@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from scholarbase.api.dialects.base import Answer, Dialect, DialectRequest, Operation
 from scholarbase.api.dialects.calls import Calls
-from scholarbase.api.dialects.describing import arxiv_id_of, author_id_of
+from scholarbase.api.dialects.describing import author_id_of
 from scholarbase.api.dialects.semantic_scholar import parameters
 from scholarbase.api.dialects.semantic_scholar.papers import PAGE, author_url, fields_of_study, paper_id_of
 from scholarbase.api.dialects.semantic_scholar.parameters import paper_of
+from scholarbase.bibliographies.writers.facts import arxiv_id_of
 from scholarbase.models.limits import MAX_LIMIT
 from scholarbase.models.papers import Paper
 from scholarbase.models.responses import Citation

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from scholarbase.api.dialects.bibtex import bibtex
 from scholarbase.api.dialects.calls import Calls
 from scholarbase.api.dialects.describing import author_id_of, pdf_of
 from scholarbase.api.dialects.semantic_scholar.fields import EDGE, Fields
+from scholarbase.bibliographies.writers import bibtex_entry
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.limits import MAX_LIMIT, MAX_PAPERS
@@ -122,7 +122,7 @@ VALUES: Final[Mapping[str, Callable[[Paper], Any]]] = {
     "publicationTypes": lambda paper: list(paper.publication_types) or None,
     "publicationDate": lambda paper: paper.publication_date,
     "journal": _journal,
-    "citationStyles": lambda paper: {"bibtex": bibtex(paper)},
+    "citationStyles": lambda paper: {"bibtex": bibtex_entry(paper)},
     "embedding": _nothing,
     "tldr": _summary,
     "textAvailability": lambda paper: "abstract" if paper.abstract else "none",

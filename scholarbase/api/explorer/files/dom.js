@@ -1,0 +1,109 @@
+// Elements from data. Texts become text nodes only, so markup in them is shown and never run.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
+export const svg = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
+
+export function replace(element, ...children) {
+  element.replaceChildren();
+  return fill(element, null, children);
+}
+
+export const add = (element, ...children) => fill(element, null, children);
+
+const format = new Intl.NumberFormat("en").format;
+export const number = (value) => (value === null || value === undefined ? "unknown" : format(value));
+export const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
+
+// A view's address: #/paper?id=... Empty values are left out, and lists are repeated.
+export function link(view, values = {}) {
+  const found = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "" && one !== false) found.append(name, one);
+    }
+  }
+  const text = found.toString();
+  return `#/${view}${text ? "?" + text : ""}`;
+}
+
+// Goes to a view. The view begins first, since the browser takes milliseconds for an entry of the history.
+export function go(address) {
+  window.dispatchEvent(new CustomEvent("go", { detail: address }));
+  if (location.hash !== address) history.pushState(null, "", address);
+}
+
+export function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+export function notice(text, kind = "") {
+  return h("p", { class: `notice ${kind}`, role: kind === "error" ? "alert" : null }, text);
+}
+
+// A labelled select: options are values, or pairs of a value and its text.
+export function choice(label, name, options, chosen) {
+  return h("label", { class: "field" }, label, h("select", { name }, options.map((one) => {
+    const [value, text] = Array.isArray(one) ? one : [one, one];
+    return h("option", { value, selected: value === (chosen ?? "") }, text);
+  })));
+}
+
+export function field(label, name, value, properties = {}) {
+  return h("label", { class: "field" }, label, h("input", { name, value: value ?? "", ...properties }));
+}
+
+// The text with the words marked that a query shares with it. Words are compared by their beginnings, as endings differ.
+export function highlighted(text, terms) {
+  if (!terms.length || !text) return [text ?? ""];
+  const parts = [];
+  let last = 0;
+  for (const match of text.matchAll(/[\p{L}\p{N}]+/gu)) {
+    const word = match[0].toLowerCase();
+    if (!terms.some((term) => isForm(word, term))) continue;
+    parts.push(text.slice(last, match.index), h("mark", null, match[0]));
+    last = match.index + match[0].length;
+  }
+  return [...parts, text.slice(last)];
+}
+
+function isForm(word, term) {
+  if (word === term) return true;
+  const least = Math.max(4, Math.min(word.length, term.length) - 2);
+  return word.length >= least && term.length >= least && Math.abs(word.length - term.length) <= 4
+    && word.slice(0, least) === term.slice(0, least);
+}
+
+export function download(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+
+// Copies a text, also where the page has no permission for the clipboard: it is then selected.
+export async function copy(area) {
+  try {
+    await navigator.clipboard.writeText(area.value);
+    say("Copied.");
+    return true;
+  } catch {
+    area.focus();
+    area.select();
+    say("Selected: copy it with the keyboard.");
+    return false;
+  }
+}

@@ -1,0 +1,141 @@
+// A paper: its abstract, ids and links, citations and references, its surroundings, and similar papers.
+
+import { get, paperPath, text } from "./api.js";
+import { choice, copy, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { drawGraph } from "./graph.js";
+import { facts, legs, line, paperLink, status } from "./papers.js";
+
+const PAGE = 10;
+const SORTS = [["-citation_count", "most cited first"], ["citation_count", "least cited first"], ["-date", "newest first"],
+  ["date", "oldest first"]];
+const LISTED = "title,authors,year,venue,status,categories,citation_count";
+
+export function open(main, params) {
+  async function update(found) {
+    const id = found.get("id");
+    if (!id) {
+      replace(main, h("h1", null, "A paper"), notice("No id is in the address.", "error"));
+      return;
+    }
+    replace(main, h("h1", null, "A paper"), h("p", null, "Loading."));
+    let paper;
+    try {
+      paper = await get(paperPath(id));
+    } catch (error) {
+      replace(main, h("h1", null, "A paper"), notice(error.message, "error"));
+      return;
+    }
+    document.title = `${paper.title} - ScholarBase`;
+    replace(main, head(paper), ids(paper), bibtex(paper), edges(paper, "citations", "Cited by"),
+      edges(paper, "references", "References"), surroundings(paper), similar(paper));
+    say(paper.title ?? paper.id);
+  }
+
+  update(params);
+  return { update };
+}
+
+function head(paper) {
+  return [
+    h("h1", null, paper.title ?? paper.id, status(paper)),
+    h("p", null, paper.authors.map((one, place) => [place ? ", " : "", h("a",
+      { href: link("search", { q: one.name, author: one.author_id ?? one.name }) }, one.name)])),
+    h("p", { class: "meta" }, facts(paper)),
+    paper.comment && h("p", { class: "meta" }, paper.comment),
+    h("h2", null, "Abstract"),
+    h("p", { class: "text" }, paper.abstract ?? "The library has no abstract of this paper."),
+    paper.tldr && h("p", { class: "text" }, h("strong", null, "In short: "), paper.tldr),
+  ];
+}
+
+// Links go to addresses that are made of ids here, or to the source's own if it is one of the web.
+function pages(paper) {
+  const { arXiv, DOI } = paper.external_ids;
+  const found = [];
+  const path = (value) => encodeURIComponent(value).replaceAll("%2F", "/");
+  if (arXiv) found.push(["arXiv", `https://arxiv.org/abs/${path(arXiv)}`], ["PDF", `https://arxiv.org/pdf/${path(arXiv)}`]);
+  if (DOI) found.push(["Publisher", `https://doi.org/${path(DOI)}`]);
+  if (/^https?:\/\//.test(paper.url ?? "")) found.push(["Source", paper.url]);
+  return found;
+}
+
+function ids(paper) {
+  const rows = [["Id", paper.id], ...Object.entries(paper.external_ids), ["Published", paper.publication_date],
+    ["Types", paper.publication_types.join(", ")], ["Fields", paper.fields_of_study.join(", ")],
+    ["Cited worldwide", paper.citation_count], ["References worldwide", paper.reference_count]];
+  return [
+    h("p", { class: "row" }, pages(paper).map(([name, href]) =>
+      h("a", { href, rel: "noopener noreferrer", target: "_blank" }, name))),
+    h("details", null, h("summary", null, "Ids and numbers"), h("table", null, h("tbody", null,
+      rows.filter(([, value]) => value !== null && value !== "").map(([name, value]) =>
+        h("tr", null, h("th", { scope: "row" }, name),
+          h("td", null, typeof value === "number" ? number(value) : value)))))),
+  ];
+}
+
+function bibtex(paper) {
+  const area = h("textarea", { readonly: true, rows: 10, spellcheck: "false", "aria-label": "BibTeX" });
+  const details = h("details", null, h("summary", null, "BibTeX"), area,
+    h("p", null, h("button", { type: "button", onclick: () => copy(area) }, "Copy")));
+  details.addEventListener("toggle", async () => {
+    if (details.open && !area.value) {
+      area.value = await text(paperPath(paper.id), { format: "bibtex" }).catch((error) => error.message);
+    }
+  });
+  return details;
+}
+
+function edges(paper, direction, label) {
+  const list = h("div", { class: "results" });
+  const count = h("span");
+  let offset = 0;
+  const sort = choice("Order", "sort", SORTS, "-citation_count");
+  sort.addEventListener("change", () => { offset = 0; load(); });
+
+  async function load() {
+    let page;
+    try {
+      page = await get(`${paperPath(paper.id)}/${direction}`,
+        { limit: PAGE, offset, sort: sort.querySelector("select").value, fields: LISTED });
+    } catch (error) {
+      replace(list, notice(error.message, "error"));
+      return;
+    }
+    replace(count, ` ${number(page.total)}`);
+    const move = (to) => h("button", { type: "button", onclick: () => { offset = to; load(); } });
+    replace(list, page.results.length ? h("ol", { start: offset + 1 }, page.results.map((one) => h("li", { class: "result" },
+      h("article", null, h("h3", null, paperLink(one.paper), status(one.paper)),
+        h("p", { class: "meta" }, line(one.paper),
+          one.is_influential ? " \u00b7 influential" : ""),
+        one.contexts?.[0] && h("blockquote", null, one.contexts[0]))))) : h("p", { class: "dim" }, "None in this library."),
+    h("p", { class: "row" }, offset > 0 && withText(move(Math.max(0, offset - PAGE)), "Previous"),
+      page.next_offset !== null && withText(move(page.next_offset), "Next")));
+  }
+  load();
+  return h("section", { "aria-label": label }, h("h2", null, label, count), sort, list);
+}
+
+const withText = (element, words) => { element.append(words); return element; };
+
+function surroundings(paper) {
+  const holder = h("div");
+  const hops = choice("Distance", "hops", [["1", "one step"], ["2", "two steps"]], "1");
+  const draw = () => drawGraph(holder, paper, Number(hops.querySelector("select").value));
+  hops.addEventListener("change", draw);
+  const details = h("details", null, h("summary", null, "Surroundings in the citation graph"), hops, holder);
+  details.addEventListener("toggle", () => { if (details.open && !holder.childElementCount) draw(); });
+  return details;
+}
+
+function similar(paper) {
+  const list = h("div", { class: "results" }, "Loading.");
+  get(`${paperPath(paper.id)}/similar`, { limit: PAGE, explain: true, fields: LISTED }).then(({ results, warnings }) => {
+    const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
+    replace(list, (warnings ?? []).map((one) => notice(one)), results.length
+      ? h("ol", null, results.map((hit) => h("li", { class: "result" }, h("article", null,
+        h("h3", null, paperLink(hit.paper), status(hit.paper)),
+        h("p", { class: "meta" }, line(hit.paper)), legs(hit.explain, best)))))
+      : h("p", { class: "dim" }, "None."));
+  }).catch((error) => replace(list, notice(error.message, "error")));
+  return h("section", { "aria-label": "Similar papers" }, h("h2", null, "Similar papers"), list);
+}

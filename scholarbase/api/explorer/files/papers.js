@@ -1,0 +1,86 @@
+// Parts that show papers: a line of facts, legs as bars, years as a histogram.
+
+import { h, highlighted, link, number, plural, replace, svg } from "./dom.js";
+
+const SHOWN = 220; // characters of an abstract that are shown at first
+export const FIELDS = "title,abstract,authors,year,venue,status,categories,citation_count";
+
+export function authors(paper, most = 6) {
+  const names = (paper.authors ?? []).map((one) => one.name);
+  const rest = names.length - most;
+  return names.slice(0, most).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+}
+
+export function facts(paper) {
+  const cited = paper.citation_count;
+  return [paper.year, paper.venue, (paper.categories ?? []).slice(0, 4).join(" "),
+    cited === null || cited === undefined ? null : `cited ${number(cited)}\u00d7`].filter(Boolean).join(" \u00b7 ");
+}
+
+export const line = (paper, most = 3) => [authors(paper, most), facts(paper)].filter(Boolean).join(" \u00b7 ");
+
+export const title = (paper, terms = []) => highlighted(paper.title ?? paper.id, terms);
+
+export const status = (paper) => paper.status && h("strong", { class: "bad" }, ` ${paper.status}`);
+
+export function paperLink(paper, terms = []) {
+  return h("a", { href: link("paper", { id: paper.id }) }, title(paper, terms));
+}
+
+// A bar whose length is a share of 1.
+export function bar(share) {
+  const width = Math.max(0, Math.min(1, share)) * 100;
+  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "back", width: 100, height: 8 }), svg("rect", { class: "value", width, height: 8 }));
+}
+
+// What each leg contributed to a result: its rank, its score, and the share of the best result as a bar.
+export function legs(explain, best) {
+  if (!explain?.length) return null;
+  return h("ul", { class: "legs", "aria-label": "Legs" }, explain.map((leg) => h("li", null,
+    h("span", { class: "leg" }, leg.leg), bar(best > 0 ? leg.share / best : 0),
+    h("span", { class: "dim" }, ` rank ${leg.rank}, score ${Number(leg.score.toPrecision(4))}, share ${
+      Number(leg.share.toPrecision(3))}`))));
+}
+
+export function result(hit, best) {
+  const { paper, explain } = hit;
+  const terms = [...new Set((explain ?? []).flatMap((leg) => leg.terms ?? []))];
+  return h("li", { class: "result" }, h("article", null,
+    h("h3", null, paperLink(paper, terms), status(paper)),
+    h("p", { class: "meta" }, authors(paper)),
+    h("p", { class: "meta" }, facts(paper)),
+    paper.abstract && abstract(paper.abstract, terms),
+    legs(explain, best)));
+}
+
+// The beginning of an abstract, and the whole of it once it is opened.
+function abstract(text, terms) {
+  const whole = h("p");
+  const begin = text.length > SHOWN ? `${text.slice(0, SHOWN)}\u2026` : text;
+  return h("details", { class: "abstract", ontoggle: () => {
+    if (!whole.textContent) replace(whole, highlighted(text, terms));
+  } }, h("summary", null, h("span", null, highlighted(begin, terms))), whole);
+}
+
+// A histogram of years. Bars can be clicked; the fields for years do the same from the keyboard.
+export function histogram(values, choose) {
+  if (!values.length) return null;
+  const first = values[0].value, last = values.at(-1).value;
+  const byYear = new Map(values.map((one) => [one.value, one.papers]));
+  const most = Math.max(...byYear.values());
+  const count = last - first + 1, width = 100 / count;
+  const bars = [];
+  for (let year = first; year <= last; year++) {
+    const papers = byYear.get(year) ?? 0;
+    if (!papers) continue;
+    const height = Math.max(1.5, (papers / most) * 40);
+    bars.push(svg("rect", { x: (year - first) * width + width * 0.08, y: 40 - height, width: width * 0.84, height,
+      class: choose ? "value chosen-by-click" : "value", onclick: choose && (() => choose(year)) }, svg("title", null, `${year}: ${plural(papers, "paper")}`)));
+  }
+  const label = `Papers by year, ${first} to ${last}; most, ${number(most)}, in ${
+    values.find((one) => one.papers === most).value}`;
+  return h("figure", { class: "years" },
+    svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label }, bars),
+    h("figcaption", { class: "dim" }, h("span", null, String(first)), h("span", null, String(last))));
+}

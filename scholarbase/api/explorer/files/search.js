@@ -1,0 +1,200 @@
+// The search view: one box, filters with counts, results with their legs.
+
+import { get } from "./api.js";
+import { choice, field, go, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { FIELDS, histogram, result } from "./papers.js";
+
+export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
+export const ENGINES = [["", "default engine"], "bm25", "feedback", "fts5", "learned"];
+const SYNTAXES = [["", "auto"], ["plain", "plain words"], ["query", "query syntax"]];
+const LISTS = ["category", "venue", "author", "exclude"];
+const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "offset"];
+const OF_FACETS = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
+const PAGE = 10;
+const EXAMPLES = ["How is two-dimensional QCD related to string theory?", "machine translation",
+  '"black hole" AND entropy', "graph neural networks"];
+
+// The parameters of a view's address as those of the API.
+export function parametersOf(params) {
+  const values = {};
+  for (const name of SINGLE) if (params.get(name)) values[name] = params.get(name);
+  for (const name of LISTS) if (params.getAll(name).length) values[name] = params.getAll(name);
+  return values;
+}
+
+const only = (values, names) => Object.fromEntries(names.filter((name) => name in values).map((n) => [n, values[n]]));
+
+export function open(main, params) {
+  let values = parametersOf(params);
+  let running = new AbortController();
+
+  const box = field("Search for", "q", values.q, { type: "search", autocomplete: "off", maxlength: 10000,
+    placeholder: "A question, words, a title or an id", autofocus: true });
+  const options = h("div", { class: "row" }, choice("Mode", "mode", MODES), choice("Engine", "engine", ENGINES),
+    choice("Read as", "syntax", SYNTAXES));
+  const form = h("form", { class: "search", role: "search", onsubmit: submit },
+    h("div", { class: "row" }, box, h("button", { class: "primary" }, "Search")), options);
+  const facets = h("div");
+  const filters = h("form", { class: "filters", "aria-label": "Filters", onsubmit: submit, onchange: submit },
+    h("div", { class: "row" }, field("From", "from", "", { placeholder: "1993", size: 8 }),
+      field("To", "to", "", { placeholder: "2003-06", size: 8 })),
+    field("Cited at least", "min_citations", "", { inputmode: "numeric", size: 8 }),
+    field("Author", "author", "", { placeholder: "a name or an id" }),
+    field("Not about", "exclude", "", { placeholder: "a phrase" }),
+    choice("Status", "status", [["", "any"], "active", "withdrawn", "retracted"]),
+    field("As of", "as_of", "", { placeholder: "2003-06", size: 8 }),
+    h("button", null, "Apply"), facets);
+  const wide = matchMedia("(min-width: 800px)");
+  const aside = h("details", { class: "aside", open: wide.matches }, h("summary", null, "Filters"), filters);
+  wide.onchange = () => { aside.open = wide.matches; };
+  const summary = h("div", { class: "summary" });
+  const list = h("div", { class: "results" });
+  replace(main, h("h1", null, "Search"), form, h("div", { class: "columns" }, aside,
+    h("section", { "aria-label": "Results" }, summary, list)));
+
+  // Draws parts of the page anew, and returns the focus to the field that had it.
+  function keepFocus(draw) {
+    const { name, dataset } = document.activeElement ?? {};
+    const own = dataset?.key ? `[data-key="${CSS.escape(dataset.key)}"]` : name ? `[name="${CSS.escape(name)}"]` : null;
+    draw();
+    if (own && document.activeElement === document.body) main.querySelector(own)?.focus();
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    const found = {};
+    for (const one of [form, filters]) {
+      for (const [name, value] of new FormData(one)) {
+        if (LISTS.includes(name)) {
+          if (value.trim()) (found[name] ??= []).push(value.trim());
+        } else found[name] = String(value).trim();
+      }
+    }
+    for (const name of ["author", "exclude"]) { // of an address, which may have more than the field shows
+      if (values[name]?.length > 1 && found[name]) found[name].push(...values[name].slice(1));
+    }
+    go(link("search", found));
+  }
+
+  // Sets the fields to the address's values, without drawing them anew.
+  function setFields() {
+    for (const one of main.querySelectorAll("form input:not([type=checkbox]), form select")) {
+      const [value] = [values[one.name] ?? ""].flat();
+      if (one.value !== value) one.value = value;
+    }
+    for (const one of facets.querySelectorAll("input")) one.checked = (values[one.name] ?? []).includes(one.value);
+  }
+
+  function drawFacets(found) {
+    if (!values.q) replace(summary, h("p", null, `${plural(found.total, "paper")} match the filters.`));
+    const scope = { filters: "all papers", results: `the first ${plural(found.total, "result")}`, matches: "all matches" };
+    replace(facets, h("h2", null, "Years"),
+      histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year }))),
+      group("Categories", "category", found.category), group("Venues", "venue", found.venue),
+      h("p", { class: "dim" }, `Counted: ${scope[found.counted] ?? found.counted}.`));
+  }
+
+  function group(label, name, facet) {
+    const chosen = values[name] ?? [];
+    const shown = facet.values.map((one) => one.value);
+    const rows = [...chosen.filter((one) => !shown.includes(one)).map((value) => ({ value, papers: null })),
+      ...facet.values];
+    if (!rows.length) return null;
+    return h("fieldset", null, h("legend", null, label), rows.map(({ value, papers }) =>
+      h("label", { class: "facet" }, h("input", { type: "checkbox", name, value, checked: chosen.includes(value),
+        "data-key": `${name}:${value}` }), h("span", null, value),
+      h("span", { class: "count" }, papers === null ? "" : number(papers)))),
+    facet.distinct > shown.length && h("p", { class: "dim" }, `and ${number(facet.distinct - shown.length)} more`));
+  }
+
+  function intro() {
+    replace(summary);
+    replace(list, h("p", null, "Search titles and abstracts by words and by meaning. For example:"),
+      h("ul", null, EXAMPLES.map((q) => h("li", null, h("a", { href: link("search", { q }) }, q)))));
+  }
+
+  async function drawResults(sent, signal) {
+    let response;
+    try {
+      response = await sent;
+    } catch (error) {
+      if (signal.aborted) return;
+      replace(summary);
+      replace(list, notice(error.message, "error"));
+      list.removeAttribute("aria-busy");
+      return;
+    }
+    if (signal.aborted) return;
+    const { results } = response;
+    const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
+    const least = response.total_relation === "gte" ? "at least " : "";
+    const how = [response.mode, response.engine, response.rerank].filter(Boolean).join(", ");
+    const offset = Number(values.offset ?? 0);
+    const counted = `${least}${plural(response.total, "paper")}`;
+    replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`)),
+      (response.warnings ?? []).map((text) => notice(text)), tools());
+    replace(list, results.length
+      ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
+      : notice("Nothing matched."), paging(offset, response.next_offset));
+    list.removeAttribute("aria-busy");
+    performance.mark("search-ends");
+    say(`${counted} found.`);
+  }
+
+  function paging(offset, next) {
+    if (!offset && next === null) return null;
+    return h("nav", { class: "row", "aria-label": "Pages" },
+      offset > 0 && h("a", { href: link("search", { ...values, offset: Math.max(0, offset - PAGE) || "" }) }, "Previous"),
+      next !== null && h("a", { href: link("search", { ...values, offset: next }) }, "Next"));
+  }
+
+  async function copyLink() {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say("Copied.");
+    } catch {
+      say("The link is the address of this page.");
+    }
+  }
+
+  function tools() {
+    const holder = h("div", { class: "row tools" },
+      h("a", { href: link("compare", { q: values.q, a_mode: "sparse", b_mode: values.mode ?? "" }) }, "Side by side"),
+      h("button", { type: "button", onclick: copyLink }, "Copy link"));
+    import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
+      const sent = () => ({ ...values, limit: PAGE });
+      const typed = () => Object.fromEntries(Object.entries(sent()).map(([name, value]) =>
+        [name, ["min_citations", "offset"].includes(name) ? Number(value) : value]));
+      const texts = { curl: () => curl("v1/search", sent()), Python: () => python(values.q, typed()),
+        "Command line": () => command(values.q, sent()), "MCP call": () => mcp(typed()) };
+      holder.append(copyAs(texts, "v1/search", sent));
+    });
+    return holder;
+  }
+
+  async function update(found) {
+    params = found;
+    values = parametersOf(found);
+    running.abort();
+    running = new AbortController();
+    const { signal } = running;
+    // Sent first, and the rest is drawn while the server works.
+    const sent = values.q && get("v1/search", { ...values, limit: PAGE, explain: true, fields: FIELDS }, { signal });
+    if (sent) list.setAttribute("aria-busy", "true");
+    document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase";
+    setFields();
+    if (sent) await drawResults(sent, signal);
+    else intro();
+    if (signal.aborted) return;
+    try { // after the results, so that counting does not delay them
+      const counts = await get("v1/facets", { ...only(values, OF_FACETS.filter((name) => values.q
+        || !["mode", "engine", "syntax"].includes(name))), limit: 12 }, { signal });
+      keepFocus(() => drawFacets(counts));
+    } catch (error) {
+      if (!signal.aborted) replace(facets, h("p", { class: "dim" }, `No counts: ${error.message}`));
+    }
+  }
+
+  update(params);
+  return { update };
+}

@@ -1,0 +1,103 @@
+"""Requests for the number of papers by year, category and venue."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+from pydantic import Field, model_validator
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.models.limits import (
+    DEFAULT_FACET_VALUES,
+    FACET_RESULTS,
+    MAX_QUERY_LENGTH,
+    Engine,
+    Mode,
+    Syntax,
+)
+from scholarbase.models.requests import FILTER_NAMES, Filters, SearchRequest, Timed
+from scholarbase.models.values import Limit, MinSimilarity
+
+_OF_QUERIES: Final = ("syntax", "mode", "engine", "min_similarity", "exact")
+"""Names that have no effect without ``q``."""
+
+
+class FacetsParameters(Filters, Timed):
+    """Counts of papers by year, category and venue.
+
+    Without ``q`` all papers that match the filters are counted; with ``q`` the first ``FACET_RESULTS`` results of the
+    search, or with ``exact`` all papers that match ``q`` in the full-text index.
+
+    Raises:
+        InvalidRequest: a value is invalid.
+    """
+
+    q: str | None = Field(
+        default=None,
+        description="A question, words or query syntax, as in `/v1/search`; by default all papers are counted.",
+        examples=["string theory"],
+        json_schema_extra={"minLength": 1, "maxLength": MAX_QUERY_LENGTH},
+    )
+    syntax: Syntax = Field(
+        default="auto", description="How `q` is read, as in `/v1/search`.", examples=["plain"]
+    )
+    mode: Mode | None = Field(
+        default=None,
+        description="The mode of the search whose results are counted, as in `/v1/search`.",
+        examples=["sparse"],
+    )
+    engine: Engine | None = Field(
+        default=None, description="The sparse leg of this search, as in `/v1/search`.", examples=["bm25"]
+    )
+    min_similarity: MinSimilarity = None
+    exact: bool = Field(
+        default=False,
+        description=f"Count all papers that match `q` in the full-text index, instead of the first {FACET_RESULTS:,} "
+        "results.",
+        examples=[True],
+    )
+    limit: Limit = Field(
+        default=DEFAULT_FACET_VALUES,
+        description="The number of categories and of venues: 1 to 1000. Years are all listed.",
+        examples=[20],
+    )
+
+    @model_validator(mode="after")
+    def _check_query(self) -> Self:
+        if self.q is None:
+            for name in _OF_QUERIES:
+                if getattr(self, name) != FacetsParameters.model_fields[name].default:
+                    raise InvalidRequest(
+                        f"{name} {getattr(self, name)!r} has no effect without q: send a q, or leave it out. Without q "
+                        "all papers that match the filters are counted."
+                    )
+            return self
+        if self.exact:
+            for name, value, only in (
+                ("mode", self.mode, "sparse"),
+                ("engine", self.engine, "fts5"),
+                ("min_similarity", self.min_similarity, None),
+            ):
+                if value not in (None, only):
+                    raise InvalidRequest(
+                        f"{name} {value!r} cannot be combined with exact, which counts the papers that match q in the "
+                        "full-text index: leave one out."
+                    )
+        self.search()  # checks q and what is combined with it
+        return self
+
+    def search(self) -> SearchRequest:
+        """The search whose results are counted; with ``exact`` that of the full-text index. Requires ``q``."""
+        values: dict[str, Any] = {
+            name: getattr(self, name) for name in (*FILTER_NAMES, "syntax", "mode", "engine")
+        }
+        changed = {name: value for name, value in values.items() if name in self.model_fields_set}
+        if self.exact:
+            changed |= {"mode": "sparse", "engine": "fts5"}
+        return SearchRequest(
+            q=self.q or "",
+            limit=FACET_RESULTS,
+            fields=("id",),
+            min_similarity=self.min_similarity,
+            **changed,
+        )

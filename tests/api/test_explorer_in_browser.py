@@ -1,0 +1,533 @@
+"""The explorer in a real browser: every view, by mouse and keyboard, with nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from scholarbase import Client, write_papers
+from scholarbase.api.access.keys import create_key
+from scholarbase.ingest.job import ingest
+from scholarbase.search.library import Library
+from tests.conftest import run_cli, serving_in_thread, snapshot_of
+from tests.evaluation.test_report_in_browser import browser  # noqa: F401
+
+pytest.importorskip("selenium.webdriver", reason="needs selenium")
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.ui import WebDriverWait
+
+pytestmark = pytest.mark.slow
+SECONDS = 120
+STRINGS = "arXiv:hep-th/9301068"
+QUESTION = "two dimensional QCD"
+NASTY = '<script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">'
+SIZES = {"desktop": (1280, 900), "tablet": (800, 1000), "phone": (390, 844)}
+
+
+class Page:
+    """A tab with the explorer of one server."""
+
+    def __init__(self, driver: Any, url: str) -> None:
+        self.driver = driver
+        self.url = url
+        self.requests: list[str] = []
+        self.bytes = 0
+        self._read_log()
+        self.requests, self.bytes = [], 0
+        driver.get_log("browser")
+
+    def open(self, address: str = "", *, shows: str) -> None:
+        """Load the page anew, and wait for an element."""
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.url}/{address}")
+        self.wait(shows)
+
+    def wait(self, css: str, text: str = "") -> Any:
+        """The first element that matches and contains a text, once it is there."""
+
+        def found(driver: Any) -> Any:
+            return driver.execute_script(
+                "return [...document.querySelectorAll(arguments[0])].find(e => e.textContent.includes(arguments[1]))",
+                css,
+                text,
+            )
+
+        return WebDriverWait(self.driver, SECONDS).until(found)
+
+    def all(self, css: str) -> list[Any]:
+        return list(self.driver.find_elements(By.CSS_SELECTOR, css))
+
+    def texts(self, css: str) -> list[str]:
+        script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
+        return list(self.driver.execute_script(script, css))
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(f"return {script}", *arguments)
+
+    def _read_log(self) -> None:
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                self.requests.append(message["params"]["request"]["url"])
+            if message["method"] == "Network.loadingFinished":
+                self.bytes += int(message["params"]["encodedDataLength"])
+
+    def check(self) -> None:
+        """No error in the console, no request to another host, no barrier, and nothing beyond the right edge."""
+        assert self.driver.get_log("browser") == []
+        self._read_log()
+        own = urlsplit(self.url).netloc
+        others = {one for one in self.requests if urlsplit(one).scheme in ("http", "https", "ws", "wss")}
+        assert {urlsplit(one).netloc for one in others} <= {own}
+        assert self.run("document.documentElement.scrollWidth <= window.innerWidth")
+        axe = axe_script()
+        if axe is not None:
+            self.driver.execute_script(axe)
+            found = self.driver.execute_async_script(
+                "const done = arguments[0]; axe.run().then(r => done(r.violations), e => done([{id: String(e)}]))"
+            )
+            assert [(one["id"], one["impact"], [n["html"] for n in one["nodes"]][:3]) for one in found] == []
+
+
+def axe_script() -> str | None:
+    """axe-core of AXE_MIN_JS or of the package axe-core-python, None without both."""
+    if (path := os.environ.get("AXE_MIN_JS")) is not None:
+        return Path(path).read_text()
+    spec = find_spec("axe_core_python")
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    return (Path(folders[0]) / "axe.min.js").read_text() if folders else None
+
+
+@pytest.fixture(scope="module")
+def library(default_library: Path) -> Iterator[Library]:
+    with Library.open(default_library) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def url(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving_in_thread(library, sessions=str(tmp_path_factory.mktemp("sessions"))) as address:
+        with Client(address) as client:
+            client.open_session(
+                "agent-1", query="What is QCD in two dimensions?", limits={"calls": 4, "tokens": 90_000}
+            )
+            client.call_tool("search_papers", {"q": QUESTION, "limit": 5}, session="agent-1")
+            client.call_tool("get_citations", {"paper_id": STRINGS, "limit": 3}, session="agent-1")
+            client.call_tool("search_papers", {"q": QUESTION, "limit": 5}, session="agent-1")
+            httpx.post(
+                f"{address}/v1/tools/get_papers",
+                json={"ids": ["2001.00001"], "missing": "error"},
+                headers={"X-ScholarBase-Session": "agent-1"},
+            )
+        yield address
+
+
+@pytest.fixture
+def page(browser: Any, url: str) -> Page:  # noqa: F811
+    browser.set_window_size(*SIZES["desktop"])
+    return Page(browser, url)
+
+
+VIEWS = {
+    "start": ("", "fieldset"),
+    "search": (f"#/search?q={quote(QUESTION)}", "fieldset"),
+    "words": (f"#/search?q={quote(QUESTION)}&mode=sparse&engine=fts5&category=hep-th&from=1993", "fieldset"),
+    "nothing": ("#/search?q=zzyzxq&mode=sparse", "fieldset, .dim"),
+    "compare": (f"#/compare?q={quote(QUESTION)}&a_mode=sparse&b_mode=dense", ".sides .result"),
+    "paper": (f"#/paper?id={STRINGS}", "section[aria-label='Similar papers'] .result"),
+    "sessions": ("#/sessions", "tbody tr"),
+    "session": ("#/session?name=agent-1", ".timeline"),
+    "library": ("#/library", ".categories"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_in_three_sizes_without_errors_and_barriers(page: Page, name: str) -> None:
+    address, shows = VIEWS[name]
+    for width, height in SIZES.values():
+        page.driver.set_window_size(width, height)
+        page.open(address, shows=shows)
+        page.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        if name == "paper":
+            page.wait(".graph circle")
+        page.check()
+
+
+def test_every_view_in_the_dark_without_barriers(page: Page) -> None:
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    try:
+        for address, shows in VIEWS.values():
+            page.open(address, shows=shows)
+            page.check()
+        assert page.run("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_the_first_page_transfers_at_most_100_kilobytes(page: Page) -> None:
+    page.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+    page.open("", shows="fieldset")
+    page.check()
+    assert 5_000 < page.bytes <= 100_000
+
+
+# -- search --------------------------------------------------------------------------------------------------
+
+
+def test_a_search_shows_what_the_api_returns(page: Page, library: Library) -> None:
+    page.open(shows="fieldset")
+    box = page.wait("input[name=q]")
+    assert page.run("document.activeElement === arguments[0]", box)
+    box.send_keys(QUESTION, Keys.ENTER)
+    page.wait(".result")
+    expected = library.search(QUESTION, explain=True)
+    assert page.texts(".result h3") == [hit.paper.title for hit in expected.results]
+    least = "at least " if expected.total_relation == "gte" else ""
+    assert page.texts(".summary p")[0] == f"{least}{expected.total:,} papers (hybrid, feedback)"
+    first = expected.results[0].explain or ()
+    assert page.texts(".result:first-child .legs .leg") == [leg.leg for leg in first]
+    assert f"rank {first[-1].rank}, score " in page.texts(".result:first-child .legs li")[-1]
+    marked = {text.lower() for text in page.texts(".result:first-child h3 mark")}
+    assert {"two", "dimensional", "qcd"} <= marked
+    page.wait("a", "Next").click()
+    page.wait("ol[start='11'] .result")
+    assert page.texts(".result h3") == [
+        hit.paper.title for hit in library.search(QUESTION, offset=10).results
+    ]
+
+
+def test_filters_have_counts_and_change_the_results(page: Page, library: Library) -> None:
+    page.open(f"#/search?q={quote(QUESTION)}&mode=sparse", shows="fieldset")
+    found = library.facets(QUESTION, mode="sparse")
+    assert page.texts(".facet .count")[0] == f"{found.category.values[0].papers:,}"
+    assert page.texts(".facet span:nth-child(2)")[0] == found.category.values[0].value
+    page.wait("input[value='hep-lat']").click()
+    page.wait(".facet input:checked")
+    expected = library.search(QUESTION, mode="sparse", category=["hep-lat"])
+    page.wait(".summary p", f"{expected.total:,} papers")
+    assert page.texts(".result h3") == [hit.paper.title for hit in expected.results]
+    WebDriverWait(page.driver, SECONDS).until(
+        lambda _: page.run("document.activeElement.dataset.key") == "category:hep-lat"
+    )
+    page.driver.execute_script("document.querySelector('.years rect').dispatchEvent(new Event('click'))")
+    year = library.facets(QUESTION, mode="sparse", category=["hep-lat"]).year.values[0].value
+    one_year = library.search(
+        QUESTION, mode="sparse", category=["hep-lat"], from_=str(year), to=str(year), limit=10
+    )
+    page.wait(".summary p", f"{one_year.total:,} paper")
+    assert f"from={year}&to={year}" in page.run("location.hash")
+    assert page.texts(".result h3") == [hit.paper.title for hit in one_year.results]
+    # The address has it all: another visitor sees the same.
+    address = page.run("location.hash")
+    before = page.texts(".result h3")
+    page.open(address, shows=".summary p")
+    assert page.texts(".result h3") == before
+    page.check()
+
+
+def test_an_invalid_filter_is_a_sentence(page: Page) -> None:
+    page.open(f"#/search?q={quote(QUESTION)}&from=yesterday", shows=".notice.error")
+    assert "yesterday" in page.texts(".notice.error")[0]
+
+
+def test_copies_for_other_programs_return_the_same_results(page: Page, url: str, library: Library) -> None:
+    q = 'title:QCD "it\'s" $HOME `x` \\ OR two'
+    page.open(
+        f"#/search?q={quote(q)}&mode=sparse&engine=fts5&category=hep-th&from=1993&min_citations=1",
+        shows=".copy",
+    )
+    page.wait(".copy summary").click()
+    expected = library.search(
+        q, mode="sparse", engine="fts5", category=["hep-th"], from_="1993", min_citations=1
+    )
+    assert expected.results
+    ids = [hit.paper.id for hit in expected.results]
+
+    def copied(name: str) -> str:
+        page.wait(".copy button", name).click()
+        return str(page.run("document.querySelector('.copy textarea').value"))
+
+    words = shlex.split(copied("curl").replace("\\\n", " "))
+    data = [words[at + 1].split("=", 1) for at, word in enumerate(words) if word == "--data-urlencode"]
+    found = httpx.get(words[2], params=[(name, value) for name, value in data]).json()
+    assert [hit["paper"]["id"] for hit in found["results"]] == ids
+    script = copied("Python")
+    printed: list[Any] = []
+    exec(compile(ast.parse(script), "copied", "exec"), {"print": lambda *values: printed.append(values[1])})
+    assert printed == ids
+    command = shlex.split(copied("Command line"))
+    done = run_cli(*command[1:-2], "--json", *command[-2:])
+    assert [hit["paper"]["id"] for hit in json.loads(done.stdout)["results"]] == ids
+    call = json.loads(copied("MCP call"))["params"]
+    body = call["arguments"]
+    answered = httpx.post(f"{url}/v1/tools/{call['name']}", json=body).json()
+    assert [hit["paper"]["id"] for hit in answered["results"]] == ids
+    copied("BibTeX")
+    WebDriverWait(page.driver, SECONDS).until(
+        lambda _: (
+            page.run("document.querySelector('.copy textarea').value")
+            == write_papers([hit.paper for hit in expected.results])
+        )
+    )
+
+
+# -- other views ---------------------------------------------------------------------------------------------
+
+
+def test_two_searches_side_by_side_show_what_moved(page: Page, library: Library) -> None:
+    page.open("#/compare", shows="form")
+    page.wait("input[name=q]").send_keys(QUESTION)
+    Select(page.wait("select[name=a_mode]")).select_by_value("sparse")
+    Select(page.wait("select[name=b_mode]")).select_by_value("dense")
+    page.wait("button.primary").click()
+    page.wait("section .result")
+    left, right = (library.search(QUESTION, mode=mode, limit=20).results for mode in ("sparse", "dense"))
+    assert page.texts("section[aria-label=Left] h3") == [hit.paper.title for hit in left]
+    assert page.texts("section[aria-label=Right] h3") == [hit.paper.title for hit in right]
+    ranks = {hit.paper.id: place for place, hit in enumerate(left, 1)}
+    for hit, tag in zip(right, page.texts("section[aria-label=Right] .tag"), strict=True):
+        place = ranks.get(hit.paper.id)
+        assert (
+            tag.endswith("not in the left list" if place is None else "same rank")
+            or f"rank {place} on" in tag
+        )
+    page.check()
+
+
+def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, library: Library) -> None:
+    page.open(f"#/paper?id={STRINGS}", shows="section[aria-label='Similar papers'] .result")
+    assert page.texts("h1") == ["Two Dimensional QCD is a String Theory"]
+    cited = library.citations(STRINGS, limit=10)
+    page.wait("section[aria-label='Cited by'] .result")
+    assert page.texts("section[aria-label='Cited by'] h3") == [one.paper.title for one in cited.results]
+    assert page.texts("section[aria-label='Cited by'] h2") == [f"Cited by {cited.total:,}"]
+    Select(page.wait("section[aria-label='Cited by'] select")).select_by_value("date")
+    oldest = library.citations(STRINGS, limit=10, sort="date").results
+    page.wait("section[aria-label='Cited by'] .result:first-child h3", oldest[0].paper.title or "")
+    page.wait("section[aria-label='Cited by'] button", "Next").click()
+    page.wait("section[aria-label='Cited by'] ol[start='11']")
+    page.wait("summary", "BibTeX").click()
+    entry = write_papers([library.paper(STRINGS)])
+    WebDriverWait(page.driver, SECONDS).until(
+        lambda _: entry == page.run("document.querySelector('textarea').value")
+    )
+    page.wait("summary", "Surroundings").click()
+    page.wait(".graph circle")
+    near = {one.paper.id for one in library.citations(STRINGS, limit=14).results}
+    near |= {one.paper.id for one in library.references(STRINGS, limit=14).results}
+    assert len(page.all(".graph circle")) == 1 + len(near)
+    both = near | {STRINGS}
+    edges = sum(
+        other.paper.id in both
+        for one in both
+        for other in library.references(one, limit=200, fields=["id"]).results
+    )
+    assert len(page.all(".graph line")) == edges > len(near) - 1
+    Select(page.wait("select[name=hops]")).select_by_value("2")
+    page.wait(".graph circle.hop2")
+    assert 1 + len(near) < len(page.all(".graph circle")) <= 1 + 28 + 20
+    page.check()
+
+
+def test_a_session_is_a_timeline_with_budgets_and_recall(page: Page, url: str, tmp_path: Path) -> None:
+    page.open("#/sessions", shows="tbody tr")
+    page.wait("td a", "agent-1").click()
+    page.wait(".timeline")
+    with Client(url) as client:
+        calls, report = client.trajectory("agent-1"), client.session_report("agent-1")
+    rows = page.all(".timeline tbody tr")
+    assert len(rows) == len(calls) == 4
+    cells = [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+    assert [one[2] for one in cells] == [call["tool"] for call in calls]
+    assert [int(one[5]) for one in cells][2] == 0  # the same search again finds nothing new
+    assert int(cells[-1][6]) == report["candidates"]
+    assert "2001.00001" in cells[-1][3]
+    assert f"{report['calls']} of 4" in " ".join(page.texts("table td"))
+    page.wait("summary", "Recall").click()
+    page.wait("#answers").send_keys(f"{STRINGS}\n{calls[0]['ids'][1]}\narXiv:2001.00001")
+    page.wait("form button", "Show the recall").click()
+    judged = httpx.post(
+        f"{url}/v1/sessions/agent-1/report",
+        json={"answers": [STRINGS, calls[0]["ids"][1], "arXiv:2001.00001"]},
+    ).json()
+    page.wait(
+        "form [role=status]", f"Recall {judged['recall']:.3f} of 3 answers, of which the library lacks 1."
+    )
+    folder = str(tmp_path)
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": folder})
+    page.wait("button", "Save the trajectory").click()
+    saved = tmp_path / "agent-1.jsonl"
+    WebDriverWait(page.driver, SECONDS).until(lambda _: saved.exists() and saved.stat().st_size)
+    assert [json.loads(line) for line in saved.read_text().splitlines()] == calls
+    page.check()
+
+
+def test_the_library_is_described(page: Page, library: Library) -> None:
+    page.open("#/library", shows=".categories")
+    page.wait("p", "catalog ok, vectors ok, encoder ok")
+    assert library.snapshot_id in page.texts("code")
+    assert f"{library.manifest.counts['papers']:,}" in page.texts(".facts dd")
+    facets = library.facets()
+    assert len(page.all(".years rect")) == len(facets.year.values)
+    assert page.texts(".categories li")[0].split() == ["hep-ph", f"{facets.category.values[0].papers:,}"]
+
+
+def test_an_unknown_view_paper_and_session_say_so(page: Page) -> None:
+    page.open("#/nothing", shows=".notice.error")
+    assert page.texts(".notice.error") == ["There is no view nothing."]
+    page.open("#/constructor", shows=".notice.error")
+    page.open("#/paper?id=arXiv:2001.00001", shows=".notice.error")
+    assert "arXiv:2001.00001" in page.texts(".notice.error")[0]
+    page.open("#/session?name=nobody", shows=".notice.error")
+    assert "nobody" in page.texts(".notice.error")[0]
+
+
+# -- keyboard ------------------------------------------------------------------------------------------------
+
+REACHED = """
+const names = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
+return [...document.querySelectorAll(names)].filter(e => e.checkVisibility({visibilityProperty: true})
+  && !e.disabled).map(e => { e.dataset.number ??= String(Math.random()); return e.dataset.number; })
+"""
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_keyboard_alone_reaches_everything(page: Page, name: str) -> None:
+    address, shows = VIEWS[name]
+    page.open(address, shows=shows)
+    page.driver.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    if name == "paper":
+        page.wait(".graph circle")
+    wanted = set(page.driver.execute_script(REACHED))
+    page.driver.execute_script("document.activeElement.blur()")
+    page.driver.execute_script("window.getSelection().removeAllRanges()")
+    reached: set[str] = set()
+    for _ in range(len(wanted) + 5):
+        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+        number = page.run("document.activeElement.dataset.number")
+        if number is not None:
+            assert page.run("document.activeElement.matches(':focus-visible')")
+            reached.add(number)
+        if reached >= wanted:
+            break
+    assert wanted <= reached
+
+
+def test_a_paper_is_found_and_opened_by_keyboard(page: Page) -> None:
+    page.open(shows="fieldset")
+    page.driver.switch_to.active_element.send_keys(QUESTION, Keys.ENTER)
+    page.wait(".result")
+    for _ in range(80):
+        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+        if page.run("document.activeElement.closest('h3') !== null"):
+            break
+    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    page.wait("h2", "Abstract")
+    assert page.run("document.activeElement.id") == "main"
+    page.driver.switch_to.active_element.send_keys(Keys.SHIFT, Keys.TAB)
+    page.driver.back()
+    page.wait(".result")
+    assert page.run("document.querySelector('input[name=q]').value") == QUESTION
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_asks_for_a_key_and_keeps_it_in_memory(
+    browser: Any,  # noqa: F811
+    library: Library,
+    tmp_path: Path,
+) -> None:
+    secret, _ = create_key(tmp_path / "keys.json", "reader")
+    with serving_in_thread(library, keys=str(tmp_path / "keys.json")) as url:
+        page = Page(browser, url)
+        page.open(f"#/search?q={quote(QUESTION)}", shows="dialog[open]")
+        page.wait("#key-value").send_keys("wrong", Keys.ENTER)
+        page.wait("#key-problem", "The key is unknown")
+        page.wait("#key-value").send_keys(secret, Keys.ENTER)
+        page.wait(".result")
+        page.wait("fieldset")
+        kept = page.run(
+            "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
+        )
+        assert secret not in kept
+        assert json.loads(kept)[:3] == [{}, {}, ""]
+        assert secret not in page.run("document.documentElement.outerHTML")
+        page.wait(".copy summary").click()
+        page.wait(".copy button", "curl").click()
+        assert "$SCHOLARBASE_API_KEY" in page.run("document.querySelector('.copy textarea').value")
+        page.open(f"#/search?q={quote(QUESTION)}", shows="dialog[open]")
+        page.wait("dialog button", "Cancel").click()
+        page.wait(".notice.error", "requires a key")
+        page.driver.get_log("browser")  # which names the responses without a key
+
+
+# -- injection -----------------------------------------------------------------------------------------------
+
+
+def test_markup_of_papers_queries_and_sessions_is_text(
+    browser: Any,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {
+            "corpusid": number,
+            "title": f"{NASTY} title {number}",
+            "abstract": f"{NASTY} abstract about neutrons",
+            "externalids": {"ArXiv": f"2401.0000{number}", "DOI": f'10.1000/"><script>{number}'},
+            "authors": [{"name": f"{NASTY} Author", "authorId": None}],
+            "venue": f"{NASTY} venue",
+            "year": 2020,
+            "url": "javascript:window.hurt=3",
+        }
+        for number in (1, 2)
+    ]
+    ingest([snapshot_of(tmp_path / "snapshot", rows, [(1, 2)])], tmp_path / "library")
+    settings = {"sessions": str(tmp_path / "sessions")}
+    with Library.open(tmp_path / "library") as library, serving_in_thread(library, **settings) as url:
+        with Client(url) as client:
+            client.open_session("nasty", query=NASTY)
+            client.call_tool("search_papers", {"q": NASTY + " neutrons"}, session="nasty")
+        page = Page(browser, url)
+        for address, shows in (
+            (
+                f"#/search?q={quote('neutrons ' + NASTY)}&venue={quote(NASTY)}&author={quote(NASTY)}",
+                ".summary p",
+            ),
+            ("#/search?q=neutrons", ".result mark"),
+            (f"#/compare?q={quote('neutrons ' + NASTY)}&a_engine=bm25&b_engine=fts5", ".sides .result"),
+            ("#/paper?id=arXiv:2401.00001", "section[aria-label=References] .result"),
+            ("#/sessions", "tbody tr"),
+            ("#/session?name=nasty", ".timeline"),
+            (f"#/session?name={quote(NASTY)}", ".notice.error"),
+            (f"#/{quote(NASTY)}", ".notice.error"),
+            ("#/library", "table"),
+        ):
+            page.open(address, shows=shows)
+            page.driver.execute_script(
+                "document.querySelectorAll('details').forEach(one => { one.open = true; })"
+            )
+            if "paper" in address:
+                page.wait(".graph circle")
+                assert page.texts("h1") == [f"{NASTY} title 1"]
+                assert all(
+                    link.get_attribute("href").startswith("http") for link in page.all("main a[target]")
+                )
+            if address == "#/search?q=neutrons":
+                assert f"{NASTY} title 1" in page.texts(".result h3")
+                assert f"{NASTY} venue" in page.texts(".facet span:nth-child(2)")
+            assert page.run("window.hurt") is None
+            assert page.all("main script, main img, main iframe") == []

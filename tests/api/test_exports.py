@@ -1,0 +1,146 @@
+"""Searches and papers as bibliographies, over HTTP, in sessions and in commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import rispy
+
+from scholarbase import Client, write_papers
+from scholarbase.bibliographies.bibtex import read_bibtex
+from scholarbase.search.library import Library
+from tests.conftest import run_cli, serving_in_thread
+
+STRINGS = "arXiv:hep-th/9301068"
+SEARCH = {"q": "two dimensional QCD", "limit": 3}
+
+
+@pytest.fixture(scope="module")
+def url(sample: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving_in_thread(sample, sessions=str(tmp_path_factory.mktemp("sessions"))) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("form", "media_type"),
+    [
+        ("bibtex", "application/x-bibtex; charset=utf-8"),
+        ("ris", "application/x-research-info-systems; charset=utf-8"),
+        ("csl", "application/vnd.citationstyles.csl+json"),
+        ("csv", "text/csv; charset=utf-8"),
+    ],
+)
+def test_a_search_as_a_bibliography(sample: Library, url: str, form: Any, media_type: str) -> None:
+    papers = [hit.paper for hit in sample.search(**SEARCH).results]
+    response = httpx.get(f"{url}/v1/search", params={**SEARCH, "format": form})
+    assert response.headers["content-type"] == media_type
+    assert response.text == write_papers(papers, form)
+    assert "ETag" in response.headers
+    assert httpx.post(f"{url}/v1/search", json={**SEARCH, "format": form}).text == response.text
+
+
+@pytest.mark.parametrize(
+    ("path", "find"),
+    [
+        (f"/v1/papers/{STRINGS}", lambda library: [library.paper(STRINGS)]),
+        (
+            f"/v1/papers/{STRINGS}/citations",
+            lambda library: [c.paper for c in library.citations(STRINGS).results],
+        ),
+        (
+            f"/v1/papers/{STRINGS}/references",
+            lambda library: [c.paper for c in library.references(STRINGS).results],
+        ),
+        (
+            f"/v1/papers/{STRINGS}/similar",
+            lambda library: [h.paper for h in library.similar(STRINGS).results],
+        ),
+        (
+            "/v1/authors/name:washington taylor/papers",
+            lambda library: list(library.author_papers("name:washington taylor").results),
+        ),
+    ],
+)
+def test_every_list_of_papers_as_a_bibliography(sample: Library, url: str, path: str, find: Any) -> None:
+    assert httpx.get(url + path, params={"format": "ris"}).text == write_papers(find(sample), "ris")
+
+
+def test_entries_have_the_requested_fields(url: str) -> None:
+    options = {**SEARCH, "format": "bibtex", "fields": "title,year"}
+    [*entries] = read_bibtex(httpx.get(f"{url}/v1/search", params=options).text)[0]
+    assert [(one.title is not None, one.authors, one.abstract) for one in entries] == [(True, (), None)] * 3
+    assert {len(one.ids) for one in entries} == {1}  # the id is a note
+
+
+def test_an_unknown_paper_is_an_error_of_a_bibliography(url: str) -> None:
+    known = httpx.post(f"{url}/v1/papers/batch", json={"ids": [STRINGS], "format": "ris"})
+    assert [one["type_of_reference"] for one in rispy.loads(known.text)] == [
+        "JOUR"
+    ] or known.status_code == 200
+    unknown = httpx.post(f"{url}/v1/papers/batch", json={"ids": [STRINGS, "2001.00001"], "format": "ris"})
+    assert unknown.status_code == 404
+    assert "2001.00001" in unknown.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"format": "endnote"}, "format is 'endnote'"),
+        ({"format": "bibtex", "max_tokens": 500}, "max_tokens 500 cannot be combined with format 'bibtex'"),
+        ({"format": "csv", "explain": "true"}, "explain True cannot be combined with format 'csv'"),
+        ({"format": "ris", "partial": "true"}, "partial True cannot be combined with format 'ris'"),
+    ],
+)
+def test_what_a_bibliography_cannot_show_is_refused(
+    url: str, parameters: dict[str, Any], message: str
+) -> None:
+    response = httpx.get(f"{url}/v1/search", params={"q": "x", **parameters})
+    assert response.status_code == 400
+    assert message in response.json()["detail"]
+
+
+def test_responses_of_other_kinds_are_no_bibliography(url: str) -> None:
+    response = httpx.get(f"{url}/v1/title-match", params={"title": "x", "format": "bibtex"})
+    assert response.status_code == 400
+
+
+def test_a_session_records_what_was_exported(sample: Library, url: str) -> None:
+    with Client(url) as client:
+        client.open_session("exported", limits={"calls": 2})
+        for form in ("bibtex", "csv"):
+            response = httpx.get(
+                f"{url}/v1/search",
+                params={**SEARCH, "format": form},
+                headers={"X-ScholarBase-Session": "exported"},
+            )
+            assert response.status_code == 200, response.text
+        assert response.headers["X-ScholarBase-Budget"].startswith("calls=0")
+        assert len(list(csv.reader(io.StringIO(response.text)))) == 4
+        ids = [hit.paper.id for hit in sample.search(**SEARCH).results]
+        assert [call["ids"] for call in client.trajectory("exported")] == [ids, ids]
+
+
+def test_a_tool_call_keeps_the_authors_apart(url: str) -> None:
+    body = {**SEARCH, "format": "csl", "fields": ["title", "authors"]}
+    items = httpx.post(f"{url}/v1/tools/search_papers", json=body).json()
+    assert items[0]["author"][0] == {"family": "Gross", "given": "David J."}
+
+
+def test_commands_print_bibliographies(sample: Library, tmp_path: Path) -> None:
+    library = ["--library", str(sample.path)]
+    papers = [hit.paper for hit in sample.search(**SEARCH).results]
+    done = run_cli("search", SEARCH["q"], "--limit", "3", "--mode", "sparse", "--format", "bibtex", *library)
+    assert done.stdout == write_papers(papers)
+    assert run_cli("paper", STRINGS, "--format", "csv", *library).stdout == write_papers(
+        [sample.paper(STRINGS)], "csv"
+    ).replace("\r\n", "\n")
+    cited = json.loads(run_cli("citations", STRINGS, "--format", "csl", "--limit", "2", *library).stdout)
+    assert len(cited) == 2
+    assert run_cli("paper", STRINGS, "--format", "csv", "--json", *library).returncode == 2

@@ -1,0 +1,232 @@
+"""Papers written as bibliographies, read again by our readers and by the packages that others use."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import string
+from collections.abc import Sequence
+from typing import Any, Final
+
+import bibtexparser
+import pytest
+import rispy
+from bibtexparser.middlewares import LatexDecodingMiddleware
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scholarbase import write_papers
+from scholarbase.bibliographies.bibtex import read_bibtex
+from scholarbase.bibliographies.csl import read_csl
+from scholarbase.bibliographies.latex import escaped, plain
+from scholarbase.bibliographies.names import NameParts, display_name, name_parts
+from scholarbase.bibliographies.references import PAPERS, Reference
+from scholarbase.bibliographies.ris import read_ris
+from scholarbase.bibliographies.writers.keys import citation_keys
+from scholarbase.errors import InvalidRequest
+from scholarbase.ingest.sources.columns import FIELDS, recognise
+from scholarbase.models.papers import Author, Journal, Paper
+from scholarbase.search.library import Library
+
+GROSS: Final = Paper(
+    "arXiv:hep-th/9301068",
+    external_ids={"arXiv": "hep-th/9301068", "DOI": "10.1016/0550-3213(93)90403-c"},
+    title="Two Dimensional QCD is a String Theory & More: 100% of $N^2$ terms, #1_a",
+    abstract="Line one.\nLine two: {braces}, ~tildes^, \\commands -- and ``quotes''.",
+    authors=(Author("David J. Gross"), Author("Ludwig van der Berg"), Author("The CMS Collaboration")),
+    year=1993,
+    publication_date="1993-01-17",
+    venue="Nucl. Phys. B",
+    journal=Journal("Nuclear Physics B", "400", "181-208"),
+    publication_types=("JournalArticle",),
+    categories=("hep-th", "hep-ph"),
+)
+VASWANI: Final = Paper(
+    "arXiv:1706.03762",
+    external_ids={"arXiv": "1706.03762"},
+    title="Attention is All",
+    authors=(Author("Ashish Vaswani"), Author("Aidan N. Gomez Jr.")),
+    year=2017,
+)
+ONLY_S2: Final = Paper(
+    "CorpusId:7",
+    title="A book",
+    year=2001,
+    status="retracted",
+    publication_types=("Book",),
+    url="https://example.org/{7}",
+)
+PAPERS_HERE: Final = (GROSS, VASWANI, ONLY_S2)
+
+
+def same(read: Sequence[Reference], papers: Sequence[Paper]) -> None:
+    """The references have the titles, authors, years, abstracts and ids of the papers."""
+    assert [one.problem for one in read] == [None] * len(papers)
+    for one, paper in zip(read, papers, strict=True):
+        assert one.title == paper.title
+        assert [display_name(name) for name in one.authors] == [author.name for author in paper.authors]
+        assert one.year == paper.year
+        assert one.abstract == (" ".join(paper.abstract.split()) if paper.abstract else None)
+        own = {str(i) for i in one.ids}
+        assert own >= {f"{k}:{v}" for k, v in paper.external_ids.items() if k in ("arXiv", "DOI")}
+
+
+def test_bibtex_is_read_as_the_same_papers() -> None:
+    text = write_papers(PAPERS_HERE, "bibtex")
+    read, _ = read_bibtex(text, PAPERS)
+    same(read, PAPERS_HERE)
+    assert [one.kind for one in read] == ["article", "misc", "book"]
+    assert read[0].venue == "Nuclear Physics B"
+    assert (read[0].volume, read[0].pages) == ("400", "181-208")
+
+
+def test_bibtexparser_reads_what_was_written() -> None:
+    library = bibtexparser.parse_string(
+        write_papers(PAPERS_HERE), append_middleware=[LatexDecodingMiddleware()]
+    )
+    assert not library.failed_blocks
+    gross, _, book = library.entries
+    assert gross["title"] == GROSS.title
+    assert gross["author"] == "David J. Gross and Ludwig van der Berg and The CMS Collaboration"
+    assert gross["abstract"].startswith("Line one. Line two: ")
+    assert gross["primaryClass"] == "hep-th"
+    assert book["note"] == "CorpusId:7. Retracted"
+
+
+def test_ris_is_read_as_the_same_papers() -> None:
+    text = write_papers(PAPERS_HERE, "ris")
+    same(read_ris(text, PAPERS), PAPERS_HERE)
+    gross, vaswani, book = rispy.loads(text)
+    assert gross["type_of_reference"] == "JOUR"
+    assert gross["authors"] == ["Gross, David J.", "van der Berg, Ludwig", "The CMS Collaboration"]
+    assert (gross["start_page"], gross["end_page"], gross["volume"]) == ("181", "208", "400")
+    assert gross["doi"] == "10.1016/0550-3213(93)90403-c"
+    assert vaswani["authors"][1] == "Gomez, Aidan N., Jr."
+    assert vaswani["type_of_reference"] == "UNPB"
+    assert book["notes"] == ["CorpusId:7. Retracted"]
+
+
+def test_csl_json_is_read_as_the_same_papers() -> None:
+    text = write_papers(PAPERS_HERE, "csl")
+    same(read_csl(text), PAPERS_HERE)
+    gross, vaswani, book = json.loads(text)
+    assert gross["type"] == "article-journal"
+    assert gross["issued"] == {"date-parts": [[1993, 1, 17]]}
+    assert gross["author"][1] == {"family": "van der Berg", "given": "Ludwig"}
+    assert gross["author"][2] == {"literal": "The CMS Collaboration"}
+    assert vaswani["author"][1] == {"family": "Gomez", "given": "Aidan N.", "suffix": "Jr."}
+    assert (vaswani["type"], book["type"]) == ("article", "book")
+
+
+def test_csv_has_columns_that_an_ingest_knows_and_no_formulas() -> None:
+    formula = Paper(
+        "CorpusId:8", title='=HYPERLINK("https://example.org";"x")', authors=(Author("Doe; John"),)
+    )
+    rows = list(csv.DictReader(io.StringIO(write_papers([*PAPERS_HERE, formula], "csv"))))
+    assert rows[0]["title"] == GROSS.title
+    assert rows[0]["authors"] == "David J. Gross; Ludwig van der Berg; The CMS Collaboration"
+    assert (rows[0]["arxiv_id"], rows[0]["doi"]) == ("hep-th/9301068", "10.1016/0550-3213(93)90403-c")
+    assert rows[3]["title"] == '\'=HYPERLINK("https://example.org";"x")'
+    assert rows[3]["authors"] == "Doe, John"
+    known = set(recognise(rows[0], {}))
+    assert known >= set(FIELDS) - {"pmid", "keywords", "type", "extra"}
+
+
+def test_all_papers_of_the_sample_are_read_again(sample: Library) -> None:
+    papers = [hit.paper for hit in sample.iter_search("theory OR models OR learning", limit=300)]
+    assert len(papers) == 300
+    for text, read in (
+        (write_papers(papers), lambda text: read_bibtex(text, PAPERS)[0]),
+        (write_papers(papers, "ris"), lambda text: read_ris(text, PAPERS)),
+        (write_papers(papers, "csl"), lambda text: read_csl(text, PAPERS)),
+    ):
+        found = read(text)
+        assert [one.title for one in found] == [" ".join((paper.title or "").split()) for paper in papers]
+        assert [one.year for one in found] == [paper.year for paper in papers]
+        keys = [one.key for one in found]
+        assert len({str(key).lower() for key in keys}) == len(papers)
+
+
+TEXTS: Final = st.text(
+    st.sampled_from(
+        string.ascii_letters + string.digits + " $\\{}%#&_^~-`'\".,@=()[]<>|äøßŁ量\u2028\n\t\x00"
+    ),
+    max_size=40,
+)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace("\x00", " ").split())
+
+
+@settings(max_examples=300, deadline=None)
+@given(title=TEXTS, name=TEXTS)
+def test_no_text_changes_or_ends_an_entry(title: str, name: str) -> None:
+    papers = [
+        Paper("CorpusId:1", title=title, authors=(Author(name),) if name.strip() else (), year=2001),
+        VASWANI,
+    ]
+    for form, read in (
+        ("bibtex", lambda text: read_bibtex(text, PAPERS)[0]),
+        ("ris", lambda text: read_ris(text, PAPERS)),
+        ("csl", read_csl),
+    ):
+        found: list[Reference] = read(write_papers(papers, form))  # type: ignore[arg-type]
+        assert [one.problem for one in found] == [None, None], form
+        assert (found[1].title, found[0].year) == (VASWANI.title, 2001)
+        if form != "bibtex" or "$" not in title:  # formulas keep their commands
+            assert (found[0].title or "") == one_line(title), form
+
+
+@given(text=TEXTS)
+def test_escaped_text_is_read_as_the_same(text: str) -> None:
+    text = one_line(text.replace("$", ""))
+    assert plain(escaped(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        ("On $N=2$ & more", r"On $N=2$ \& more"),
+        ("It costs $5", r"It costs \$5"),
+        ("$a}b{$", r"\$a\textbraceright{}b\textbraceleft{}\$"),
+        ("50% of $x%y$", r"50\% of \$x\%y\$"),
+        ("a--b", r"a-{}-b"),
+    ],
+)
+def test_formulas_stay_and_marks_are_escaped(text: str, tex: str) -> None:
+    assert escaped(text) == tex
+    assert plain(tex) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("David J. Gross", ("Gross", "David J.", "")),
+        ("Ludwig van der Berg", ("van der Berg", "Ludwig", "")),
+        ("Gross, David", ("Gross", "David", "")),
+        ("King, Jr., Martin Luther", ("King", "Martin Luther", "Jr.")),
+        ("Martin Luther King Jr.", ("King", "Martin Luther", "Jr.")),
+        ("Plato", ("Plato", "", "")),
+        ("ATLAS Collaboration", ("ATLAS Collaboration", "", "")),
+        ("de Gennes", ("Gennes", "de", "")),
+    ],
+)
+def test_names_in_parts(name: str, parts: tuple[str, str, str]) -> None:
+    assert name_parts(name) == NameParts(*parts)
+
+
+def test_equal_keys_get_letters() -> None:
+    keys = citation_keys([VASWANI] * 30)
+    assert keys[:3] == ["Vaswani2017AttentionIA", "Vaswani2017AttentionIAa", "Vaswani2017AttentionIAb"]
+    assert keys[-1] == "Vaswani2017AttentionIAac"
+    assert len(set(keys)) == 30
+
+
+def test_nothing_is_an_empty_bibliography() -> None:
+    assert [write_papers([], form) for form in ("bibtex", "ris", "csl")] == ["", "", "[]\n"]
+    assert write_papers([], "csv").startswith("id,title,authors,")
+    wrong: Any = "endnote"
+    with pytest.raises(InvalidRequest, match="format is 'endnote': use one of bibtex, ris, csl, csv"):
+        write_papers([GROSS], wrong)
