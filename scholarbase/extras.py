@@ -19,6 +19,7 @@ PACKAGES: Final = {
     "parquet": ("pyarrow",),
     "zstd": ("zstandard",),
     "training": ("sentence_transformers", "torch"),
+    "bertscore": ("bert_score",),
     "tracing": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 }
 """The packages that a feature needs, by its extra; those of a report are in the extra ``evaluation``."""

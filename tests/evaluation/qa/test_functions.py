@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
@@ -190,6 +190,7 @@ def test_the_order_of_lists_is_ignored_where_sorting_as_text_would_pair_the_wron
     assert passes("eval_structured_object_exact_match", [1.01, 1.08], **arguments)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.sampled_from(["a", "b", "c", 1, 2.5, True]), max_size=6), st.randoms())
 def test_any_order_of_a_list_passes_without_order(gold: list[Any], random: Any) -> None:
     answer = list(gold)
@@ -208,6 +209,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(JSON_VALUES)
 def test_every_value_equals_itself_also_as_text(gold: Any) -> None:
     assert passes("eval_structured_object_exact_match", gold, gold=gold)
@@ -216,6 +218,7 @@ def test_every_value_equals_itself_also_as_text(gold: Any) -> None:
         assert passes("eval_structured_object_exact_match", json.dumps(gold), gold=gold)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(max_size=20), st.text(max_size=20), st.sampled_from(list(FUZZ_METHODS)))
 def test_ratios_are_those_of_thefuzz(a: str, b: str, method: str) -> None:
     fuzz = pytest.importorskip("thefuzz.fuzz")
@@ -267,6 +270,7 @@ def test_sets_and_titles(name: str, answer: Any, arguments: dict[str, Any], expe
     assert passes(name, answer, **arguments) is expected
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=5),
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=5),
@@ -454,6 +458,7 @@ def test_the_question_of_the_example_serves_its_functions() -> None:
     assert "Who?" in judge.asked[0][0]["content"]
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(max_size=40) | JSON_VALUES)
 def test_no_answer_raises(answer: Any) -> None:
     for name, arguments in [

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.errors import InvalidRequest
@@ -37,6 +37,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(VALUES)
 def test_what_python_and_json_write_is_read_back(value: Any) -> None:
     finite = "inf" not in repr(value)
@@ -45,6 +46,7 @@ def test_what_python_and_json_write_is_read_back(value: Any) -> None:
     assert parse_literal(json.dumps(value)) == value
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(alphabet="[](){}'\"\\,:+-*1.eaTrueNon ", max_size=30))
 def test_any_text_is_a_literal_as_python_reads_it_or_refused(text: str) -> None:
     try:
