@@ -36,6 +36,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.cli.proxy import proxy
+from scholarbase.cli.qa import qa
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.cli.update import update
@@ -584,6 +585,7 @@ main.add_command(unpack)
 main.add_command(upgrade)
 main.add_command(download_group)
 main.add_command(encoder_group)
+evaluation.add_command(qa)
 main.add_command(evaluation)
 main.add_command(mcp)
 main.add_command(proxy)
