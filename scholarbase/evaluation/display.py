@@ -13,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from scholarbase.evaluation.breakdown import break_down, summary
+from scholarbase.evaluation.cases import Case
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
+from scholarbase.evaluation.crossing import OVERALL, Crossing
 from scholarbase.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
 from scholarbase.evaluation.oracles import OracleTable
@@ -110,6 +112,63 @@ def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
     console = open_console()
     console.print(f"\n[bold]{escape(run.name)}[/bold]")
     print_table(console, build)
+
+
+def show_crossing(crossing: Crossing, runs: Sequence[Run]) -> None:
+    """One row per group of the first dimension and run, one column per group of the second."""
+
+    def build(narrow: bool) -> Table:
+        table = new_table(names_column(crossing.measure), names_column(""), "queries")
+        for column in crossing.columns:
+            table.add_column(escape(column or "overall"))
+        for row in crossing.rows:
+            for place, run in enumerate(runs):
+                cells = (crossing.cells[row, column][place] for column in crossing.columns)
+                count = crossing.cells[row, OVERALL][place].n
+                first = escape(row or "overall") if place == 0 else ""
+                table.add_row(first, escape(run.name), f"{count:,}", *(_number(cell.mean) for cell in cells))
+        return table
+
+    console = open_console()
+    console.print()
+    print_table(console, build)
+
+
+def show_case(case: Case) -> None:
+    """A query with its answers and the route to each, and the calls that raised recall."""
+    console = open_console()
+    query = case.query
+    facts = ", ".join(fact for fact in (query.intent, query.category, query.date) if fact)
+    console.print(f"\n[bold]{escape(query.id)}[/bold]  {escape(query.text)}")
+    console.print(f"[dim]{escape(facts + ', ' if facts else '')}{len(case.answers)} answers[/dim]")
+    table = new_table("", names_column("answer"), *(names_column(escape(name)) for name in case.names))
+    for answer in case.answers:
+        absent = "" if answer.held else " [dim]not in the library[/dim]"
+        title = f"{escape(answer.title)} " if answer.title else ""
+        year = f"{answer.year}" if answer.year else ""
+        taken = (escape(route) if route else "[dim]missed[/dim]" for route in answer.routes)
+        table.add_row(year, f"{title}[dim]{escape(answer.paper_id)}[/dim]{absent}", *taken)
+    console.print(table)
+    gained = new_table(
+        names_column("run"),
+        "call",
+        "tool",
+        names_column("query or seeds"),
+        names_column("new answers"),
+        "recall",
+    )
+    for name, own in case.gains.items():
+        for place, gain in enumerate(own):
+            gained.add_row(
+                escape(name) if place == 0 else "",
+                f"{gain.call:,}",
+                escape(gain.tool),
+                escape(gain.subject),
+                escape(", ".join(gain.new)),
+                f"{gain.found}/{gain.total}",
+            )
+    console.print("\n[bold]calls that raised recall[/bold]")
+    console.print(gained)
 
 
 def show_comparison(comparison: Comparison, top: int) -> None:
