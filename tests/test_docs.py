@@ -90,7 +90,9 @@ def test_every_command_has_its_row() -> None:
         assert f"`{first}`" in text("README.md"), f"the README does not name the command {first}"
 
 
-OPTIONS: Final = tuple(f"docs/{page}.md" for page in ("cli", "ingest", "evaluation", "qa-scoring", "audit"))
+OPTIONS: Final = tuple(
+    f"docs/{page}.md" for page in ("cli", "ingest", "evaluation", "qa-scoring", "audit", "pools")
+)
 """The pages that describe options."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from scholarbase.cli.audit import audit
+from scholarbase.cli.pools import pools
 
 
 @click.group("construct")
@@ -13,3 +14,4 @@ def construction() -> None:
 
 
 construction.add_command(audit)
+construction.add_command(pools)
