@@ -64,6 +64,7 @@ from scholarbase.models.values import (
     AsOf,
     Authors,
     Categories,
+    CitationsPerSeed,
     ExactNeighbours,
     Exclude,
     ExcludeIds,
@@ -78,6 +79,7 @@ from scholarbase.models.values import (
     MinSimilarity,
     Offset,
     PaperId,
+    ReferencesPerSeed,
     Rerank,
     RerankDepth,
     SomeStrings,
@@ -562,6 +564,8 @@ class _Expansion(ResponseOptions, Timed):
         examples=["both"],
     )
     hops: Hops = 1
+    citations_per_seed: CitationsPerSeed = None
+    references_per_seed: ReferencesPerSeed = None
     limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     fields: FieldNames = PAPER_FIELDS
