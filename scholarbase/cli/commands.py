@@ -17,6 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
+from scholarbase.cli.construction import construction
 from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encoders import encoder_group, open_encoders
 from scholarbase.cli.evaluation import evaluation
@@ -37,6 +38,7 @@ from scholarbase.cli.options import (
     source_options,
 )
 from scholarbase.cli.proxy import proxy
+from scholarbase.cli.qa import qa
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.cli.sql import sql
@@ -652,7 +654,9 @@ main.add_command(unpack)
 main.add_command(upgrade)
 main.add_command(download_group)
 main.add_command(encoder_group)
+evaluation.add_command(qa)
 main.add_command(evaluation)
+main.add_command(construction)
 main.add_command(mcp)
 main.add_command(proxy)
 main.add_command(session)

@@ -315,21 +315,61 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
 @evaluation.command()
 @click.argument("runs", nargs=-1, required=True, type=A_PATH)
 @click.option(
-    "--by", multiple=True, help="Also show groups by intent, category, year or answers; may be repeated."
+    "--by",
+    multiple=True,
+    help="Also show groups by intent, category, year or answers, or by two of them, such as answers,intent; may be "
+    "repeated.",
+)
+@click.option(
+    "--query",
+    "queries",
+    multiple=True,
+    help="Show the answers of this query and the calls that found them; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @measure_option
-def show(runs: Sequence[Path], by: Sequence[str], as_json: bool, measures: Sequence[str]) -> None:
+@across_option
+def show(
+    runs: Sequence[Path],
+    by: Sequence[str],
+    queries: Sequence[str],
+    as_json: bool,
+    measures: Sequence[str],
+    across_snapshots: bool,
+) -> None:
     """Measure existing RUNS."""
-    from scholarbase.evaluation.display import show_groups
+    from scholarbase.evaluation.cases import case_json, case_of
+    from scholarbase.evaluation.comparison import check_comparable
+    from scholarbase.evaluation.crossing import cross, parse_pair
+    from scholarbase.evaluation.display import figures, show_case, show_crossing, show_groups, show_runs
     from scholarbase.evaluation.runs import read_run
 
     if by and as_json:
         raise InvalidRequest("--by cannot be used with --json: eval report writes every table as CSV.")
+    pairs = [parse_pair(dimension) for dimension in by]
     read = [read_run(path) for path in runs]
-    for run, evaluated in zip(read, _show(read, measures, as_json), strict=True):
-        for dimension in by:
-            show_groups(run, evaluated, dimension)
+    if queries or any(pairs):
+        for run in read[1:]:
+            check_comparable(read[0], run, across_snapshots=across_snapshots)
+    cases = [case_of(read, query) for query in queries]
+    evaluations = _measured(read, measures)
+    if as_json:
+        result: dict[str, Any] = {"runs": [figures(*pair) for pair in zip(read, evaluations, strict=True)]}
+        if cases:
+            result["queries"] = [case_json(case) for case in cases]
+        click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+        return
+    show_runs(read, evaluations)
+    for dimensions in filter(None, pairs):
+        common = [m for m in evaluations[0].measures if all(m in e.measures for e in evaluations)]
+        for measure in common:
+            show_crossing(cross(read, evaluations, *dimensions, measure), read)
+    for run, evaluated in zip(read, evaluations, strict=True):
+        for dimension, pair in zip(by, pairs, strict=True):
+            if pair is None:
+                show_groups(run, evaluated, dimension)
+    for case in cases:
+        show_case(case)
 
 
 @evaluation.command()

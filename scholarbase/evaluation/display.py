@@ -4,55 +4,35 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
 from scholarbase.evaluation.breakdown import break_down, summary
+from scholarbase.evaluation.cases import Case
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
+from scholarbase.evaluation.crossing import OVERALL, Crossing
 from scholarbase.evaluation.grids import Point
 from scholarbase.evaluation.measures import Evaluation, Over
 from scholarbase.evaluation.oracles import OracleTable
-from scholarbase.evaluation.statistics import Interval, PairedTest
+from scholarbase.evaluation.statistics import PairedTest
 from scholarbase.evaluation.sweeps import SweepResult
+from scholarbase.evaluation.terminal import (
+    interval_cell,
+    interval_json,
+    names_column,
+    new_table,
+    open_console,
+    print_table,
+)
 from scholarbase.models.runs import Run, RunManifest
 
 _MARKS = {"same": "", "up": "↑", "down": "↓", "new": "new", "gone": "gone"}
 _MAX_NOTES = 5
-
-
-def _console() -> Console:
-    # Without a terminal, rich would wrap at 80 columns.
-    return Console(width=None if sys.stdout.isatty() else 130, highlight=False, soft_wrap=False)
-
-
-def _cell(interval: Interval, narrow: bool = False) -> str:
-    if not interval.n:
-        return "–"
-    if interval.n == 1:  # no interval for one query
-        return f"{interval.mean:.3f}"
-    dash = "–\n" if narrow else "–"
-    return f"{interval.mean:.3f}\n[dim]{interval.low:.3f}{dash}{interval.high:.3f}[/dim]"
-
-
-def _print(console: Console, build: Callable[[bool], Table]) -> None:
-    """Print a table, with narrow cells if the console is not wide enough: rich would truncate figures."""
-    table = build(False)
-    width = console.measure(table, options=console.options.update_width(1_000)).maximum
-    console.print(table if width <= console.width else build(True))
-
-
-def _table(*headings: str | Column, **options: Any) -> Table:
-    return Table(*headings, **{"box": None, "header_style": "bold", "pad_edge": False} | options)
-
-
-def _names_column(heading: str) -> Column:
-    """A column that wraps long names instead of truncating them."""
-    return Column(heading, overflow="fold")
 
 
 def _number(value: float | None) -> str:
@@ -67,7 +47,7 @@ def _difference(test: PairedTest) -> str:
 
 def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
     """One row per run: each measure with its 95% interval, over all answers and over held answers."""
-    console = _console()
+    console = open_console()
     query_sets: dict[str, list[str]] = {}
     for run in runs:
         query_sets.setdefault(_query_set(run.manifest), []).append(run.name)
@@ -77,7 +57,7 @@ def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
     if any(evaluation.held != evaluation.all for evaluation in evaluations):
         overs.append(("held", "answers that the library holds"))
     for over, title in overs:
-        _print(console, partial(_runs_table, runs, evaluations, over, title))
+        print_table(console, partial(_runs_table, runs, evaluations, over, title))
     console.print("[dim]Means over queries, with 95% bootstrap intervals.[/dim]")
     for note in dict.fromkeys(note for evaluation in evaluations for note in evaluation.notes):
         console.print(f"[dim]{escape(note)}[/dim]")
@@ -87,7 +67,7 @@ def _runs_table(
     runs: Sequence[Run], evaluations: Sequence[Evaluation], over: Over, title: str, narrow: bool
 ) -> Table:
     names = _columns(evaluations)
-    table = _table(_names_column(title), *names.values())
+    table = new_table(names_column(title), *names.values())
     for run, evaluation in zip(runs, evaluations, strict=True):
         values = summary(evaluation, over)
         cells = []
@@ -95,7 +75,7 @@ def _runs_table(
             # The depth of R@All is in the heading if all runs share it, else in the cell.
             label = evaluation.label(name) if name in values else heading
             depth = "" if label == heading else f"\n[dim]depth {evaluation.depth:,}[/dim]"
-            cells.append(_cell(values[name], narrow) + depth if name in values else "–")
+            cells.append(interval_cell(values[name], narrow) + depth if name in values else "–")
         table.add_row(escape(run.name), *cells)
     return table
 
@@ -123,26 +103,83 @@ def show_groups(run: Run, evaluation: Evaluation, by: str) -> None:
     groups = break_down(run, evaluation, by)
 
     def build(narrow: bool) -> Table:
-        table = _table(_names_column(by), "queries", *headings)
+        table = new_table(names_column(by), "queries", *headings)
         for group in groups:
-            cells = (_cell(group.values[name], narrow) for name in evaluation.measures)
+            cells = (interval_cell(group.values[name], narrow) for name in evaluation.measures)
             table.add_row(escape(group.label), f"{group.n:,}", *cells)
         return table
 
-    console = _console()
+    console = open_console()
     console.print(f"\n[bold]{escape(run.name)}[/bold]")
-    _print(console, build)
+    print_table(console, build)
+
+
+def show_crossing(crossing: Crossing, runs: Sequence[Run]) -> None:
+    """One row per group of the first dimension and run, one column per group of the second."""
+
+    def build(narrow: bool) -> Table:
+        table = new_table(names_column(crossing.measure), names_column(""), "queries")
+        for column in crossing.columns:
+            table.add_column(escape(column or "overall"))
+        for row in crossing.rows:
+            for place, run in enumerate(runs):
+                cells = (crossing.cells[row, column][place] for column in crossing.columns)
+                count = crossing.cells[row, OVERALL][place].n
+                first = escape(row or "overall") if place == 0 else ""
+                table.add_row(first, escape(run.name), f"{count:,}", *(_number(cell.mean) for cell in cells))
+        return table
+
+    console = open_console()
+    console.print()
+    print_table(console, build)
+
+
+def show_case(case: Case) -> None:
+    """A query with its answers and the route to each, and the calls that raised recall."""
+    console = open_console()
+    query = case.query
+    facts = ", ".join(fact for fact in (query.intent, query.category, query.date) if fact)
+    console.print(f"\n[bold]{escape(query.id)}[/bold]  {escape(query.text)}")
+    console.print(f"[dim]{escape(facts + ', ' if facts else '')}{len(case.answers)} answers[/dim]")
+    table = new_table("", names_column("answer"), *(names_column(escape(name)) for name in case.names))
+    for answer in case.answers:
+        absent = "" if answer.held else " [dim]not in the library[/dim]"
+        title = f"{escape(answer.title)} " if answer.title else ""
+        year = f"{answer.year}" if answer.year else ""
+        taken = (escape(route) if route else "[dim]missed[/dim]" for route in answer.routes)
+        table.add_row(year, f"{title}[dim]{escape(answer.paper_id)}[/dim]{absent}", *taken)
+    console.print(table)
+    gained = new_table(
+        names_column("run"),
+        "call",
+        "tool",
+        names_column("query or seeds"),
+        names_column("new answers"),
+        "recall",
+    )
+    for name, own in case.gains.items():
+        for place, gain in enumerate(own):
+            gained.add_row(
+                escape(name) if place == 0 else "",
+                f"{gain.call:,}",
+                escape(gain.tool),
+                escape(gain.subject),
+                escape(", ".join(gain.new)),
+                f"{gain.found}/{gain.total}",
+            )
+    console.print("\n[bold]calls that raised recall[/bold]")
+    console.print(gained)
 
 
 def show_comparison(comparison: Comparison, top: int) -> None:
     """The differences of the second run from the first, by measure and by query."""
-    console = _console()
+    console = open_console()
     first_name, second_name = _names(comparison.a, comparison.b)
     console.print(f"[bold]{second_name}[/bold] against [bold]{first_name}[/bold]")
     for name, values in comparison.differing.items():
         a, b = ("–" if value is None else escape(str(value)) for value in values)
         console.print(f"[dim]{escape(name)}: {a} → {b}[/dim]")
-    table = _table("measure", first_name, second_name, "difference", "p", "gained", "lost", "same")
+    table = new_table("measure", first_name, second_name, "difference", "p", "gained", "lost", "same")
     for compared in comparison.measures:
         test = compared.test
         table.add_row(
@@ -170,7 +207,7 @@ def _names(a: str, b: str) -> tuple[str, str]:
 
 
 def _show_changes(console: Console, change_type: str, label: str, changes: Iterable[Change]) -> None:
-    table = _table("query", "", "from", "to", header_style="dim")
+    table = new_table("query", "", "from", "to", header_style="dim")
     for change in changes:
         table.add_row(escape(change.query_id), escape(change.text), _number(change.a), _number(change.b))
     if not table.rows:
@@ -183,11 +220,11 @@ def _show_changes(console: Console, change_type: str, label: str, changes: Itera
 def show_side_by_side(a: Run, b: Run, query_id: str, rows: Sequence[Row]) -> None:
     """Both rankings of one query, with answers marked by a star."""
     query = next(query for query in a.queries if query.id == query_id)
-    console = _console()
+    console = open_console()
     held = sum(answer.held for answer in query.relevant)
     console.print(f"\n[bold]{escape(query_id)}[/bold]  {escape(query.text)}")
     console.print(f"[dim]{len(query.relevant)} answers, {held} of them in the library; ★ answer[/dim]")
-    table = _table("", *_names(a.name, b.name))
+    table = new_table("", *_names(a.name, b.name))
     for row in rows:
         table.add_row(f"{row.rank}.", _place(row.a), _place(row.b))
     console.print(table)
@@ -203,10 +240,10 @@ def _place(place: Place | None) -> str:
 
 def show_oracles(tables: Sequence[OracleTable]) -> None:
     """Ceilings of recall."""
-    console = _console()
+    console = open_console()
     for oracle in tables:
         headings = ("", "recall, all answers", "recall, held", "candidates", "queries")
-        table = _table(*headings, title=escape(oracle.title), title_justify="left")
+        table = new_table(*headings, title=escape(oracle.title), title_justify="left")
         for row in oracle.rows:
             candidates = "–" if row.candidates is None else f"{row.candidates:,.0f}"
             table.add_row(
@@ -220,15 +257,15 @@ def show_oracles(tables: Sequence[OracleTable]) -> None:
 
 def show_sweep(result: SweepResult) -> None:
     """The best point of a sweep and the baseline, on the test half."""
-    console = _console()
+    console = open_console()
     best, baseline, change = result.best_on_test, result.baseline_on_test, result.change
     console.print(
         f"[dim]{len(result.sweep.points):,} points; best point chosen by {escape(result.measure)} on "
         f"{len(result.tune_queries):,} queries, measured below on the other {len(result.test_queries):,}[/dim]"
     )
-    table = _table("", f"{result.measure}, test half", "settings")
-    table.add_row("best", _cell(best), escape(_settings(result.best)))
-    table.add_row("baseline", _cell(baseline), escape(_settings(result.sweep.baseline)))
+    table = new_table("", f"{result.measure}, test half", "settings")
+    table.add_row("best", interval_cell(best), escape(_settings(result.best)))
+    table.add_row("baseline", interval_cell(baseline), escape(_settings(result.sweep.baseline)))
     console.print(table)
     p = "p < 0.001" if change.p < 0.001 else f"p = {change.p:.3f}"
     console.print(f"Difference {_difference(change)}, {p} [dim](paired randomisation test, two-sided)[/dim]")
@@ -262,17 +299,7 @@ def figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:
         "search": run.manifest.search,
         "depth": run.depth,
         "measures": {
-            over: {name: _json(interval) for name, interval in summary(evaluation, over).items()}
+            over: {name: interval_json(interval) for name, interval in summary(evaluation, over).items()}
             for over in overs
         },
-    }
-
-
-def _json(interval: Interval) -> dict[str, float | int | None]:
-    known = bool(interval.n)
-    return {
-        "mean": interval.mean if known else None,
-        "low": interval.low if known else None,
-        "high": interval.high if known else None,
-        "n": interval.n,
     }

@@ -493,10 +493,13 @@ class Catalog:
         offset: int,
         *,
         as_of: int | None,
+        most: citations.Most = citations.ALL_EDGES,
     ) -> Expansion:
         """Return the neighbours of a set of papers (:func:`.citations.expand`)."""
         with self._reading(*citations.EXPANSION) as connection:
-            return citations.expand(connection, seeds, direction, hops, filters, limit, offset, as_of=as_of)
+            return citations.expand(
+                connection, seeds, direction, hops, filters, limit, offset, as_of=as_of, most=most
+            )
 
     def cocited(
         self, paper_id: int, limit: int, filters: ResolvedFilters, *, as_of: int | None

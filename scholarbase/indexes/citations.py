@@ -85,6 +85,16 @@ class Expansion(NamedTuple):
     neighbours: list[NeighbourRow]
 
 
+class Most(NamedTuple):
+    """How many citing papers and references of each paper an expansion follows; None: all."""
+
+    citations: int | None = None
+    references: int | None = None
+
+
+ALL_EDGES: Final = Most()
+
+
 class Cocitations(NamedTuple):
     """The papers most often cited together with a paper, each with the number of papers that cite both.
 
@@ -257,6 +267,7 @@ def expand(
     offset: int = 0,
     *,
     as_of: int | None = None,
+    most: Most = ALL_EDGES,
 ) -> Expansion:
     """Return the neighbours of a set of papers, each once and without the seeds.
 
@@ -265,29 +276,39 @@ def expand(
     ``as_of``, a day ``yyyymmdd``, holds for both: no paper after it is reached or counted, and the neighbours are
     sorted by date (newest first) instead of by citation count.
 
+    ``most`` limits the citing papers and references that are followed from each seed, and with two hops from each paper
+    that a seed reaches: the first in the order of citation count, or of date with ``as_of``. Seeds and, in the last hop
+    of a path, papers that do not pass the filters are not among them.
+
     Raises:
         InvalidRequest: ``hops`` is not 1 or 2, or the expansion reads more than ``MAX_STEPS`` edges.
     """
     if hops not in (1, 2):
         raise InvalidRequest(f"hops is {hops!r}: an expansion takes 1 or 2.")
     starts = np.unique(np.fromiter(seeds, dtype=np.int64))
-    near, far = _edges_from(connection, starts, direction, as_of)
-    place = np.searchsorted(starts, near)
+    sorted_by = "p.citation_count" if as_of is None else "p.first_day"
+    limits = _Limits(connection, most, starts, sorted_by)
+    edges = _edges_from(connection, starts, direction, as_of)
+    near, far = limits.first(edges, filters)
+    passed_near, passed_far = (near, far) if hops == 1 else limits.first(edges, NO_FILTERS)
     middles = onward = np.empty(0, dtype=np.int64)
     if hops == 2:
-        middles, onward = _edges_from(connection, np.unique(far), direction, as_of)
+        middles, onward = limits.first(
+            _edges_from(connection, np.unique(passed_far), direction, as_of), filters
+        )
+    place, passed_place = np.searchsorted(starts, near), np.searchsorted(starts, passed_near)
     # Papers are counted by their place among all that were read: their ids are too great to be multiplied.
-    known = np.unique(np.concatenate([starts, far, onward]))
-    starts, far, middles, onward = (np.searchsorted(known, ids) for ids in (starts, far, middles, onward))
+    known = np.unique(np.concatenate([starts, far, passed_far, middles, onward]))
+    starts, far, passed_far, middles, onward = (
+        np.searchsorted(known, ids) for ids in (starts, far, passed_far, middles, onward)
+    )
     pairs = _distinct_pairs(place, far, starts)
     if hops == 2:
-        pairs = np.union1d(pairs, _second_hop(place, far, middles, onward, starts))
+        pairs = np.union1d(pairs, _second_hop(passed_place, passed_far, middles, onward, starts))
     # Each pair is a paper that is reached times the number of seeds, plus the place of a seed that reaches it.
     reached, seed_counts = np.unique(pairs // max(len(starts), 1), return_counts=True)
     ids = known[reached]
-    passing, sort_keys = _passing(
-        connection, ids, filters, "p.citation_count" if as_of is None else "p.first_day"
-    )
+    passing, sort_keys = _passing(connection, ids, filters, sorted_by)
     fewest_hops = np.where(np.isin(reached, far), 1, 2)
     # np.lexsort compares its last key first.
     order = np.lexsort((ids[passing], sort_keys[passing], fewest_hops[passing], -seed_counts[passing]))
@@ -343,13 +364,56 @@ def cocited(
     return Cocitations(papers, is_cut or len(found) > limit)
 
 
+class _Edges(NamedTuple):
+    """Edges as arrays: the paper that is expanded, the other end, and whether that is a reference."""
+
+    near: Ids
+    far: Ids
+    is_reference: npt.NDArray[np.bool_]
+
+
+class _Limits:
+    """Takes the first edges of each paper (:func:`expand`)."""
+
+    def __init__(self, connection: sqlite3.Connection, most: Most, starts: Ids, sorted_by: str) -> None:
+        self._connection = connection
+        self._most = most
+        self._starts = starts
+        self._sorted_by = sorted_by
+
+    def first(self, edges: _Edges, filters: ResolvedFilters) -> tuple[Ids, Ids]:
+        """The edges from and to, of each paper as many as are followed. Without limits, all of them."""
+        near, far, is_reference = edges
+        if self._most == ALL_EDGES:
+            return near, far
+        outside = ~np.isin(far, self._starts)
+        near, far, is_reference = near[outside], far[outside], is_reference[outside]
+        ids = np.unique(far)
+        passing, keys = _passing(self._connection, ids, filters, self._sorted_by)
+        passes = np.zeros(len(ids), dtype=np.bool_)
+        passes[passing] = True
+        place = np.searchsorted(ids, far)
+        kept = passes[place]
+        near, far, is_reference, key = near[kept], far[kept], is_reference[kept], keys[place[kept]]
+        order = np.lexsort((far, key, is_reference, near))
+        near, far, is_reference = near[order], far[order], is_reference[order]
+        # The rank of each edge within its paper and direction.
+        begins = np.ones(len(near), dtype=np.bool_)
+        begins[1:] = (near[1:] != near[:-1]) | (is_reference[1:] != is_reference[:-1])
+        numbers = np.arange(len(near))
+        rank = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
+        citations, references = (MAX_STEPS if limit is None else limit for limit in self._most)
+        followed = rank < np.where(is_reference, references, citations)
+        return near[followed], far[followed]
+
+
 def _edges_from(
     connection: sqlite3.Connection, starts: Ids, direction: Direction, as_of: int | None
-) -> tuple[Ids, Ids]:
-    """Return all edges of these papers in a direction as two arrays: from and to. Papers after ``as_of`` are left
-    out of the latter."""
+) -> _Edges:
+    """Return all edges of these papers in a direction. Papers after ``as_of`` are not at the other end."""
     directions: tuple[Direction, ...] = ("citations", "references") if direction == "both" else (direction,)
     near_parts, far_parts = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    side_parts = [np.empty(0, dtype=np.bool_)]
     steps = 0
     for each in directions:
         near, far = _end_columns(each)
@@ -370,7 +434,8 @@ def _edges_from(
                 ends = np.array(rows, dtype=np.int64)
                 near_parts.append(ends[:, 0].copy())
                 far_parts.append(ends[:, 1].copy())
-    return np.concatenate(near_parts), np.concatenate(far_parts)
+                side_parts.append(np.full(len(rows), each == "references"))
+    return _Edges(np.concatenate(near_parts), np.concatenate(far_parts), np.concatenate(side_parts))
 
 
 def _distinct_pairs(place: Ids, reached: Ids, starts: Ids) -> Ids:

@@ -65,6 +65,7 @@ from scholarbase.models.values import (
     AsOf,
     Authors,
     Categories,
+    CitationsPerSeed,
     ExactNeighbours,
     Exclude,
     ExcludeIds,
@@ -79,6 +80,7 @@ from scholarbase.models.values import (
     MinSimilarity,
     Offset,
     PaperId,
+    ReferencesPerSeed,
     Rerank,
     RerankDepth,
     SomeStrings,
@@ -599,6 +601,8 @@ class _Expansion(PaperOptions, Timed):
         examples=["both"],
     )
     hops: Hops = 1
+    citations_per_seed: CitationsPerSeed = None
+    references_per_seed: ReferencesPerSeed = None
     limit: Limit = DEFAULT_EDGES
     offset: Offset = 0
     fields: FieldNames = PAPER_FIELDS

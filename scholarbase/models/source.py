@@ -546,6 +546,8 @@ class Source(AuthorSource, DocumentSource, FacetSource):
         *,
         direction: Direction = "both",
         hops: int = 1,
+        citations_per_seed: int | None = None,
+        references_per_seed: int | None = None,
         limit: int = DEFAULT_EDGES,
         offset: int = 0,
         from_: str | None = None,
@@ -571,6 +573,9 @@ class Source(AuthorSource, DocumentSource, FacetSource):
             direction: follow ``citations`` (papers that cite the seeds), ``references`` (papers that the seeds cite)
                 or ``both``.
             hops: 1, or 2 for the neighbours of neighbours too.
+            citations_per_seed, references_per_seed: at most this many citing papers and references of each seed, and
+                with two hops of each paper that a seed reaches: the most cited that pass the filters, or the newest
+                with ``as_of``. None follows all.
             limit: the number of results, 1 to 1000.
             offset: the number of results to skip: the ``next_offset`` of the previous page.
             from_, to, category, venue, author, min_citations, status, exclude, exclude_ids, within: as in ``search``,

@@ -168,6 +168,25 @@ Hops = Annotated[
     AfterValidator(lambda value: check_whole(value, "hops", 1, 2)),
     Field(description="The number of hops: 1 or 2.", examples=[1], json_schema_extra=_range(1, 2)),
 ]
+CitationsPerSeed = Annotated[
+    int | None,
+    AfterValidator(lambda value: value if value is None else check_whole(value, "citations_per_seed", 0)),
+    Field(
+        description="At most this many citing papers of each seed, and with two hops of each paper that a seed "
+        "reaches: the most cited that pass the filters, or with `as_of` the newest. All by default.",
+        examples=[30],
+        json_schema_extra=_range(0),
+    ),
+]
+ReferencesPerSeed = Annotated[
+    int | None,
+    AfterValidator(lambda value: value if value is None else check_whole(value, "references_per_seed", 0)),
+    Field(
+        description="At most this many references of each seed, as for `citations_per_seed`. All by default.",
+        examples=[100],
+        json_schema_extra=_range(0),
+    ),
+]
 FromDate = Annotated[
     str | None,
     _date_of("from"),

@@ -29,6 +29,7 @@ from scholarbase.errors import (
 from scholarbase.identifiers import parse
 from scholarbase.indexes import catalog, query_syntax
 from scholarbase.indexes.catalog import Catalog
+from scholarbase.indexes.citations import Most
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.filters import NO_FILTERS, ResolvedFilters
 from scholarbase.indexes.passages.documents import Documents
@@ -491,6 +492,7 @@ class Library(Lists, Authors, Checks, Passages, Sql, Facets):
             request.limit,
             request.offset,
             as_of=None if request.as_of is None else as_of_day(request.as_of),
+            most=Most(request.citations_per_seed, request.references_per_seed),
         )
         expanded = perf_counter()
         papers = self._catalog.papers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,10 @@ import pytest
 from scholarbase.errors import InvalidRequest, LibraryCorrupt, TooManyEdges
 from scholarbase.indexes import citations
 from scholarbase.indexes.catalog import Catalog
-from scholarbase.indexes.citations import Edge, EdgeRow, NeighbourRow
+from scholarbase.indexes.citations import Edge, EdgeRow, Most, NeighbourRow
 from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.schema import open_for_building
+from scholarbase.models.limits import Direction
 
 # id: (citation_count, first_day, last_day)
 PAPERS = {
@@ -325,3 +326,55 @@ def test_a_missing_table_is_an_error_and_not_an_empty_list(
     catalog.executescript("DROP TABLE edges; PRAGMA journal_mode = DELETE")
     with pytest.raises(LibraryCorrupt, match="has no edges"):
         Catalog(tmp_path / "catalog.sqlite")
+
+
+@pytest.mark.parametrize("direction", ["citations", "references", "both"])
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("most", [Most(2, 3), Most(1), Most(None, 1), Most(0, 0), Most(1_000, 1_000)])
+@pytest.mark.parametrize("filters", [ResolvedFilters(), ResolvedFilters(min_citations=3)])
+def test_an_expansion_follows_the_first_edges_of_each_paper(
+    tmp_path: Path, direction: Direction, hops: int, most: Most, filters: ResolvedFilters
+) -> None:
+    """Counted paper by paper in Python: the most cited that pass the filters and are not seeds."""
+    dice = random.Random(f"{direction} {hops} {most}")
+    connection = open_for_building(tmp_path / "catalog.sqlite")
+    counts = {i: dice.choice([None, 0, 1, 3, 5, 8]) for i in range(1, 61)}
+    connection.executemany(
+        "INSERT INTO papers(id, title, citation_count) VALUES (?, 'x', ?)", list(counts.items())
+    )
+    edges = {(dice.randrange(1, 61), dice.randrange(1, 61)) for _ in range(400)}
+    edges = {(citing, cited) for citing, cited in edges if citing != cited}
+    citations.insert_edges(connection, [EdgeRow(*edge) for edge in edges])
+    seeds = {3, 17, 41}
+
+    def followed(paper: int, passes: Callable[[int], bool]) -> set[int]:
+        found: set[int] = set()
+        citing = [a for a, b in edges if b == paper] if direction != "references" else []
+        cited = [b for a, b in edges if a == paper] if direction != "citations" else []
+        for ends, limit in ((citing, most.citations), (cited, most.references)):
+            kept = [i for i in ends if i not in seeds and passes(i)]
+            kept.sort(key=lambda i: (counts[i] is None, -(counts[i] or 0), i))
+            found.update(kept[:limit])
+        return found
+
+    def passes(paper: int) -> bool:
+        return filters.min_citations is None or (counts[paper] or 0) >= filters.min_citations
+
+    reached: dict[int, dict[int, int]] = {}
+    for seed in seeds:
+        near = followed(seed, passes)
+        far = (
+            set().union(*(followed(i, passes) for i in followed(seed, lambda i: True)))
+            if hops == 2
+            else set()
+        )
+        for hop, found in ((2, far), (1, near)):
+            for i in found:
+                reached.setdefault(i, {})[seed] = hop
+    expected = sorted(
+        (-len(by), min(by.values()), counts[i] is None, -(counts[i] or 0), i) for i, by in reached.items()
+    )
+    total, rows = citations.expand(connection, seeds, direction, hops, filters, limit=1000, most=most)
+    assert [(row.paper_id, row.seeds, row.hops) for row in rows] == [(e[-1], -e[0], e[1]) for e in expected]
+    assert total == len(expected)
+    connection.close()

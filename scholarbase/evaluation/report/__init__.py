@@ -6,8 +6,8 @@
       tables/         each table as CSV (full precision) and LaTeX (booktabs)
       figures/        each plot as SVG and PDF
 
-The same runs give the same bytes. ``contents`` and ``agents`` compute the tables and curves, ``tables`` and ``plots``
-render them, ``drilldown`` lists the queries, ``published`` has published figures.
+The same runs give the same bytes. ``contents``, ``agents`` and ``analysis`` compute the tables and curves, ``tables``
+and ``plots`` render them, ``drilldown`` lists the queries, ``published`` has published figures.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def _write(report: Report, folder: Path) -> None:
     for table in report.tables:
         files[f"tables/{table.name}.csv"] = to_csv(table).encode()
         files[f"tables/{table.name}.tex"] = to_latex(table).encode()
+    for table in report.files:
+        files[f"tables/{table.name}.csv"] = to_csv(table).encode()
     for plot in report.plots:
         files[f"figures/{plot.name}.svg"] = plot.svg
         files[f"figures/{plot.name}.pdf"] = plot.pdf()

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Final
 
 from scholarbase.evaluation.efficiency import Efficiency, efficiency, recall_by_call
+from scholarbase.evaluation.report.analysis import shared_failures
 from scholarbase.evaluation.report.contents import Measured, depths
 from scholarbase.evaluation.report.plots import Curve
 from scholarbase.evaluation.report.tables import Cell, Table
@@ -37,7 +38,8 @@ def agent_tables(measured: Measured) -> list[Table]:
     computed = [efficiency(run) for run in measured.runs]
     tables = [_efficiency(measured, computed), _failures(measured, computed)]
     failed = _failed_queries(measured, computed)
-    return [*tables, failed] if failed.rows else tables
+    tables += [failed] if failed.rows else []
+    return [*tables, *shared_failures(measured, computed)]
 
 
 def _efficiency(measured: Measured, computed: list[Efficiency]) -> Table:

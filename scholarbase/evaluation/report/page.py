@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scholarbase.evaluation.report import agents, contents, plots, tables
+from scholarbase.evaluation.report import agents, analysis, contents, plots, tables
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.drilldown import drilldown, script_json
 from scholarbase.evaluation.report.plots import Plot
@@ -30,13 +30,17 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A computed report. ``data`` is the JSON of its queries; ``commands`` has labels and the commands of the runs."""
+    """A computed report. ``data`` is the JSON of its queries; ``commands`` has labels and the commands of the runs.
+
+    ``files`` are tables that are written as CSV only.
+    """
 
     title: str
     lead: str
     sections: tuple[Section, ...]
     commands: tuple[tuple[str, str], ...]
     data: bytes
+    files: tuple[Table, ...] = ()
 
     @property
     def tables(self) -> Iterator[Table]:
@@ -50,12 +54,14 @@ class Report:
 def build(measured: Measured, title: str | None, drill_down: int) -> Report:
     """Compute the tables, plots and data of a report."""
     facts = measured.runs[0].manifest.queries
+    found = analysis.Found(measured) if agents.has_agents(measured) else None
     return Report(
         title=title or f"Recall on {facts['name']}",
         lead=_lead(measured),
-        sections=tuple(section for section in _sections(measured) if section.parts),
+        sections=tuple(section for section in _sections(measured, found) if section.parts),
         commands=tuple((", ".join(labels), command) for command, labels in _commands(measured).items()),
         data=drilldown(measured, drill_down),
+        files=() if found is None else tuple(analysis.call_files(found)),
     )
 
 
@@ -70,7 +76,7 @@ def _lead(measured: Measured) -> str:
     )
 
 
-def _sections(measured: Measured) -> Iterator[Section]:
+def _sections(measured: Measured, found: analysis.Found | None) -> Iterator[Section]:
     held = (
         "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
@@ -83,12 +89,13 @@ def _sections(measured: Measured) -> Iterator[Section]:
     yield Section(
         "published", "Published figures", tuple(filter(None, [contents.published_comparison(measured)]))
     )
-    yield Section("groups", "By kind of query", tuple(contents.by_group(measured)))
+    yield Section("groups", "By kind of query", (*contents.by_group(measured), *analysis.crossed(measured)))
     yield Section("curves", "Where recall comes from", tuple(_curves(measured)))
-    if agents.has_agents(measured):
+    if found is not None:
         curves = agents.call_curves(measured)
         drawn = [plots.recall_by_call(curves)] if curves else []
-        yield Section("agents", "Tool calls", (*drawn, *agents.agent_tables(measured)))
+        counted = (*agents.agent_tables(measured), analysis.route_table(found))
+        yield Section("agents", "Tool calls", (*drawn, *counted))
     yield Section("timing", "Timing", tuple(filter(None, [contents.timing(measured)])))
 
 

@@ -1,0 +1,1 @@
+"""Answer sets of questions, built with judges and checked by people."""

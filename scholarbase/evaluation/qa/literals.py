@@ -1,0 +1,147 @@
+"""Answers that are written as Python or JSON literals, parsed and never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import warnings
+from typing import Any, Final
+
+from scholarbase.errors import InvalidRequest
+
+MAX_TEXT: Final = 100_000
+"""Characters of the longest text that is parsed."""
+MAX_DEPTH: Final = 50
+MAX_PARTS: Final = 5_000
+"""Items of the largest value, those of its lists and dicts together."""
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_NAMES: Final = {"true": True, "false": False, "null": None, "none": None, "nan": math.nan}
+"""Names outside of strings that JSON or models write instead of Python's."""
+
+
+class NotALiteral(Exception):
+    """The text is not a literal."""
+
+
+def parse_literal(text: str) -> Any:
+    """The value of a JSON or Python literal: lists (also for tuples and sets), dicts, texts, numbers, bool and None.
+
+    Raises:
+        NotALiteral: the text is anything else, or too long, too deeply nested or of too many parts.
+    """
+    if len(text) > MAX_TEXT:
+        raise NotALiteral(f"a text of {len(text):,} characters")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = _python_literal(text)
+    _check_size(value)
+    return value
+
+
+def _python_literal(text: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as an invalid escape in a string
+            tree = ast.parse(text.strip(), mode="eval")
+        return _value(tree.body, 0)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise NotALiteral(str(error)) from error
+
+
+def _check_size(value: Any) -> None:
+    """Raise NotALiteral if a value of lists and dicts is nested too deeply or has too many parts."""
+    waiting = [(value, 0)]
+    parts = 0
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, list | dict):
+            if depth >= MAX_DEPTH:
+                raise NotALiteral(f"nested more than {MAX_DEPTH} levels deep")
+            parts += len(item)
+            if parts > MAX_PARTS:
+                raise NotALiteral(f"a value of more than {MAX_PARTS:,} parts")
+            waiting += [(part, depth + 1) for part in (item.values() if isinstance(item, dict) else item)]
+
+
+def _value(node: ast.expr, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise NotALiteral(f"nested more than {MAX_DEPTH} levels deep")
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return value
+        case ast.Name(id=name) if name.lower() in _NAMES:
+            return _NAMES[name.lower()]
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+            return [_value(item, depth + 1) for item in items]
+        case ast.Dict(keys=keys, values=values):
+            return {_key(key): _value(value, depth + 1) for key, value in zip(keys, values, strict=True)}
+        case ast.UnaryOp(
+            op=ast.USub() | ast.UAdd() as sign, operand=ast.Constant(value=int() | float() as number)
+        ):
+            if isinstance(number, bool):
+                raise NotALiteral("a sign before a truth value")
+            return -number if isinstance(sign, ast.USub) else number
+    raise NotALiteral(f"{type(node).__name__} is not a literal")
+
+
+def _key(node: ast.expr | None) -> Any:
+    if node is None:
+        raise NotALiteral("** is not a literal")
+    value = _value(node, MAX_DEPTH - 1)
+    if isinstance(value, list | dict):
+        raise NotALiteral("a key is a list or a dict")
+    return value
+
+
+def number(value: Any) -> int | float | None:
+    """A finite number, or the one that a text writes in decimal digits; None for anything else, bool included."""
+    if isinstance(value, str):
+        text = value.strip()
+        if not _NUMBER.fullmatch(text):
+            return None
+        found = float(text)
+        exact = int(text) if text.lstrip("+-").isdigit() else found
+        return exact if math.isfinite(found) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if isinstance(value, int) or math.isfinite(value) else None
+
+
+def as_list(answer: Any) -> list[Any] | None:
+    """The answer as a list, from the text of one too; None if it is not a list."""
+    if isinstance(answer, str):
+        try:
+            answer = parse_literal(answer)
+        except NotALiteral:
+            return None
+    return answer if isinstance(answer, list) else None
+
+
+def as_dict(answer: Any) -> dict[Any, Any] | None:
+    """The answer as a dict, from the text of one too; None if it is not a dict."""
+    if isinstance(answer, str):
+        try:
+            answer = parse_literal(answer)
+        except NotALiteral:
+            return None
+    return answer if isinstance(answer, dict) else None
+
+
+def check_answer(answer: Any) -> None:
+    """Refuse an answer that is too large to be compared.
+
+    Raises:
+        InvalidRequest: too many characters, levels or parts.
+    """
+    try:
+        _check_size(answer)
+    except NotALiteral as error:
+        raise InvalidRequest(
+            f"The answer is {error}: at most {MAX_DEPTH} levels and {MAX_PARTS:,} parts are compared."
+        ) from error
+    size = len(answer) if isinstance(answer, str) else len(json.dumps(answer, ensure_ascii=False))
+    if size > MAX_TEXT:
+        raise InvalidRequest(f"The answer has {size:,} characters: at most {MAX_TEXT:,} are compared.")

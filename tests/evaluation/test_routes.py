@@ -1,0 +1,334 @@
+"""The calls that raised recall and the routes to answers: tables 10 and 11 of ScholarQuest, and by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scholarbase.errors import InvalidRequest
+from scholarbase.evaluation.efficiency import efficiency
+from scholarbase.evaluation.report import write_report
+from scholarbase.evaluation.report.analysis import Found, call_files, route_table, shared_failures
+from scholarbase.evaluation.report.contents import Measured
+from scholarbase.evaluation.report.tables import Table, to_csv
+from scholarbase.evaluation.routes import gains, routes, subject
+from scholarbase.models.runs import Call, JudgedAnswer, JudgedQuery, Kind, RankedId, Run, RunManifest
+from tests.conftest import run_cli
+
+# (call, kind, query or seed, answers found for the first time, answers found so far)
+TABLE_10 = {
+    "PaperScout": (
+        20,
+        [
+            (1, "search", "deep reinforcement learning AND video summarization", "2001.05864", 1),
+            (
+                2,
+                "search",
+                "reinforcement learning AND video summarization",
+                "2007.14552 2106.10528 2109.01309",
+                4,
+            ),
+            (
+                3,
+                "search",
+                "deep reinforcement learning AND action selection AND video summarization",
+                "1801.00054 1807.03089 2005.09531 2407.04258",
+                8,
+            ),
+            (
+                4,
+                "search",
+                "reinforcement learning AND keyframe selection AND video summarization",
+                "2505.23268",
+                9,
+            ),
+            (6, "expand", "1801.00054", "2002.03740 2105.06441", 11),
+            (20, "expand", "1805.02792", "1807.09418", 12),
+        ],
+    ),
+    "SPAR": (
+        47,
+        [
+            (1, "search", "Literature review of application domains", "2407.04258", 1),
+            (2, "expand", "2405.08890", "1801.00054 2001.05864", 3),
+            (3, "expand", "2101.06072", "1807.03089 2005.09531", 5),
+            (7, "expand", "2407.04258", "2505.23268", 6),
+            (14, "search", "State-of-the-art in deep reinforcement learning", "2105.06441", 7),
+            (32, "expand", "2412.08357", "2106.10528", 8),
+        ],
+    ),
+    "PaSa": (
+        60,
+        [
+            (
+                1,
+                "search",
+                "Survey papers on video summarization using deep reinforcement learning",
+                "1801.00054 1807.03089 2005.09531 2407.04258 2505.23268",
+                5,
+            ),
+            (8, "expand", "2101.06072", "2001.05864", 6),
+            (10, "expand", "2410.04449", "2106.10528", 7),
+            (50, "expand", "2105.04066", "2002.03740", 8),
+        ],
+    ),
+}
+TABLE_11 = {
+    "2505.23268": ("S4", "E7", "S1"),
+    "2407.04258": ("S3", "S1", "S1"),
+    "2109.01309": ("S2", None, None),
+    "2106.10528": ("S2", "E32", "E10"),
+    "2105.06441": ("E6", "S14", None),
+    "2007.14552": ("S2", None, None),
+    "2005.09531": ("S3", "E3", "S1"),
+    "2002.03740": ("E6", None, "E50"),
+    "2001.05864": ("S1", "E2", "E8"),
+    "1807.09418": ("E20", None, None),
+    "1807.03089": ("S3", "E3", "S1"),
+    "1801.00054": ("S3", "E2", "S1"),
+}
+QUERY = "Which papers explore deep reinforcement learning for video summarization?"
+
+
+def write_trajectory(path: Path, length: int, raising: Sequence[tuple[int, str, str, str, int]]) -> Path:
+    """The calls of table 10. The others return earlier answers and a paper that is no answer."""
+    by_number = {call[0]: call for call in raising}
+    earlier: list[str] = []
+    lines = []
+    for number in range(1, length + 1):
+        _, kind, text, new, _ = by_number.get(number, (number, "search", "more of the same", "", 0))
+        found = new.split()
+        ids = [f"1001.{number:04}", *earlier[:3], *found]
+        earlier += found
+        arguments = {"query": text} if kind == "search" else {"seeds": [text]}
+        lines.append(
+            {
+                "query_id": "BQ_002897",
+                "call": number,
+                "tool": kind,
+                "kind": kind,
+                "arguments": arguments,
+                "ids": ids,
+            }
+        )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory, sample_library: Path) -> Path:
+    """A folder with the runs of table 10's agents."""
+    folder = tmp_path_factory.mktemp("routes")
+    queries = folder / "queries.jsonl"
+    query = {"query_id": "BQ_002897", "query": QUERY, "answers": list(TABLE_11), "intent": "method-oriented"}
+    # The sample library has none of these answers, and refuses a query set of which it has none.
+    held = {"query_id": "held", "query": "strings", "answers": ["arXiv:hep-th/9301068"], "intent": "none"}
+    queries.write_text(json.dumps(query) + "\n" + json.dumps(held) + "\n")
+    for name, (length, raising) in TABLE_10.items():
+        calls = write_trajectory(folder / f"{name}.jsonl", length, raising)
+        done = run_cli("eval", "trajectory", calls, queries, "--library", sample_library, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def bare(ids: Sequence[str]) -> list[str]:
+    return [paper_id.removeprefix("arXiv:") for paper_id in ids]
+
+
+def test_table_10_and_11_are_shown(three: Path) -> None:
+    runs = [three / "runs" / name for name in TABLE_10]
+    done = run_cli("eval", "show", *runs, "--query", "BQ_002897", "--json")
+    assert done.returncode == 0, done.stderr
+    [case] = json.loads(done.stdout)["queries"]
+    assert case["intent"] == "method-oriented"
+    for name, (_, raising) in TABLE_10.items():
+        shown = [
+            (
+                gain["call"],
+                gain["kind"],
+                gain["subject"],
+                [i.removeprefix("arXiv:") for i in gain["new"]],
+                gain["found"],
+            )
+            for gain in case["calls_that_raised_recall"][name]
+        ]
+        assert shown == [(call, kind, text, new.split(), found) for call, kind, text, new, found in raising]
+    scout = case["calls_that_raised_recall"]["PaperScout"]
+    assert [gain["found"] for gain in scout] == [1, 4, 8, 9, 11, 12]
+    assert {gain["total"] for gain in scout} == {12}
+    found = {
+        answer["paper_id"].removeprefix("arXiv:"): tuple(
+            route and route.split()[0] for route in (answer["routes"][name] for name in TABLE_10)
+        )
+        for answer in case["answers"]
+    }
+    assert found == TABLE_11
+    assert case["answers"][0]["routes"]["PaperScout"].startswith(
+        "S4 search: reinforcement learning AND keyframe"
+    )
+    shown_text = run_cli("eval", "show", *runs, "--query", "BQ_002897").stdout
+    for text in ("calls that raised recall", "12/12", "missed", "E20", "not in the library"):
+        assert text in shown_text
+
+
+def test_runs_are_shown_side_by_side_by_two_properties(three: Path) -> None:
+    runs = [three / "runs" / name for name in TABLE_10]
+    done = run_cli("eval", "show", *runs, "--by", "answers,intent", "--measure", "R@All")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    # 12 answers of one query, and one of the other, which no agent searched for.
+    assert ["5-25", "PaperScout", "1", "1.000", "–", "1.000"] in lines
+    assert ["PaSa", "1", "0.667", "–", "0.667"] in lines
+    assert ["overall", "PaperScout", "2", "1.000", "0.000", "0.500"] in lines
+    refused = run_cli("eval", "show", *runs, "--by", "answers,size")
+    assert refused.returncode != 0
+    assert "two different dimensions" in refused.stderr
+
+
+def test_an_unknown_query_is_refused(three: Path) -> None:
+    done = run_cli("eval", "show", three / "runs" / "SPAR", "--query", "q1")
+    assert done.returncode != 0
+    assert "has no query 'q1'" in done.stderr
+
+
+# -- by hand --------------------------------------------------------------------------------------------
+
+
+def query(name: str, *answers: str, intent: str | None = None) -> JudgedQuery:
+    return JudgedQuery(name, f"question {name}", tuple(JudgedAnswer(a, "id") for a in answers), intent=intent)
+
+
+def made(name: str, queries: Sequence[JudgedQuery], *calls: Call, kind: Kind = "trajectory") -> Run:
+    facts = {"name": "made", "sha256": "0", "count": len(queries)}
+    manifest = RunManifest(name, kind, "s", 9, "1", facts, None, {}, "scholarbase eval trajectory")
+    seen: dict[str, dict[str, None]] = {one.id: {} for one in queries}
+    for call in calls:
+        seen[call.query_id] |= dict.fromkeys(call.ids)
+    rankings = {i: tuple(RankedId(paper, -n) for n, paper in enumerate(ids)) for i, ids in seen.items()}
+    return Run(manifest, tuple(queries), rankings, calls=calls)
+
+
+def test_answers_failures_and_inspections() -> None:
+    one = query("q", "a", "b", "c", "d")
+    run = made(
+        "agent",
+        [one],
+        Call("q", 1, "search_papers", "search", {"q": "x  y"}, ("z", "a", "a"), 1),
+        Call("q", 2, "get_papers", "inspect", {"ids": ["b"]}, ("b",), 2),
+        Call("q", 3, "answer", "answer", {}, ("c",), 3),
+        Call("q", 4, "expand_papers", "expand", {"seeds": ["a", "z"]}, (), 4, error="TimeLimit: too slow"),
+        Call("q", 5, "match_titles", "match", {"titles": ["B"]}, ("b", "a"), 5),
+        Call("q", 6, "answer", "answer", {}, ("a", "d"), 6),
+    )
+    found = gains(run, one)
+    assert [(gain.label, gain.new, gain.found, gain.recall) for gain in found] == [
+        ("S1 search: x y", ("a",), 1, 0.25),
+        ("M5 match: B", ("b",), 2, 0.5),
+        ("A6 answer: ", ("d",), 3, 0.75),  # the answer of call 3 was replaced
+    ]
+    assert {paper: gain.call for paper, gain in routes(found).items()} == {"a": 1, "b": 5, "d": 6}
+
+
+def test_a_plain_search_is_one_call_and_an_import_has_none() -> None:
+    one = query("q", "a", "b")
+    calls = Call("q", 1, "search", "search", {}, ("z", "a"), 1)
+    search = made("plain", [one], calls, kind="search")
+    assert [(gain.label, gain.new) for gain in gains(search, one)] == [("S1 search: question q", ("a",))]
+    with pytest.raises(InvalidRequest, match="is imported and its calls are unknown"):
+        gains(made("other", [one], calls, kind="import"), one)
+    assert gains(search, query("empty")) == []
+
+
+def test_subjects_of_other_tools() -> None:
+    assert subject(Call("q", 1, "t", "search", {"keyword": "graphs", "k": 3}, (), 1)) == "graphs"
+    assert subject(Call("q", 1, "t", "expand", {"paper_id": "2001.00001"}, (), 1)) == "2001.00001"
+    assert subject(Call("q", 1, "t", "expand", {"of": 7}, (), 1)) == '{"of":7}'
+    assert len(subject(Call("q", 1, "t", "search", {"q": "x" * 9_999}, (), 1))) < 400
+
+
+def rows(table: Table) -> list[dict[str, str]]:
+    return list(csv.DictReader(to_csv(table).splitlines()))
+
+
+QUERIES = (
+    query("q1", "a", intent="scope"),
+    query("q2", "b", "c", intent="scope"),
+    query("q3", "d", intent="method"),
+    query("q4", intent="method"),
+    query("q5", "e"),
+)
+
+
+def two_agents() -> list[Run]:
+    first = made(
+        "first",
+        QUERIES,
+        Call("q1", 1, "s", "search", {"q": "x"}, ("p1", "p2"), 1),
+        Call("q2", 1, "s", "search", {"q": "x"}, ("p1",), 1),
+        Call("q2", 2, "e", "expand", {"seeds": ["p1"]}, ("b", "p3"), 2),
+        Call("q5", 1, "s", "search", {"q": "x"}, ("p1", "p2", "p3", "p4"), 1),
+    )
+    second = made(
+        "second",
+        QUERIES,
+        Call("q1", 1, "s", "search", {"q": "x"}, ("p1", "p2", "p3", "p4"), 1),
+        Call("q3", 1, "s", "search", {"q": "x"}, ("d",), 1),
+    )
+    return [first, second]
+
+
+def test_failures_that_all_agents_share_are_counted_by_intent() -> None:
+    """Both find nothing for q1 and q5; first finds part of q2, second q3; q4 has no answer to find."""
+    plain = made("plain", QUERIES, Call("q1", 1, "s", "search", {}, ("a",), 1), kind="search")
+    runs = [*two_agents(), plain]
+    measured = Measured.of(runs, ["R@All"])
+    summary, listed = shared_failures(measured, [efficiency(run) for run in runs])
+    assert rows(summary) == [
+        {"Intent": "scope", "Failures": "1", "Candidates: first": "2.0", "Candidates: second": "4.0"},
+        {"Intent": "(none)", "Failures": "1", "Candidates: first": "4.0", "Candidates: second": "0.0"},
+        {"Intent": "Overall", "Failures": "2", "Candidates: first": "3.0", "Candidates: second": "2.0"},
+    ]
+    assert summary.notes[0].startswith("2 of 4 queries with answers (50.00%).")
+    assert [(row["Id"], row["Candidates: first"], row["Candidates: second"]) for row in rows(listed)] == [
+        ("q1", "2", "4"),
+        ("q5", "4", "0"),
+    ]
+    one = [*two_agents()[:1], plain]
+    assert shared_failures(Measured.of(one, ["R@All"]), [efficiency(run) for run in one]) == []
+
+
+def test_routes_are_counted_by_kind_and_written_one_by_one() -> None:
+    measured = Measured.of(two_agents(), ["R@All"])
+    found = Found(measured)
+    first, second = rows(route_table(found))
+    assert (first["Calls"], first["Raised recall"], float(first["Share"])) == ("4", "1", 0.25)
+    assert (first["Answers"], first["Search"], first["Expansion"], first["Missed"]) == ("5", "0", "1", "4")
+    assert (second["Search"], second["Missed"]) == ("1", "4")
+    calls, taken = map(rows, call_files(found))
+    assert [(row["Run"], row["Query"], row["Call"], row["New answers"], row["Recall"]) for row in calls] == [
+        ("first", "q2", "2", "b", "0.5"),
+        ("second", "q3", "1", "d", "1.0"),
+    ]
+    assert [(row["Answer"], row["first"], row["second"]) for row in taken] == [
+        ("a", "missed", "missed"),
+        ("b", "E2 expand: p1", "missed"),
+        ("c", "missed", "missed"),
+        ("d", "missed", "S1 search: x"),
+        ("e", "missed", "missed"),
+    ]
+
+
+@pytest.mark.slow
+def test_a_report_has_a_file_of_all_calls_and_routes(tmp_path: Path) -> None:
+    folder = write_report(two_agents(), tmp_path / "report", measures=["R@All"]).parent
+    for name, lines in (("calls-that-raised-recall", 3), ("routes", 6)):
+        assert len((folder / "tables" / f"{name}.csv").read_text().splitlines()) == lines
+        assert not (folder / "tables" / f"{name}.tex").exists()
+    page = (folder / "report.html").read_text()
+    for name in ("by-answers-and-intent-r-all", "shared-failures", "shared-failed-queries", "routes-by-kind"):
+        assert f"table-{name}" in page
+        assert (folder / "tables" / f"{name}.tex").exists()
