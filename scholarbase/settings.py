@@ -158,6 +158,7 @@ class Settings(ClientSettings):
         description="The query encoder: a name, path or URL; by default the one that the library was built with.",
     )
     encoder_api_key: SecretStr | None = Field(None, description="The API key for an embeddings URL.")
+    model_api_key: SecretStr | None = Field(None, description="The API key for language models.")
     device: str | None = Field(
         None, description="The device of models, such as cpu or cuda:0; chosen automatically by default."
     )
