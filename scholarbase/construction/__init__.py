@@ -1,0 +1,1 @@
+"""Answer sets built from questions: rewrites, several sources, citations, a prefilter, judges."""
