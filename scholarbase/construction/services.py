@@ -14,6 +14,7 @@ import httpx
 import orjson
 
 from scholarbase.construction.sources import Returned
+from scholarbase.construction.terms import words
 from scholarbase.errors import ConstructionError, InvalidRequest
 from scholarbase.http import VISIBLE_ASCII, ModelService, is_loopback
 from scholarbase.settings import Settings
@@ -113,8 +114,8 @@ class SearchService:
         return self._http.get(f"{self._url}/paper/search", params=params)
 
     def _arxiv(self, text: str, depth: int, to: str | None) -> httpx.Response:
-        words = " AND ".join(f"all:{word}" for word in text.replace('"', " ").replace(":", " ").split())
-        return self._http.get(self._url, params={"search_query": words, "max_results": str(depth)})
+        query = " AND ".join(f"all:{word}" for word in words(text))
+        return self._http.get(self._url, params={"search_query": query, "max_results": str(depth)})
 
 
 _KNOWN_HOSTS: Final = frozenset({*_PACE, "google.serper.dev"})
