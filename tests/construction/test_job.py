@@ -303,6 +303,6 @@ def test_killed_at_ten_instants_and_resumed(toy: Library, toy_path: Path, tmp_pa
         last = 1 + number * (transactions - 1) // 9
         folder = tmp_path / str(last)
         assert killed(toy_path, folder, last).returncode == -9
-        setup = toy_setup(toy, rewrites=3, sample=4)
+        setup = toy_setup(toy, rewrites=10, sample=4)
         construct_answers(toy, toy_queries(3), folder, setup, concurrency=2)
         assert content_of(folder) == expected, f"killed in transaction {last} of {transactions}"
