@@ -153,8 +153,12 @@ def _new_terms(question: str, titles: Sequence[str]) -> list[str]:
     for title in titles:
         found = [word.casefold() for word in words(title)]
         # Dictionaries keep the order of the title, which decides between terms of equal counts; sets have none.
-        pairs.update(list(dict.fromkeys(f"{a} {b}" for a, b in pairwise(found) if not {stem(a), stem(b)} <= known)))
-        single.update(list(dict.fromkeys(word for word in found if stem(word) not in known and len(word) > 2)))
+        pairs.update(
+            list(dict.fromkeys(f"{a} {b}" for a, b in pairwise(found) if not {stem(a), stem(b)} <= known))
+        )
+        single.update(
+            list(dict.fromkeys(word for word in found if stem(word) not in known and len(word) > 2))
+        )
     ranked = [term for counts in (pairs, single) for term, n in counts.most_common() if n > 1]
     return ranked or [term for term, _ in single.most_common(3)]
 

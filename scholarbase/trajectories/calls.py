@@ -69,6 +69,7 @@ class RawCall:
     query: str | None = None
     error: str | None = None
     error_type: str | None = None
+    thought: str | None = None
 
 
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
@@ -205,6 +206,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "query": _TEXT,
     "error": _TEXT,
     "error_type": _TEXT,
+    "thought": _TEXT,
 }
 
 
@@ -272,6 +274,7 @@ class TrajectoryWriter:
         query: str | None = None,
         error: str | None = None,
         error_type: str | None = None,
+        thought: str | None = None,
     ) -> int:
         """Write one call, with the keys of the format as arguments. ``time`` defaults to now.
 
@@ -298,6 +301,7 @@ class TrajectoryWriter:
             "query": query,
             "error": error,
             "error_type": error_type,
+            "thought": thought,
             **self._common,
         }
         with self._lock:

@@ -130,5 +130,7 @@ if __name__ == "__main__":
 
     Store.transaction = counted  # type: ignore[method-assign]
     with Library.open(Path(library_path)) as opened:
-        construct_answers(opened, toy_queries(3), out, toy_setup(opened, rewrites=10, sample=4), concurrency=2)
+        construct_answers(
+            opened, toy_queries(3), out, toy_setup(opened, rewrites=10, sample=4), concurrency=2
+        )
     print(len(done))
