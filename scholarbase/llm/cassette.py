@@ -63,8 +63,8 @@ class Cassette:
     def records(self) -> bool:
         return self._file is not None
 
-    def add(self, key: str, name: str, request: ModelRequest, completion: Completion) -> None:
-        """Write a reply, unless the cassette already has one to the same request."""
+    def add(self, key: str, name: str, request: ModelRequest, completion: Completion) -> Completion:
+        """Write a reply, unless the cassette already has one to the same request. Returns the one that it has."""
         line = orjson.dumps(
             {
                 "key": key,
@@ -76,7 +76,7 @@ class Cassette:
         )
         with self._lock:
             if key in self._replies:
-                return
+                return self._replies[key]
             assert self._file is not None
             with storage_errors(self.path):
                 size = os.fstat(self._file).st_size
@@ -87,19 +87,26 @@ class Cassette:
                     os.ftruncate(self._file, size)
                     raise
             self._replies[key] = completion
+        return completion
 
     def _read(self, record: bool) -> int:
         """Read the replies; returns the number of bytes of complete lines."""
+        if not record:
+            for number, text in text_lines(self.path):
+                if text.strip():
+                    self._read_line(text, f"{self.path}, line {number}")
+            return 0
         whole = 0
-        for number, line in text_lines(self.path):
-            if record and not line.endswith("\n"):
-                break
-            whole += len(line.encode())
-            if line.strip():
+        # Byte by byte as it is: a compressed file cannot be appended to, and its lines are refused.
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
                 self._read_line(line, f"{self.path}, line {number}")
         return whole
 
-    def _read_line(self, line: str, where: str) -> None:
+    def _read_line(self, line: str | bytes, where: str) -> None:
         try:
             row: dict[str, Any] = orjson.loads(line)
             request = msgspec.convert(row["request"], ModelRequest)
@@ -155,9 +162,7 @@ class RecordedModel:
                 f"({' '.join(last.split())[:80]!r}): use the library, the questions and the options that it was "
                 "recorded with, or record what is missing."
             )
-        completion = self._model.complete(request)
-        self._cassette.add(key, self._name, request, completion)
-        return completion
+        return self._cassette.add(key, self._name, request, self._model.complete(request))
 
     def close(self) -> None:
         if self._model is not None:

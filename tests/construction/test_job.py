@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,30 @@ def test_a_prefilter_that_drops_all_without_every_word(toy: Library, tmp_path: P
     found = len(papers(tmp_path, "answer AND paper <> '" + toy_id("S1") + "'"))
     assert figures["sampled_strict"] == found
     assert figures["lost"] == pytest.approx(35 * found / 20)
+
+
+class Letters:
+    """A relevance model for which a text is as relevant as it has letters b."""
+
+    name = "letters"
+    fingerprint = None
+
+    def score(self, query: str, texts: Sequence[str]) -> Any:
+        return [text.split("\n")[0].count("b") for text in texts]
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_relevance_model_in_the_prefilter(toy: Library, tmp_path: Path) -> None:
+    setup = toy_setup(toy)
+    filtering = PrefilterSettings(floor=1.0)
+    relevant = Setup(setup.sources, setup.rewriter, setup.panel, setup.limits, filtering, Letters())
+    figures = construct_answers(toy, toy_queries(), tmp_path, relevant)["prefilter"]
+    # S1, P1, and of their neighbours those with beta or number in their titles, without C01 and R2.
+    assert figures["reasons"]["relevance"] == 2
+    assert papers(tmp_path, "reason = 'relevance'", "candidates") == {"C01", "R2"}
+    assert papers(tmp_path, "answer") == {"S1"}
 
 
 def test_known_answers_that_were_dropped_are_counted(toy: Library, tmp_path: Path) -> None:

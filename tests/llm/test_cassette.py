@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import orjson
@@ -52,6 +53,19 @@ def test_a_cassette_that_a_killed_process_left_is_continued(tmp_path: Path) -> N
         assert len(server.requests) == 1
         model.close()
     assert path.read_bytes() == whole
+
+
+def test_a_compressed_cassette_is_read_and_not_recorded_to(tmp_path: Path) -> None:
+    path = tmp_path / "tape.jsonl.gz"
+    url = recorded(tmp_path / "tape.jsonl")
+    packed = gzip.compress((tmp_path / "tape.jsonl").read_bytes())
+    path.write_bytes(packed + b"\n")
+    with pytest.raises(ModelError, match="is not a recorded reply"):
+        Cassette(path, record=True)
+    assert path.read_bytes() == packed + b"\n"
+    path.write_bytes(packed)
+    with Cassette(path) as cassette:
+        assert open_model(url, cassette=cassette).complete(ONE).text == "first"
 
 
 def test_a_changed_or_missing_cassette_is_refused(tmp_path: Path) -> None:
