@@ -10,7 +10,7 @@ from scholarbase.agents.base import Trace
 from scholarbase.tools.calling import Tools
 
 SEEDS: Final = 5
-SIMILAR: Final = 3
+TITLES: Final = 3
 NEIGHBOURS: Final = 50
 _FUSION_K: Final = 60
 _WEIGHT: Final = 0.5
@@ -36,7 +36,8 @@ class SearchPolicy:
 
 
 class SearchExpandPolicy:
-    """One search, then the citations, references and similar papers of its first results, fused by rank."""
+    """One search, then the references and citations of its first results and searches for their titles, fused by
+    rank."""
 
     name = "search-expand"
 
@@ -45,20 +46,21 @@ class SearchExpandPolicy:
 
     @property
     def identity(self) -> dict[str, Any]:
-        rule = {"seeds": SEEDS, "similar": SIMILAR, "neighbours": NEIGHBOURS, "weight": _WEIGHT}
+        rule = {"seeds": SEEDS, "titles": TITLES, "neighbours": NEIGHBOURS, "weight": _WEIGHT}
         return {"policy": self.name, "limit": self._limit, **rule}
 
     def run(self, tools: Tools, trace: Trace, to: str | None) -> None:
-        found = trace.call(tools, "search_papers", _arguments(trace.query.text, self._limit, to), 1).ids
+        first = trace.call(tools, "search_papers", _arguments(trace.query.text, self._limit, to), 1)
+        found = first.ids
         lists: list[tuple[float, Sequence[str]]] = [(1.0, found)]
         dated = {} if to is None else {"to": to}
         if seeds := list(found[:SEEDS]):
             for direction in ("references", "citations"):
                 arguments = {"seeds": seeds, "direction": direction, "limit": NEIGHBOURS, **dated}
                 lists.append((_WEIGHT, trace.call(tools, "expand_papers", arguments, 2, parent=1).ids))
-        for seed in found[:SIMILAR]:
-            arguments = {"paper_id": seed, "limit": NEIGHBOURS, **dated}
-            lists.append((_WEIGHT, trace.call(tools, "similar_papers", arguments, 2, parent=1).ids))
+        for hit in (first.content or {}).get("results", [])[:TITLES]:
+            arguments = _arguments(hit["paper"]["title"], NEIGHBOURS, to)
+            lists.append((_WEIGHT, trace.call(tools, "search_papers", arguments, 2, parent=1).ids))
         trace.answer(tuple(fused(lists)[: self._limit]), 3)
         trace.stop = "answered"
 

@@ -53,13 +53,15 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
     done = run_cli(*command, "--out", tmp_path / "agent", "--limit", "20")
     assert done.returncode == 0, done.stderr
     calls = read_trajectory(tmp_path / "agent" / "trajectory.jsonl")
-    tools = ["search_papers", "expand_papers", "expand_papers", *["similar_papers"] * 3, "answer"]
+    tools = ["search_papers", "expand_papers", "expand_papers", *["search_papers"] * 3, "answer"]
     assert [call.tool for call in calls] == tools
     assert [call.round for call in calls] == [1, 2, 2, 2, 2, 2, 3]
     assert all(call.arguments["to"] == "1994" for call in calls[:-1])
     found = sample.search(row["final_query"], limit=20, to="1994").results
     assert calls[0].ids == tuple(hit.paper.id for hit in found)
-    assert any(call.ids for call in calls[1:-1])
+    assert all(call.error is None and call.ids for call in calls[1:])
+    assert [call.arguments["q"] for call in calls[3:6]] == [hit.paper.title for hit in found[:3]]
+    assert calls[-1].ids != calls[0].ids
     assert len(calls[-1].ids) == 20
 
 
