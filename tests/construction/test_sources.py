@@ -22,7 +22,7 @@ from scholarbase.errors import ConstructionError, InvalidRequest, UnsupportedMod
 from scholarbase.search.library import Library
 from scholarbase.settings import load_settings
 from tests.conftest import serving_in_thread
-from tests.construction.toy import QUESTION, toy_id, toy_queries, toy_setup
+from tests.construction.toy import QUESTION, toy_id, toy_library, toy_queries, toy_setup
 from tests.llm.model_server import Reply, in_order, model_server
 
 
@@ -75,13 +75,11 @@ def test_wrong_recorded_results_are_refused(tmp_path: Path, row: Any) -> None:
     assert type(caught.value).__name__ in ("ConstructionError", "QueryFileError")
 
 
-def test_the_modes_of_a_library_are_sources(toy: Library, dense: Library) -> None:
+def test_the_modes_of_a_library_are_sources(toy: Library, tmp_path: Path) -> None:
     assert [one.name for one in open_library_sources(toy, "library")] == ["library:sparse"]
-    assert {one.name for one in open_library_sources(dense, "library")} == {
-        "library:sparse",
-        "library:dense",
-        "library:hybrid",
-    }
+    with Library.open(toy_library(tmp_path, encoder=True)) as dense:
+        names = {one.name for one in open_library_sources(dense, "library")}
+    assert names == {"library:sparse", "library:dense", "library:hybrid"}
     assert [one.name for one in open_library_sources(toy, "library:sparse:fts5")] == ["library:sparse:fts5"]
     with pytest.raises(UnsupportedMode):
         open_library_sources(toy, "library:dense")

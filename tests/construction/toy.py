@@ -20,9 +20,11 @@ from scholarbase.construction.judging import Panel
 from scholarbase.construction.rewrites import RuleRewriter
 from scholarbase.construction.settings import Limits
 from scholarbase.construction.sources import open_library_sources
+from scholarbase.encoders import open_encoder
 from scholarbase.ingest.job import ingest
 from scholarbase.llm.judges import FunctionJudge
 from scholarbase.llm.rubrics import open_rubric
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.models.queries import Query, QuerySet
 from scholarbase.search.library import Library
 from tests.conftest import snapshot_of
@@ -75,9 +77,14 @@ def names_of(ids: Any) -> set[str]:
     return {by_id[one] for one in ids}
 
 
-def toy_library(folder: Path) -> Path:
+def toy_library(folder: Path, *, encoder: bool = False) -> Path:
+    """The library, with the vectors of the encoder in the package if ``encoder`` is on."""
     rows, edges = toy_rows()
-    ingest([snapshot_of(folder / "snapshot", list(rows.values()), edges)], folder / "library")
+    snapshot = snapshot_of(folder / "snapshot", list(rows.values()), edges)
+    opened = open_encoder(PACKAGED) if encoder else None
+    ingest([snapshot], folder / "library", encoder=opened, encoder_location=PACKAGED if encoder else None)
+    if opened is not None:
+        opened.close()
     return folder / "library"
 
 
