@@ -49,6 +49,9 @@
     ├── Busy                  too many requests are waiting
     ├── EncoderError          a model cannot be loaded, or its service does not respond
     ├── RerankerError         a reranker cannot be loaded, or its service does not respond
+    ├── ModelError            a language model's service fails
+    │   └── CassetteMiss      a cassette has no reply to a request
+    ├── ConstructionError     answer sets cannot be constructed
     ├── VectorIndexError      the vector index fails or cannot be reached
     ├── AddressError          the port is in use, or the address is not local
     ├── VerificationFailed    `scholarbase verify` found a difference
@@ -78,7 +81,9 @@ __all__ = [
     "BudgetExhausted",
     "Busy",
     "Cancelled",
+    "CassetteMiss",
     "ClientError",
+    "ConstructionError",
     "DocumentNotFound",
     "DownloadError",
     "EncoderError",
@@ -96,6 +101,7 @@ __all__ = [
     "MethodNotAllowed",
     "MisdirectedRequest",
     "MissingExtra",
+    "ModelError",
     "NothingLeft",
     "OutOfMemory",
     "PageNotDrawn",
@@ -538,6 +544,32 @@ class RerankerError(ScholarBaseError):
     exit_code = 20
     slug = "reranker"
     title = "Reranker failed"
+
+
+class ModelError(ScholarBaseError):
+    """A language model's service does not respond, refuses the request, or returns something else."""
+
+    status = 503
+    exit_code = 25
+    slug = "language-model"
+    title = "Language model failed"
+    temporary: bool = False
+    """Whether the same request may succeed later: not after a wrong key, URL or request."""
+
+
+class CassetteMiss(ModelError):
+    """A cassette has no reply to a request."""
+
+    slug = "cassette-miss"
+    title = "Not in the cassette"
+
+
+class ConstructionError(ScholarBaseError):
+    """Answer sets cannot be constructed."""
+
+    exit_code = 26
+    slug = "construction"
+    title = "Construction failed"
 
 
 class VectorIndexError(ScholarBaseError):

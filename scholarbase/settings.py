@@ -160,6 +160,7 @@ class Settings(ClientSettings):
         description="The query encoder: a name, path or URL; by default the one that the library was built with.",
     )
     encoder_api_key: SecretStr | None = Field(None, description="The API key for an embeddings URL.")
+    model_api_key: SecretStr | None = Field(None, description="The API key for language models.")
     device: str | None = Field(
         None, description="The device of models, such as cpu or cuda:0; chosen automatically by default."
     )
@@ -193,7 +194,10 @@ class Settings(ClientSettings):
 
     s2_api_key: SecretStr | None = Field(
         None,
-        description="The key of Semantic Scholar's datasets API, for downloads. It is sent to the API only.",
+        description="The key of Semantic Scholar's interfaces, for downloads and answer sets. It is sent to them only.",
+    )
+    serper_api_key: SecretStr | None = Field(
+        None, description="The key of Serper's Google search, as a source of answer sets."
     )
     s2_url: str = Field(
         "https://api.semanticscholar.org/datasets/v1",

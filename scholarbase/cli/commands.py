@@ -17,6 +17,7 @@ import orjson
 
 from scholarbase import __version__, logs
 from scholarbase.cli.agents import mcp, session
+from scholarbase.cli.baselines import agent
 from scholarbase.cli.construction import construction
 from scholarbase.cli.downloads import download_group
 from scholarbase.cli.encoders import encoder_group, open_encoders
@@ -657,6 +658,7 @@ main.add_command(encoder_group)
 evaluation.add_command(qa)
 main.add_command(evaluation)
 main.add_command(construction)
+main.add_command(agent)
 main.add_command(mcp)
 main.add_command(proxy)
 main.add_command(session)

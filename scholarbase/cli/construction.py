@@ -2,15 +2,267 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
+import orjson
 
 from scholarbase.cli.audit import audit
+from scholarbase.cli.models import Models, model_options, models, read_prices
+from scholarbase.cli.options import F, open_source, source_options
 from scholarbase.cli.pools import pools
+from scholarbase.errors import InvalidRequest
+from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.construction.rewrites import Rewriter
+    from scholarbase.construction.sources import CandidateSource
+    from scholarbase.llm.judges import Judge
+    from scholarbase.llm.rubrics import Rubric
+    from scholarbase.models.source import Source
+    from scholarbase.rerankers.base import Reranker
+
+A_PATH = click.Path(path_type=Path)
 
 
 @click.group("construct")
 def construction() -> None:
     """Build a benchmark: the answers of questions, found and judged."""
+
+
+def _limits(command: F) -> F:
+    for option in reversed(
+        (
+            click.option("--rewrites", default=10, show_default=True, help="Rewrites of each question."),
+            click.option("--depth", default=10, show_default=True, help="Results of each text and source."),
+            click.option("--hops", default=2, show_default=True, help="Hops of citation expansion."),
+            click.option(
+                "--citations",
+                default=30,
+                show_default=True,
+                help="Citing papers of each seed; all references are taken.",
+            ),
+            click.option("--max-answers", default=500, show_default=True, help="Answers of a question."),
+            click.option(
+                "--max-judged", default=10_000, show_default=True, help="Judged papers of a question."
+            ),
+            click.option("--to", help="The latest date of papers, or query for each question's own date."),
+            click.option(
+                "--sample",
+                default=20,
+                show_default=True,
+                help="Papers of each question that the prefilter dropped, to judge for its loss.",
+            ),
+            click.option("--seed", default=0, show_default=True, help="The seed of that sample."),
+            click.option(
+                "--min-overlap",
+                default=0.25,
+                show_default=True,
+                help="The share of a question's words with which the prefilter keeps a paper.",
+            ),
+            click.option("--relevance", help="A reranker by path or URL, as a part of the prefilter."),
+            click.option(
+                "--relevance-floor", type=float, help="The lowest score of the papers that it keeps."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@construction.command(short_help="Find and judge the answers of QUESTIONS.")
+@click.argument("questions", type=A_PATH)
+@click.option("--out", type=A_PATH, default="construction", show_default=True, help="The folder to write.")
+@click.option(
+    "--judge",
+    "judges",
+    multiple=True,
+    required=True,
+    help="A model's URL with its name (https://host/v1#name), rule:words or rule:known; may be repeated.",
+)
+@click.option(
+    "--adjudicator",
+    "adjudicators",
+    multiple=True,
+    help="A model that judges uncertain papers again; may be repeated. [default: the first model of --judge]",
+)
+@click.option(
+    "--rubric", default="relevance-0-2", show_default=True, help="A rubric's name, or its TOML file."
+)
+@click.option("--rewriter", default="rules", show_default=True, help="rules, or a model's URL with its name.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    help="library, library:MODE, library:MODE:ENGINE, recorded:FILE, serper:URL, semantic-scholar:URL or arxiv:URL; "
+    "may be repeated. [default: library, in every mode]",
+)
+@_limits
+@click.option("--concurrency", default=4, show_default=True, help="Questions at once.")
+@click.option("--judge-concurrency", default=8, show_default=True, help="Papers judged at once.")
+@model_options
+@click.option("--metadata", type=A_PATH, help="The query set's metadata file, if it is in another folder.")
+@click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them.")
+@click.option("--restart", is_flag=True, help="Discard what the folder has, and start again.")
+@source_options
+@click.pass_obj
+def answers(
+    settings: Settings,
+    /,
+    questions: Path,
+    out: Path,
+    judges: Sequence[str],
+    adjudicators: Sequence[str],
+    rubric: str,
+    rewriter: str,
+    sources: Sequence[str],
+    concurrency: int,
+    judge_concurrency: int,
+    cassette: Path | None,
+    record: bool,
+    prices: Sequence[str],
+    structured: str,
+    model_timeout: float,
+    metadata: Path | None,
+    skip_broken: bool,
+    restart: bool,
+    library: Path | None,
+    url: str | None,
+    encoder: str | None,
+    as_json: bool,
+    **limits: Any,
+) -> None:
+    """Find and judge the answers of QUESTIONS, and write them as a query file, qrels and a report to --out.
+
+    QUESTIONS is a query file of any known format, JSON lines with a question on each, or a text file with one on each
+    line. Answers that the file has measure the recall. If interrupted, the same command continues.
+    """
+    from scholarbase.construction.job import Setup, construct_answers, known_answers
+    from scholarbase.construction.judging import Panel
+    from scholarbase.construction.outputs import PAGE, QUERIES, page
+    from scholarbase.construction.prefilter import PrefilterSettings
+    from scholarbase.construction.questions import read_questions
+    from scholarbase.construction.settings import Limits
+    from scholarbase.evaluation.display import show_notes
+    from scholarbase.llm.rubrics import open_rubric
+    from scholarbase.progress import reporter
+
+    wanted = Limits(
+        *(limits[name] for name in ("rewrites", "depth", "hops", "citations", "max_answers", "max_judged")),
+        *(limits[name] for name in ("sample", "to", "seed")),
+    )
+    filtering = PrefilterSettings(limits["min_overlap"], floor=limits["relevance_floor"])
+    used_rubric = open_rubric(rubric)
+    priced = read_prices(prices)
+    query_set = read_questions(questions, metadata=metadata, skip_broken=skip_broken)
+    show_notes(query_set.notes)
+    relevance = _relevance(settings, limits["relevance"])
+    with (
+        models(settings, cassette, record, structured, model_timeout, judge_concurrency) as opened,
+        open_source(settings, library, url, encoder) as source,
+    ):
+        known = known_answers(source, query_set)
+        panel = Panel(
+            used_rubric,
+            [_judge(opened, name, used_rubric, known) for name in judges],
+            [_judge(opened, name, used_rubric, known) for name in adjudicators or _first_model(judges)],
+        )
+        setup = Setup(
+            _sources(settings, source, sources or ("library",)),
+            _rewriter(opened, source, rewriter),
+            panel,
+            wanted,
+            filtering,
+            relevance,
+            priced,
+        )
+        try:
+            figures = construct_answers(
+                source,
+                query_set,
+                out,
+                setup,
+                known=known,
+                concurrency=concurrency,
+                judge_concurrency=judge_concurrency,
+                restart=restart,
+                reporter=reporter(settings.progress_seconds),
+            )
+        finally:
+            for one in setup.sources:
+                one.close()
+            if relevance is not None:
+                relevance.close()
+    if as_json:
+        click.echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo(page(figures), nl=False)
+    click.echo(f"The answers are in {out / QUERIES}, the report in {out / PAGE}.", err=True)
+
+
+def _is_model(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+def _first_model(judges: Sequence[str]) -> list[str]:
+    return [name for name in judges if _is_model(name)][:1]
+
+
+def _judge(opened: Models, name: str, rubric: Rubric, known: Mapping[str, frozenset[str]]) -> Judge:
+    from scholarbase.construction.rules import known_judge, words_judge
+    from scholarbase.llm.judges import ModelJudge
+
+    if name == "rule:words":
+        return words_judge(rubric)
+    if name == "rule:known":
+        if not known:
+            raise InvalidRequest(
+                "rule:known needs questions with answers that the library holds: use another judge."
+            )
+        return known_judge(rubric, known)
+    if not _is_model(name):
+        raise InvalidRequest(
+            f"Unknown judge {name!r}: use a URL such as https://host/v1#name, rule:words or rule:known."
+        )
+    return ModelJudge(opened.open(name), rubric)
+
+
+def _rewriter(opened: Models, source: Source, name: str) -> Rewriter:
+    from scholarbase.construction.rewrites import ModelRewriter, RuleRewriter
+
+    rules = RuleRewriter(source)
+    if name == "rules":
+        return rules
+    if not _is_model(name):
+        raise InvalidRequest(f"Unknown rewriter {name!r}: use rules, or a URL such as https://host/v1#name.")
+    return ModelRewriter(opened.open(name), rules)
+
+
+def _sources(settings: Settings, source: Source, names: Sequence[str]) -> list[CandidateSource]:
+    from scholarbase.construction.services import open_service
+    from scholarbase.construction.sources import RecordedSource, open_library_sources
+
+    found: list[CandidateSource] = []
+    for name in names:
+        kind, _, rest = name.partition(":")
+        if kind == "library":
+            found += open_library_sources(source, name)
+        elif kind == "recorded":
+            found.append(RecordedSource(Path(rest)))
+        else:
+            found.append(open_service(kind, rest, settings))
+    return found
+
+
+def _relevance(settings: Settings, location: str | None) -> Reranker | None:
+    if location is None:
+        return None
+    from scholarbase.rerankers import open_reranker
+
+    key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None
+    return open_reranker("--relevance", location, device=settings.device, api_key=key)
 
 
 construction.add_command(audit)

@@ -64,12 +64,12 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     held = resolve(source, set(canonical.values()))
     by_id = {written: held.get(paper_id) for written, paper_id in canonical.items()}
     titles = {
-        _folded(answer.title): answer.title
+        folded_title(answer.title): answer.title
         for query in queries.queries
         for answer in query.answers
         if answer.title and (answer.id is None or by_id[answer.id] is None)
     }
-    papers = _Papers(by_id, _match(source, titles, min_title_score))
+    papers = _Papers(by_id, match_titles(source, titles, min_title_score))
     judged = tuple(_judged(query, papers, canonical) for query in queries.queries)
     pool_absent = sum(
         len({canonical[name] for name in query.pool or () if by_id[name] is None})
@@ -88,7 +88,7 @@ def _canonical(queries: Iterable[Query]) -> dict[str, str]:
     return {paper_id: str(parse(paper_id)) for paper_id in ids}
 
 
-def _match(source: Source, titles: Mapping[str, str], min_score: float) -> dict[str, str | None]:
+def match_titles(source: Source, titles: Mapping[str, str], min_score: float) -> dict[str, str | None]:
     """Each casefolded title to the id of the paper with the most similar title, or None."""
     found: dict[str, str | None] = {}
     ordered = sorted(titles)
@@ -110,10 +110,10 @@ def _match(source: Source, titles: Mapping[str, str], min_score: float) -> dict[
 
 def _numbers(title: str) -> str:
     """The numbers of a title. Papers that differ by them, such as parts I and II, are different papers."""
-    return "".join(_NUMBER.findall(_folded(title)))
+    return "".join(_NUMBER.findall(folded_title(title)))
 
 
-def _folded(title: str) -> str:
+def folded_title(title: str) -> str:
     return " ".join(title.split()).casefold()
 
 
@@ -141,12 +141,12 @@ def _resolved(answer: Answer, papers: _Papers, canonical: Mapping[str, str]) -> 
         if held is not None:
             return JudgedAnswer(held, "id", answer.grade)
     if answer.title:
-        held = papers.by_title[_folded(answer.title)]
+        held = papers.by_title[folded_title(answer.title)]
         if held is not None:
             return JudgedAnswer(held, "title", answer.grade)
     if answer.id is not None:
         return JudgedAnswer(canonical[answer.id], "absent", answer.grade)
-    title = hashlib.sha1(_folded(answer.title or "").encode(), usedforsecurity=False).hexdigest()
+    title = hashlib.sha1(folded_title(answer.title or "").encode(), usedforsecurity=False).hexdigest()
     return JudgedAnswer(f"title:{title[:12]}", "absent", answer.grade)
 
 

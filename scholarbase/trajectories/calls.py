@@ -78,6 +78,7 @@ class RawCall:
     query: str | None = None
     error: str | None = None
     error_type: str | None = None
+    thought: str | None = None
 
 
 KEYS: Final = tuple(f.name for f in fields(RawCall) if f.name != "where")
@@ -214,6 +215,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "query": _TEXT,
     "error": _TEXT,
     "error_type": _TEXT,
+    "thought": _TEXT,
 }
 
 
@@ -281,6 +283,7 @@ class TrajectoryWriter:
         query: str | None = None,
         error: str | None = None,
         error_type: str | None = None,
+        thought: str | None = None,
     ) -> int:
         """Write one call, with the keys of the format as arguments. ``time`` defaults to now.
 
@@ -307,6 +310,7 @@ class TrajectoryWriter:
             "query": query,
             "error": error,
             "error_type": error_type,
+            "thought": thought,
             **self._common,
         }
         with self._lock:

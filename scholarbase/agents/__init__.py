@@ -1,0 +1,1 @@
+"""Baseline agents: one search, search and expansion by rule, and a language model that calls the tools."""

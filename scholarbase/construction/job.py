@@ -1,0 +1,238 @@
+"""Constructs the answer sets of a query set: several questions at once, resumable at any instant."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from scholarbase.construction.judging import Panel
+from scholarbase.construction.outputs import write_outputs
+from scholarbase.construction.prefilter import PrefilterSettings
+from scholarbase.construction.process import Answered, Cancelled, Parts, construct
+from scholarbase.construction.rewrites import Rewriter
+from scholarbase.construction.settings import Limits
+from scholarbase.construction.sources import CandidateSource
+from scholarbase.construction.store import Store
+from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
+from scholarbase.evaluation.answers import judge
+from scholarbase.files import storage_errors
+from scholarbase.llm.base import Price
+from scholarbase.models.checks import check_whole
+from scholarbase.models.queries import QuerySet
+from scholarbase.models.source import Source
+from scholarbase.progress import Reporter, SilentReporter
+from scholarbase.rerankers.base import Reranker
+
+log = logging.getLogger("scholarbase.construction")
+
+DATABASE: Final = "construction.sqlite"
+MAX_CONCURRENCY: Final = 256
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the answers of questions are found and judged. ``prices`` are by the name of a model or judge."""
+
+    sources: Sequence[CandidateSource]
+    rewriter: Rewriter
+    panel: Panel
+    limits: Limits = field(default_factory=Limits)
+    prefilter: PrefilterSettings = field(default_factory=PrefilterSettings)
+    relevance: Reranker | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.sources]
+        if not names:
+            raise InvalidRequest("There are no sources of candidates: give --source.")
+        if len(set(names)) < len(names):
+            raise InvalidRequest(
+                f"--source names {max(names, key=names.count)} twice: name each source once."
+            )
+        if (self.relevance is None) != (self.prefilter.floor is None):
+            raise InvalidRequest(
+                "A relevance model needs the lowest score of papers that are kept, and the reverse: give --relevance "
+                "and --relevance-floor together."
+            )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the rows depend on, besides the questions and the library."""
+        return {
+            "sources": [source.name for source in self.sources],
+            "rewriter": self.rewriter.name,
+            "panel": self.panel.identity,
+            "limits": self.limits.to_dict(),
+            "prefilter": self.prefilter.to_dict(),
+            "relevance": None if self.relevance is None else self.relevance.name,
+        }
+
+
+def known_answers(source: Source, queries: QuerySet) -> dict[str, frozenset[str]]:
+    """The answers in the query file that the library holds, by question; empty if the file has none."""
+    if not any(query.answers for query in queries.queries):
+        return {}
+    try:
+        judged = judge(source, queries)
+    except QueryFileError as error:
+        log.warning("%s Recall is computed over the answers that this run finds.", error)
+        return {}
+    found = {
+        query.id: frozenset(answer.paper_id for answer in query.relevant if answer.held)
+        for query in judged.queries
+    }
+    return {query: papers for query, papers in found.items() if papers}
+
+
+def construct_answers(
+    source: Source,
+    queries: QuerySet,
+    folder: Path,
+    setup: Setup,
+    *,
+    known: Mapping[str, frozenset[str]] | None = None,
+    concurrency: int = 4,
+    judge_concurrency: int = 8,
+    restart: bool = False,
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    """Construct the answer set of every question, and write the files of the result to ``folder``.
+
+    A question that is done is not repeated, and one that was interrupted continues from its stored rows.
+
+    Args:
+        known: answers that are known before, by question; they are used to measure recall, never to judge.
+        concurrency: questions at once.
+        judge_concurrency: papers that are judged at once, over all questions.
+        restart: discard what the folder has.
+
+    Returns: the report.
+
+    Raises:
+        ConstructionError: the folder has another construction, or another process writes to it.
+        ScholarBaseError: a source, a judge or the storage fails. What is done is kept, and the same call continues.
+    """
+    check_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY)
+    check_whole(judge_concurrency, "judge_concurrency", 1, MAX_CONCURRENCY)
+    if not queries.queries:
+        raise QueryFileError(f"The query set {queries.name} has no questions.")
+    snapshot = source.snapshot()["snapshot"]
+    identity = {"queries": queries.sha256, "snapshot": snapshot, **setup.identity}
+    known = known or {}
+    with _locked(folder):
+        if restart:
+            with storage_errors(folder):
+                for end in ("", "-wal", "-shm", "-journal"):
+                    (folder / f"{DATABASE}{end}").unlink(missing_ok=True)
+        with closing(Store(folder / DATABASE, identity)) as store:
+            store.add_questions(
+                [(query.id, number, query.text, query.date) for number, query in enumerate(queries.queries)],
+                [(query, paper) for query, papers in sorted(known.items()) for paper in sorted(papers)],
+            )
+            _run(source, queries, store, setup, concurrency, judge_concurrency, reporter or SilentReporter())
+            if source.snapshot()["snapshot"] != snapshot:
+                raise ConstructionError(
+                    "The library changed during the construction: start again with --restart, or serve the snapshot "
+                    f"{snapshot} again."
+                )
+            with storage_errors(folder):
+                return write_outputs(folder, store, queries, identity, setup.prices)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConstructionError(
+                f"Another process is constructing answers in {folder}: wait for it, or stop it."
+            ) from error
+        yield
+    finally:
+        os.close(lock)
+
+
+def _run(
+    source: Source,
+    queries: QuerySet,
+    store: Store,
+    setup: Setup,
+    concurrency: int,
+    judge_concurrency: int,
+    reporter: Reporter,
+) -> None:
+    done = store.done()
+    left = [query for query in queries.queries if query.id not in done]
+    if done:
+        log.info("%d of %d questions are done already.", len(done), len(queries.queries))
+    ended = threading.Event()
+
+    def check() -> None:
+        if ended.is_set():
+            raise Cancelled
+
+    with (
+        ThreadPoolExecutor(judge_concurrency, "judge") as judges,
+        ThreadPoolExecutor(concurrency, "question") as pool,
+        reporter.stage("construct", "questions", len(queries.queries), len(done)) as tracker,
+    ):
+        parts = Parts(
+            source,
+            setup.sources,
+            setup.rewriter,
+            setup.panel,
+            setup.limits,
+            setup.prefilter,
+            store,
+            judges,
+            setup.relevance,
+        )
+        parts = replace(parts, check=check)
+        waiting: set[Future[Answered]] = {pool.submit(construct, parts, query) for query in left}
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    found = future.result()
+                    tracker.advance(1)
+                    tracker.at(len(queries.queries) - len(waiting))
+                    log.info(
+                        "%d papers judged, %d answers (%s)%s",
+                        found.judged,
+                        found.answers,
+                        found.stop,
+                        cost_text(store, setup.prices),
+                    )
+        except BaseException as error:
+            ended.set()
+            for future in waiting:
+                future.cancel()
+            if isinstance(error, ScholarBaseError):
+                hint = f"{len(store.done())} of {len(queries.queries)} questions are done, and all verdicts are kept"
+                raise type(error)(f"{error} {hint}: the same command continues.") from error
+            raise
+
+
+def cost_text(store: Store, prices: Mapping[str, Price]) -> str:
+    """The tokens used so far, and their cost where prices are known."""
+    used = store.usage()
+    if not used:
+        return ""
+    tokens = sum(usage.input_tokens + usage.output_tokens for usage in used.values())
+    text = f"; so far {sum(usage.replies for usage in used.values()):,} replies, {tokens:,} tokens"
+    if prices:
+        total = sum(prices[name].cost(usage) for name, usage in used.items() if name in prices)
+        text += f", cost {total:,.4f}"
+    return text

@@ -1,0 +1,166 @@
+"""Search services as sources of candidates: Serper's Google search, Semantic Scholar's and arXiv's interfaces."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+from xml.etree import ElementTree
+
+import httpx
+import orjson
+
+from scholarbase.construction.sources import Returned
+from scholarbase.construction.terms import words
+from scholarbase.errors import ConstructionError, InvalidRequest
+from scholarbase.http import VISIBLE_ASCII, ModelService, is_loopback
+from scholarbase.settings import Settings
+
+log = logging.getLogger("scholarbase.construction")
+
+KINDS: Final = ("serper", "semantic-scholar", "arxiv")
+TIMEOUT: Final = 60.0
+"""Seconds for one attempt."""
+RETRIES: Final = 5
+MAX_BYTES: Final = 16_000_000
+_PACE: Final = {"export.arxiv.org": 3.0, "api.semanticscholar.org": 1.0}
+"""Seconds between two requests to a host, as its terms of use ask for."""
+_ATOM: Final = "{http://www.w3.org/2005/Atom}"
+_ADVICE: Final = {
+    400: "check the URL.",
+    401: "set the service's key (SCHOLARBASE_SERPER_API_KEY or SCHOLARBASE_S2_API_KEY).",
+    403: "set the service's key (SCHOLARBASE_SERPER_API_KEY or SCHOLARBASE_S2_API_KEY).",
+    404: "check the URL.",
+    429: "a quota is used up, so try again later.",
+}
+
+
+class SearchService:
+    """A search service at a URL.
+
+    Args:
+        kind: ``serper`` (https://serper.dev), ``semantic-scholar``
+            (https://api.semanticscholar.org/api-docs/graph) or ``arxiv`` (https://info.arxiv.org/help/api).
+        backoff: longest wait before the first retry, in seconds.
+    """
+
+    def __init__(self, kind: str, url: str, key: str | None = None, *, backoff: float = 1.0) -> None:
+        host = _host(kind, url)
+        if key is not None and not VISIBLE_ASCII.fullmatch(key):
+            raise ConstructionError(
+                f"The key of {kind} has characters that no key has: set it to the key alone."
+            )
+        self.name: str = kind if host in _KNOWN_HOSTS else f"{kind}:{host}"
+        self._kind = kind
+        self._url = url.rstrip("/")
+        parts = urlsplit(url)
+        address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        self._service = ModelService(
+            "search service",
+            address,
+            error=ConstructionError,
+            activity=("Searching", "retry later"),
+            advice=_ADVICE,
+            api_key=key,
+            retries=RETRIES,
+            backoff=backoff,
+            log=log,
+        )
+        header = {"serper": "X-API-KEY", "semantic-scholar": "x-api-key"}.get(kind)
+        headers = {header: key} if header and key else {}
+        self._http = httpx.Client(headers=headers, timeout=TIMEOUT, trust_env=not is_loopback(host))
+        self._pace = _PACE.get(host, 0.0)
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def search(self, text: str, depth: int, to: str | None) -> list[Returned]:
+        """The first results. Serper and arXiv know no date: later papers are left out when they are matched."""
+        send, read = {
+            "serper": (self._serper, _read_serper),
+            "semantic-scholar": (self._semantic_scholar, _read_semantic_scholar),
+            "arxiv": (self._arxiv, _read_arxiv),
+        }[self._kind]
+        response = self._service.send(lambda: self._paced(lambda: send(text, depth, to)))
+        if len(response.content) > MAX_BYTES:
+            raise ConstructionError(f"{self._service} returned more than {MAX_BYTES:,} bytes: check the URL.")
+        try:
+            return read(response.content)[:depth]
+        except (ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError) as error:
+            raise ConstructionError(
+                f"{self._service} returned something else than results ({error}): check that the URL is that of "
+                f"{self._kind}."
+            ) from error
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _paced(self, send: Callable[[], httpx.Response]) -> httpx.Response:
+        with self._lock:
+            now = time.monotonic()
+            wait, self._next = max(0.0, self._next - now), max(self._next, now) + self._pace
+        time.sleep(wait)
+        return send()
+
+    def _serper(self, text: str, depth: int, to: str | None) -> httpx.Response:
+        return self._http.post(self._url, json={"q": f"{text} site:arxiv.org", "num": depth})
+
+    def _semantic_scholar(self, text: str, depth: int, to: str | None) -> httpx.Response:
+        params: dict[str, Any] = {"query": text, "limit": min(depth, 100), "fields": "title,externalIds"}
+        if to is not None:
+            params["publicationDateOrYear"] = f":{to}"
+        return self._http.get(f"{self._url}/paper/search", params=params)
+
+    def _arxiv(self, text: str, depth: int, to: str | None) -> httpx.Response:
+        query = " AND ".join(f"all:{word}" for word in words(text))
+        return self._http.get(self._url, params={"search_query": query, "max_results": str(depth)})
+
+
+_KNOWN_HOSTS: Final = frozenset({*_PACE, "google.serper.dev"})
+
+
+def _host(kind: str, url: str) -> str:
+    if kind not in KINDS:
+        raise InvalidRequest(f"Unknown source {kind!r}: use library, recorded, {', '.join(KINDS)}.")
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it needs a host and the scheme http or https")
+        _ = parts.port
+    except ValueError as error:
+        raise InvalidRequest(f"--source {kind}:{url} has no valid URL ({error}).") from error
+    return parts.hostname
+
+
+def open_service(kind: str, url: str, settings: Settings) -> SearchService:
+    """The service at a URL. Semantic Scholar's key is sent to its own hosts only.
+
+    Raises:
+        InvalidRequest: an unknown kind, or not a URL.
+    """
+    key = settings.serper_api_key if kind == "serper" else None
+    if kind == "semantic-scholar" and _host(kind, url).endswith(".semanticscholar.org"):
+        key = settings.s2_api_key
+    return SearchService(kind, url, key.get_secret_value() if key else None)
+
+
+def _read_serper(content: bytes) -> list[Returned]:
+    return [Returned(row.get("link"), row.get("title")) for row in orjson.loads(content).get("organic", [])]
+
+
+def _read_semantic_scholar(content: bytes) -> list[Returned]:
+    found = []
+    for row in orjson.loads(content).get("data") or []:
+        ids = row.get("externalIds") or {}
+        named = next(
+            (f"{scheme}:{ids[scheme]}" for scheme in ("ArXiv", "DOI", "CorpusId") if ids.get(scheme)), None
+        )
+        found.append(Returned(named, row.get("title")))
+    return found
+
+
+def _read_arxiv(content: bytes) -> list[Returned]:
+    entries = ElementTree.fromstring(content).iter(f"{_ATOM}entry")
+    return [Returned(entry.findtext(f"{_ATOM}id"), entry.findtext(f"{_ATOM}title")) for entry in entries]

@@ -1,0 +1,63 @@
+"""The settings of a construction. The defaults are those of ScholarQuest (its Table 5 and appendix A.1)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from scholarbase.evaluation.requests import QUERY_DATE
+from scholarbase.models.checks import check_whole, date_bounds
+from scholarbase.models.limits import MAX_LIMIT
+
+MAX_REWRITES: Final = 100
+MAX_HOPS: Final = 2
+MAX_JUDGED: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is searched, expanded and judged for each question.
+
+    Args:
+        rewrites: rewrites of a question, besides itself.
+        depth: first results of each text from each source.
+        hops: hops of citation expansion, 0 to 2.
+        citations: citing papers of each seed; all of its references are taken.
+        answers: the expansion stops when this many answers are found, and no more are kept.
+        judged: the most papers that are judged.
+        sample: papers that the prefilter dropped and that are judged to measure its loss.
+        to: the latest date of papers, or ``query`` for each question's own.
+        seed: of the sample.
+
+    Raises:
+        InvalidRequest: a value is invalid.
+    """
+
+    rewrites: int = 10
+    depth: int = 10
+    hops: int = 2
+    citations: int = 30
+    answers: int = 500
+    judged: int = 10_000
+    sample: int = 20
+    to: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(self.rewrites, "rewrites", 0, MAX_REWRITES)
+        check_whole(self.depth, "depth", 1, MAX_LIMIT)
+        check_whole(self.hops, "hops", 0, MAX_HOPS)
+        check_whole(self.citations, "citations", 0, MAX_LIMIT)
+        check_whole(self.answers, "answers", 1, MAX_JUDGED)
+        check_whole(self.judged, "judged", 1, MAX_JUDGED)
+        check_whole(self.sample, "sample", 0, MAX_LIMIT)
+        check_whole(self.seed, "seed", 0)
+        if self.to is not None and self.to != QUERY_DATE:
+            date_bounds(self.to, "to")
+
+    def latest(self, date: str | None) -> str | None:
+        """The latest date of papers for a question with this date."""
+        return date if self.to == QUERY_DATE else self.to
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,169 @@
+"""Cassettes: recorded replies of models, found by the hash of their request.
+
+A cassette is a file of JSON lines with ``key``, ``model``, ``request`` and ``completion``. A request that it lacks is
+an error, unless it records: then the model replies, and the line is written before the reply is used.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import orjson
+
+from scholarbase.errors import CassetteMiss, ModelError
+from scholarbase.files import storage_errors, text_lines
+from scholarbase.llm.base import Completion, LanguageModel, ModelRequest, request_hash
+
+
+class Cassette:
+    """The replies in a file. Safe to share between threads; ``close`` it, or use it as a context manager.
+
+    Args:
+        path: the file. It may be compressed with gzip or xz, unless it records.
+        record: write the replies that are missing, and create the file if it does not exist.
+
+    Raises:
+        ModelError: a line is not a recorded reply, or was changed.
+        QueryFileError: the file cannot be read.
+        StorageError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, record: bool = False) -> None:
+        self.path = path
+        self._replies: dict[str, Completion] = {}
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        whole = 0
+        if path.exists() or not record:
+            whole = self._read(record)
+        if record:
+            with storage_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+                os.ftruncate(
+                    self._file, whole
+                )  # a killed process leaves at most one incomplete line, the last
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def model(self, name: str, model: LanguageModel | None = None) -> RecordedModel:
+        """The model ``name`` as recorded. ``model`` replies to what is missing, if the cassette records."""
+        return RecordedModel(self, name, model)
+
+    def find(self, key: str) -> Completion | None:
+        return self._replies.get(key)
+
+    @property
+    def records(self) -> bool:
+        return self._file is not None
+
+    def add(self, key: str, name: str, request: ModelRequest, completion: Completion) -> Completion:
+        """Write a reply, unless the cassette already has one to the same request. Returns the one that it has."""
+        line = orjson.dumps(
+            {
+                "key": key,
+                "model": name,
+                "request": msgspec.to_builtins(request),
+                "completion": msgspec.to_builtins(completion),
+            },
+            option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS,
+        )
+        with self._lock:
+            if key in self._replies:
+                return self._replies[key]
+            assert self._file is not None
+            with storage_errors(self.path):
+                size = os.fstat(self._file).st_size
+                try:
+                    while line:
+                        line = line[os.write(self._file, line) :]
+                except OSError:
+                    os.ftruncate(self._file, size)
+                    raise
+            self._replies[key] = completion
+        return completion
+
+    def _read(self, record: bool) -> int:
+        """Read the replies; returns the number of bytes of complete lines."""
+        if not record:
+            for number, text in text_lines(self.path):
+                if text.strip():
+                    self._read_line(text, f"{self.path}, line {number}")
+            return 0
+        whole = 0
+        # Byte by byte as it is: a compressed file cannot be appended to, and its lines are refused.
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
+                self._read_line(line, f"{self.path}, line {number}")
+        return whole
+
+    def _read_line(self, line: str | bytes, where: str) -> None:
+        try:
+            row: dict[str, Any] = orjson.loads(line)
+            request = msgspec.convert(row["request"], ModelRequest)
+            key = request_hash(row["model"], request)
+            completion = msgspec.convert(row["completion"], Completion)
+            stored = row["key"]
+        except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+            raise ModelError(
+                f"{where} is not a recorded reply ({error}): record the cassette again."
+            ) from error
+        if stored != key:
+            raise ModelError(
+                f"{where} has another key than the hash of its request, which was changed: record the cassette again."
+            )
+        self._replies[key] = completion
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RecordedModel:
+    """A model whose replies are in a cassette."""
+
+    def __init__(self, cassette: Cassette, name: str, model: LanguageModel | None) -> None:
+        self._cassette = cassette
+        self._name = name
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def complete(self, request: ModelRequest) -> Completion:
+        key = request_hash(self._name, request)
+        found = self._cassette.find(key)
+        if found is not None:
+            return found
+        if self._model is None or not self._cassette.records:
+            last = request.messages[-1].content if request.messages else ""
+            raise CassetteMiss(
+                f"The cassette {self._cassette.path} has no reply of {self._name} to the request {key[:12]} "
+                f"({' '.join(last.split())[:80]!r}): use the library, the questions and the options that it was "
+                "recorded with, or record what is missing."
+            )
+        return self._cassette.add(key, self._name, request, self._model.complete(request))
+
+    def close(self) -> None:
+        if self._model is not None:
+            self._model.close()
