@@ -42,7 +42,7 @@ def test_the_example_runs_offline(
     # A request that the cassette lacks is an error, and a paper more than it knows needs one.
     changed = [*example(), "--depth", "6", "--out", "other"]
     failed = run_cli(*changed)
-    assert failed.returncode == 23
+    assert failed.returncode == 25
     assert "has no reply of" in failed.stderr
 
 
