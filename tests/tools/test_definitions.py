@@ -32,7 +32,7 @@ NAMES = [
     *("search_papers", "match_titles", "check_references", "get_papers"),
     *("get_citations", "get_references", "expand_papers"),
 ]
-MOST_TOKENS = 1700
+MOST_TOKENS = 1750
 
 
 def parsed(name: str, arguments: Any) -> Any:
