@@ -306,8 +306,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
             "seeds": "paper ids",
             "direction": "default both",
             "hops": "1 or 2",
-            "citations_per_seed": "default all",
-            "references_per_seed": "default all",
             "limit": _LIMIT,
             "offset": _OFFSET,
             "from": _DATE,

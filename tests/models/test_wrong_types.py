@@ -93,7 +93,7 @@ ACCEPTED: Final[dict[str, set[str]]] = {
     **dict.fromkeys(
         ("mode", "engine", "fields", "from_", "to", "within", "as_of", "sort", "rerank"), OPTIONAL
     ),
-    "min_citations": NUMBERS | OPTIONAL,
+    **dict.fromkeys(("min_citations", "citations_per_seed", "references_per_seed"), NUMBERS | OPTIONAL),
     "min_similarity": OPTIONAL | {"a fraction"},
     "timeout": NUMBERS | OPTIONAL | {"a fraction"},
     **dict.fromkeys(("exact", "explain", "partial", "strict"), TRUTH),
