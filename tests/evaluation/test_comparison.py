@@ -200,7 +200,7 @@ def test_a_runs_name_is_not_markup_when_it_is_compared(capsys: pytest.CaptureFix
 def test_a_terminal_of_80_columns_cut_off_figures_and_the_ends_of_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(display, "_console", lambda: Console(width=80, highlight=False))
+    monkeypatch.setattr(display, "open_console", lambda: Console(width=80, highlight=False))
     runs = [replace(A, manifest=replace(A.manifest, name=f"autoscholar-{mode}")) for mode in MODES]
     measures = ["R@5", "R@10", "R@All", "nDCG@10", "RR@10", "P@10"]
     evaluations = [evaluate(run, measures) for run in runs]
