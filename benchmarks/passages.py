@@ -144,7 +144,7 @@ def _cite(library: Library, path: Path) -> None:
         test = paired_test(before, after)
         print(
             f"citations, {mode}: R@{CITED_DEPTH} of {len(marks)} marks {fmean(before):.3f}, with the contexts of other "
-            f"texts {fmean(after):.3f}, {test}"
+            f"texts {fmean(after):.3f}, p = {test.p:.2f}"
         )
 
 
