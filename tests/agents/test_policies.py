@@ -26,7 +26,8 @@ def test_one_search_is_what_eval_run_finds(sample: Library, sample_library: Path
     out = tmp_path / "agent"
     done = run_cli("agent", "run", queries, "--policy", "search", "--library", sample_library, "--out", out)
     assert done.returncode == 0, done.stderr
-    assert "3 questions: 3 answered; 1.0 calls and 0 tokens each" in done.stdout
+    assert "3 questions: 3 answered; 1.0 calls, responses of " in done.stdout
+    assert "tokens and 0 tokens of a model each; 0 failed calls." in done.stdout
     options = ["--library", sample_library, "--out", tmp_path / "runs", "--json", "--measure", "R@100"]
     ours = run_cli("eval", "trajectory", out / "trajectory.jsonl", queries, *options)
     plain = run_cli("eval", "run", queries, "--mode", "sparse", *options)
