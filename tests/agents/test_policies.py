@@ -11,7 +11,7 @@ from scholarbase.agents.policies import fused
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import read_trajectory
 from tests.agents.test_react import END, SEARCH
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, run_cli, serving_in_thread
 from tests.llm.model_server import in_order, model_server
 
 
@@ -64,6 +64,17 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
     assert [call.arguments["q"] for call in calls[3:6]] == [hit.paper.title for hit in found[:3]]
     assert calls[-1].ids != calls[0].ids
     assert len(calls[-1].ids) == 20
+
+
+def test_a_server_gives_the_same_trajectory(sample: Library, sample_library: Path, tmp_path: Path) -> None:
+    queries = first_queries(tmp_path)
+    with serving_in_thread(sample) as url:
+        for name, place in (("here", ["--library", sample_library]), ("there", ["--url", url])):
+            options = ["--policy", "search-expand", "--out", tmp_path / name]
+            done = run_cli("agent", "run", queries, *options, *place)
+            assert done.returncode == 0, done.stderr
+    for name in ("trajectory.jsonl", "manifest.json"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
 
 
 def test_fusion_by_rank() -> None:

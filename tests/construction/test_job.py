@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -274,6 +276,17 @@ def test_a_folder_of_another_construction_is_refused(toy: Library, tmp_path: Pat
     (tmp_path / DATABASE).write_bytes(b"not a database at all" * 1000)
     with pytest.raises(ConstructionError, match="cannot be used"):
         construct_answers(toy, toy_queries(), tmp_path, setup)
+
+
+def test_two_processes_in_one_folder_are_refused(toy: Library, tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(ConstructionError, match="Another process is constructing answers"):
+            run(toy, tmp_path)
+    finally:
+        os.close(descriptor)
+    run(toy, tmp_path)
 
 
 def test_a_failed_judge_keeps_the_verdicts_so_far(toy: Library, tmp_path: Path) -> None:
