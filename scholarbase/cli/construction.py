@@ -103,6 +103,7 @@ def _limits(command: F) -> F:
 @model_options
 @click.option("--metadata", type=A_PATH, help="The query set's metadata file, if it is in another folder.")
 @click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them.")
+@click.option("--retry-errors", is_flag=True, help="Judge papers with an error among their verdicts anew.")
 @click.option("--restart", is_flag=True, help="Discard what the folder has, and start again.")
 @source_options
 @click.pass_obj
@@ -125,6 +126,7 @@ def answers(
     model_timeout: float,
     metadata: Path | None,
     skip_broken: bool,
+    retry_errors: bool,
     restart: bool,
     library: Path | None,
     url: str | None,
@@ -185,6 +187,7 @@ def answers(
                 known=known,
                 concurrency=concurrency,
                 judge_concurrency=judge_concurrency,
+                retry_errors=retry_errors,
                 restart=restart,
                 reporter=reporter(settings.progress_seconds),
             )
