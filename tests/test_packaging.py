@@ -52,7 +52,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
     folder = "scholarbase/encoders/packaged/arxiv-static-v1"
     encoder = {f"{folder}/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")}
-    assert set(wheel) - info == {*modules, *templates, *encoder, "scholarbase/py.typed"}
+    rubrics = {
+        f"scholarbase/llm/packaged/relevance-{name}.toml" for name in ("0-2", "1-10", "binary", "half")
+    }
+    data = {"scholarbase/construction/categories.toml", "scholarbase/py.typed"}
+    assert set(wheel) - info == {*modules, *templates, *encoder, *rubrics, *data}
     assert {name.partition("/")[2] for name in info} >= {
         "METADATA",
         "RECORD",

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import orjson
+
 from scholarbase.errors import ScholarBaseError
 from scholarbase.llm.base import Usage
 from scholarbase.models.queries import Query
+from scholarbase.responses.sizing import estimate_tokens
 from scholarbase.sessions.recording import returned_papers
 from scholarbase.tools.calling import Tools
 from scholarbase.trajectories.calls import TOOLS
@@ -34,6 +37,8 @@ class Trace:
     """Training conversations; empty for agents without a model."""
     usage: Usage = field(default_factory=Usage)
     stop: str = ""
+    response_tokens: int = 0
+    """The size of all responses, by the estimate of docs/answers.md."""
 
     def call(self, tools: Tools, tool: str, arguments: Mapping[str, Any], turn: int, **more: Any) -> Observed:
         """Call a tool, and add the call. Errors of the call itself are observed, not raised.
@@ -47,7 +52,9 @@ class Trace:
             if error.status >= 500:
                 raise
             return self.failed(tool, arguments, turn, str(error), error.slug, **more)
-        papers = returned_papers(content, 0)
+        size = estimate_tokens(orjson.dumps(content))
+        papers = returned_papers(content, size)
+        self.response_tokens += size
         self._add(tool, arguments, turn, papers.ids, scores=papers.scores, **more)
         return Observed(content, papers.ids, None)
 

@@ -83,14 +83,13 @@ def run_agent(
         def answer(query: Query) -> dict[str, Any]:
             trace = Trace(query, snapshot)
             policy.run(tools, trace, query.date if to == QUERY_DATE else to)
-            usage = msgspec.to_builtins(trace.usage)
-            lines, samples = trace.lines, trace.samples
             return {
                 "query_id": query.id,
                 "stop": trace.stop,
-                "usage": usage,
-                "lines": lines,
-                "samples": samples,
+                "usage": msgspec.to_builtins(trace.usage),
+                "response_tokens": trace.response_tokens,
+                "lines": trace.lines,
+                "samples": trace.samples,
             }
 
         stage = (reporter or SilentReporter()).stage("agent", "questions", len(queries.queries), len(done))
@@ -223,6 +222,7 @@ def _write(
         "stops": dict(sorted(Counter(row["stop"] for row in rows).items())),
         "calls": sum(calls),
         "calls_mean": round(fmean(calls), 4),
+        "response_tokens_mean": round(fmean(row["response_tokens"] for row in rows), 4),
         "failed_calls": sum("error" in line for row in rows for line in row["lines"]),
         "usage": totals,
         "tokens_mean": round((totals["input_tokens"] + totals["output_tokens"]) / len(rows), 4),

@@ -13,8 +13,10 @@ SEEDS: Final = 5
 TITLES: Final = 3
 NEIGHBOURS: Final = 50
 _FUSION_K: Final = 60
-_WEIGHT: Final = 0.5
-"""Of a list of neighbours; a search has 1."""
+_CITED: Final = 0.5
+"""The weight of a list of references or citations; the search for the question has 1."""
+_ALIKE: Final = 0.1
+"""The weight of a search for a title. With 0.5, R@25 of AutoScholarQuery is 0.526 instead of 0.563 of one search."""
 
 
 class SearchPolicy:
@@ -46,7 +48,7 @@ class SearchExpandPolicy:
 
     @property
     def identity(self) -> dict[str, Any]:
-        rule = {"seeds": SEEDS, "titles": TITLES, "neighbours": NEIGHBOURS, "weight": _WEIGHT}
+        rule = {"seeds": SEEDS, "titles": TITLES, "neighbours": NEIGHBOURS, "weights": [_CITED, _ALIKE]}
         return {"policy": self.name, "limit": self._limit, **rule}
 
     def run(self, tools: Tools, trace: Trace, to: str | None) -> None:
@@ -57,10 +59,10 @@ class SearchExpandPolicy:
         if seeds := list(found[:SEEDS]):
             for direction in ("references", "citations"):
                 arguments = {"seeds": seeds, "direction": direction, "limit": NEIGHBOURS, **dated}
-                lists.append((_WEIGHT, trace.call(tools, "expand_papers", arguments, 2, parent=1).ids))
+                lists.append((_CITED, trace.call(tools, "expand_papers", arguments, 2, parent=1).ids))
         for hit in (first.content or {}).get("results", [])[:TITLES]:
             arguments = _arguments(hit["paper"]["title"], NEIGHBOURS, to)
-            lists.append((_WEIGHT, trace.call(tools, "search_papers", arguments, 2, parent=1).ids))
+            lists.append((_ALIKE, trace.call(tools, "search_papers", arguments, 2, parent=1).ids))
         trace.answer(tuple(fused(lists)[: self._limit]), 3)
         trace.stop = "answered"
 

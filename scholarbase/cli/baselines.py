@@ -128,8 +128,9 @@ def run(
         stops = ", ".join(f"{count} {stop}" for stop, count in manifest["stops"].items())
         cost = "" if manifest["cost"] is None else f", cost {manifest['cost']:,.4f}"
         click.echo(
-            f"{manifest['queries']['count']} questions: {stops}; {manifest['calls_mean']:.1f} calls and "
-            f"{manifest['tokens_mean']:,.0f} tokens each, {manifest['failed_calls']} failed calls{cost}."
+            f"{manifest['queries']['count']} questions: {stops}; {manifest['calls_mean']:.1f} calls, responses of "
+            f"{manifest['response_tokens_mean']:,.0f} tokens and {manifest['tokens_mean']:,.0f} tokens of a model "
+            f"each; {manifest['failed_calls']} failed calls{cost}."
         )
     click.echo(f"The trajectory is {out / TRAJECTORY}.", err=True)
 

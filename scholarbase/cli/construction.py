@@ -105,6 +105,7 @@ def _limits(command: F) -> F:
 @model_options
 @click.option("--metadata", type=A_PATH, help="The query set's metadata file, if it is in another folder.")
 @click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them.")
+@click.option("--retry-errors", is_flag=True, help="Judge papers with an error among their verdicts anew.")
 @click.option("--restart", is_flag=True, help="Discard what the folder has, and start again.")
 @source_options
 @click.pass_obj
@@ -127,6 +128,7 @@ def answers(
     model_timeout: float,
     metadata: Path | None,
     skip_broken: bool,
+    retry_errors: bool,
     restart: bool,
     library: Path | None,
     url: str | None,
@@ -187,6 +189,7 @@ def answers(
                 known=known,
                 concurrency=concurrency,
                 judge_concurrency=judge_concurrency,
+                retry_errors=retry_errors,
                 restart=restart,
                 reporter=reporter(settings.progress_seconds),
             )
@@ -263,6 +266,82 @@ def _relevance(settings: Settings, location: str | None) -> Reranker | None:
 
     key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None
     return open_reranker("--relevance", location, device=settings.device, api_key=key)
+
+
+@construction.command(short_help="Write questions about TOPICS.")
+@click.argument("topics", type=A_PATH)
+@click.option(
+    "--model", "model_url", required=True, help="The model's URL with its name, https://host/v1#name."
+)
+@click.option("--out", type=A_PATH, default="questions", show_default=True, help="The folder to write.")
+@click.option("--encoder", help="The encoder that finds duplicates. [default: the one in the package]")
+@click.option(
+    "--cosine", default=0.9, show_default=True, help="The cosine from which a question is a duplicate."
+)
+@click.option("--per-intent", type=int, help="The most questions of an intent.")
+@click.option("--per-category", type=int, help="The most questions of a category.")
+@click.option("--concurrency", default=4, show_default=True, help="Topics at once.")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+@click.pass_obj
+def queries(
+    settings: Settings,
+    /,
+    topics: Path,
+    model_url: str,
+    out: Path,
+    encoder: str | None,
+    cosine: float,
+    per_intent: int | None,
+    per_category: int | None,
+    concurrency: int,
+    cassette: Path | None,
+    record: bool,
+    prices: Sequence[str],
+    structured: str,
+    model_timeout: float,
+    as_json: bool,
+) -> None:
+    """Write four questions about each of TOPICS, one of each intent, and leave out those with flaws.
+
+    TOPICS has one topic on each line. If interrupted, the same command continues: replies are kept in --out.
+    """
+    from scholarbase.cli.encoders import open_encoders
+    from scholarbase.construction.topics import QUESTIONS, REPLIES, construct_queries, read_topics
+    from scholarbase.llm.base import Usage
+    from scholarbase.models.encoders import PACKAGED
+    from scholarbase.progress import reporter
+
+    found = read_topics(topics)
+    priced = read_prices(prices)
+    tape, recorded = (cassette, record) if cassette else (out / REPLIES, True)
+    with (
+        models(settings, tape, recorded, structured, model_timeout, concurrency) as opened,
+        open_encoders(settings, None, encoder or PACKAGED, None) as (used_encoder, _),
+    ):
+        assert used_encoder is not None
+        model = opened.open(model_url)
+        manifest = construct_queries(
+            found,
+            model,
+            used_encoder,
+            out,
+            cosine=cosine,
+            per_intent=per_intent,
+            per_category=per_category,
+            concurrency=concurrency,
+            reporter=reporter(settings.progress_seconds),
+        )
+    if as_json:
+        click.echo(orjson.dumps(manifest, option=orjson.OPT_INDENT_2).decode())
+    else:
+        used = Usage(**manifest["usage"])
+        cost = f", cost {priced[model.name].cost(used):,.4f}" if model.name in priced else ""
+        click.echo(
+            f"{manifest['topics']:,} topics: {manifest['questions']:,} questions, {manifest['rejected']:,} left out; "
+            f"{used.replies:,} replies{cost}."
+        )
+    click.echo(f"The questions are in {out / QUESTIONS}.", err=True)
 
 
 construction.add_command(audit)

@@ -101,6 +101,7 @@ def construct_answers(
     known: Mapping[str, frozenset[str]] | None = None,
     concurrency: int = 4,
     judge_concurrency: int = 8,
+    retry_errors: bool = False,
     restart: bool = False,
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
@@ -112,6 +113,7 @@ def construct_answers(
         known: answers that are known before, by question; they are used to measure recall, never to judge.
         concurrency: questions at once.
         judge_concurrency: papers that are judged at once, over all questions.
+        retry_errors: judge papers with a verdict that is an error anew. Their tokens so far are no longer counted.
         restart: discard what the folder has.
 
     Returns: the report.
@@ -137,6 +139,8 @@ def construct_answers(
                 [(query.id, number, query.text, query.date) for number, query in enumerate(queries.queries)],
                 [(query, paper) for query, papers in sorted(known.items()) for paper in sorted(papers)],
             )
+            if retry_errors and (count := store.forget_errors()):
+                log.info("%d papers with errors are judged anew.", count)
             _run(source, queries, store, setup, concurrency, judge_concurrency, reporter or SilentReporter())
             if source.snapshot()["snapshot"] != snapshot:
                 raise ConstructionError(

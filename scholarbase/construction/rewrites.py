@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
-import orjson
-
 from scholarbase.construction.terms import stem, stems, unique, words
 from scholarbase.errors import ModelError
+from scholarbase.llm.asking import ask
 from scholarbase.llm.base import Completion, LanguageModel, Message, ModelRequest, Usage, request_hash
+from scholarbase.llm.parsing import Malformed, json_object
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.models.source import Source
 
@@ -180,28 +180,11 @@ class ModelRewriter:
     def rewrite(self, question: str, count: int, to: str | None) -> Rewritten:
         request = _request(question, count)
         key = request_hash(self._model.name, request)
-        usage = Usage()
-        problem = ""
-        for _ in range(2):
-            completion = self._model.complete(request)
-            usage += completion.usage
-            try:
-                found = _parsed(completion)
-            except ValueError as error:
-                problem = f"The reply {error}."
-                request = ModelRequest(
-                    (
-                        *request.messages,
-                        Message("assistant", completion.text),
-                        Message("user", f"{problem} Reply again, in the requested form."),
-                    ),
-                    request.schema,
-                    temperature=request.temperature,
-                )
-                continue
-            return Rewritten(numbered(question, found, count), self.name, key, usage)
+        asked = ask(self._model, request, _parsed)
+        if asked.value is not None:
+            return Rewritten(numbered(question, asked.value, count), self.name, key, asked.usage)
         by_rules = self._rules.rewrite(question, count, to)
-        return Rewritten(by_rules.rewrites, by_rules.origin, key, usage, problem)
+        return Rewritten(by_rules.rewrites, by_rules.origin, key, asked.usage, asked.error)
 
     def close(self) -> None:
         self._model.close()
@@ -230,24 +213,18 @@ def _request(question: str, count: int) -> ModelRequest:
 
 
 def _parsed(completion: Completion) -> list[tuple[RewriteKind, str]]:
-    """Raises ValueError: not the rewrites, or none. The message completes "The reply ..."."""
-    text = completion.text.strip()
-    if text.startswith("```"):
-        text = text.strip("`").removeprefix("json")
-    try:
-        rows = orjson.loads(text)["rewrites"]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError("is not a JSON object with rewrites") from error
+    """Raises Malformed: not the rewrites, or none."""
+    rows = json_object(completion).get("rewrites")
     found: list[tuple[RewriteKind, str]] = []
     for row in rows if isinstance(rows, list) else []:
         if not isinstance(row, dict) or row.get("kind") not in KINDS or not isinstance(row.get("text"), str):
-            raise ValueError(
+            raise Malformed(
                 f"has a rewrite without a text or with a kind that is not one of {', '.join(KINDS)}"
             )
         if row["text"].strip():
             found.append((row["kind"], row["text"]))
     if not found:
-        raise ValueError("has no rewrites")
+        raise Malformed("has no rewrites")
     return found
 
 

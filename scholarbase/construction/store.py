@@ -333,6 +333,23 @@ class Store:
                 ),
             )
 
+    def forget_errors(self) -> int:
+        """Delete the verdicts on papers with a verdict that is an error, and open their questions again.
+
+        Returns: the number of such papers.
+        """
+        with self.transaction() as connection:
+            found = connection.execute(
+                "SELECT DISTINCT question, paper FROM verdicts WHERE error IS NOT NULL"
+            ).fetchall()
+            # All of a paper's verdicts: an adjudicator was shown that there was an error.
+            connection.executemany("DELETE FROM verdicts WHERE question = ? AND paper = ?", found)
+            connection.executemany(
+                "UPDATE questions SET state = 'open', stop = NULL WHERE question = ?",
+                sorted({(question,) for question, _ in found}),
+            )
+        return len(found)
+
     def usage(self) -> dict[str, Usage]:
         """What each model used so far."""
         total: dict[str, Usage] = {}

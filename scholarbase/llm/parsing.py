@@ -47,7 +47,8 @@ def parse_reply(rubric: Rubric, completion: Completion) -> tuple[float, str]:
     return value, " ".join(reason.split())[:MAX_REASON]
 
 
-def _json(completion: Completion) -> tuple[float, str]:
+def json_object(completion: Completion) -> dict[str, Any]:
+    """The JSON object of a reply, which may be in a fenced block. Raises Malformed: it is not one."""
     text = completion.text
     if fenced := _FENCE.fullmatch(text):
         text = fenced[1]
@@ -55,8 +56,15 @@ def _json(completion: Completion) -> tuple[float, str]:
         row: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise Malformed(f"is {_shown(text)}, not a JSON object ({error})" + _cut(completion)) from error
-    if not isinstance(row, dict) or "score" not in row:
-        raise Malformed(f"is {_shown(text)}, not a JSON object with a score")
+    if not isinstance(row, dict):
+        raise Malformed(f"is {_shown(text)}, not a JSON object")
+    return row
+
+
+def _json(completion: Completion) -> tuple[float, str]:
+    row = json_object(completion)
+    if "score" not in row:
+        raise Malformed(f"is {_shown(completion.text)}, not a JSON object with a score")
     score = row["score"]
     if isinstance(score, str) and (whole := _NUMBER.fullmatch(score)):
         score = float(whole[1])

@@ -11,7 +11,7 @@ from scholarbase.agents.policies import fused
 from scholarbase.search.library import Library
 from scholarbase.trajectories.calls import read_trajectory
 from tests.agents.test_react import END, SEARCH
-from tests.conftest import SAMPLE, run_cli
+from tests.conftest import SAMPLE, run_cli, serving_in_thread
 from tests.llm.model_server import in_order, model_server
 
 
@@ -26,7 +26,8 @@ def test_one_search_is_what_eval_run_finds(sample: Library, sample_library: Path
     out = tmp_path / "agent"
     done = run_cli("agent", "run", queries, "--policy", "search", "--library", sample_library, "--out", out)
     assert done.returncode == 0, done.stderr
-    assert "3 questions: 3 answered; 1.0 calls and 0 tokens each" in done.stdout
+    assert "3 questions: 3 answered; 1.0 calls, responses of " in done.stdout
+    assert "tokens and 0 tokens of a model each; 0 failed calls." in done.stdout
     options = ["--library", sample_library, "--out", tmp_path / "runs", "--json", "--measure", "R@100"]
     ours = run_cli("eval", "trajectory", out / "trajectory.jsonl", queries, *options)
     plain = run_cli("eval", "run", queries, "--mode", "sparse", *options)
@@ -63,6 +64,17 @@ def test_search_and_expansion(sample: Library, sample_library: Path, tmp_path: P
     assert [call.arguments["q"] for call in calls[3:6]] == [hit.paper.title for hit in found[:3]]
     assert calls[-1].ids != calls[0].ids
     assert len(calls[-1].ids) == 20
+
+
+def test_a_server_gives_the_same_trajectory(sample: Library, sample_library: Path, tmp_path: Path) -> None:
+    queries = first_queries(tmp_path)
+    with serving_in_thread(sample) as url:
+        for name, place in (("here", ["--library", sample_library]), ("there", ["--url", url])):
+            options = ["--policy", "search-expand", "--out", tmp_path / name]
+            done = run_cli("agent", "run", queries, *options, *place)
+            assert done.returncode == 0, done.stderr
+    for name in ("trajectory.jsonl", "manifest.json"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
 
 
 def test_fusion_by_rank() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, run_cli
+from scholarbase.search.library import Library
+from tests.conftest import ROOT, run_cli, serving_in_thread
 from tests.construction.toy import toy_id
 
 
@@ -56,6 +57,18 @@ def test_the_command_line(toy_path: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["questions"]["stops"] == {"no seed left": 1}
     query = json.loads((tmp_path / "out" / "queries.jsonl").read_text())
     assert {f"arXiv:{one}" for one in query["answer_arxiv_ids"]} == {toy_id("S1"), toy_id("P1")}
+
+
+def test_a_server_gives_the_same_answers(toy: Library, toy_path: Path, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.txt"
+    questions.write_text("alpha beta gamma\n")
+    options = ["--judge", "rule:words", "--source", "library:sparse", "--sample", "5"]
+    with serving_in_thread(toy) as url:
+        for name, place in (("here", ["--library", str(toy_path)]), ("there", ["--url", url])):
+            done = run_cli("construct", "answers", questions, "--out", tmp_path / name, *options, *place)
+            assert done.returncode == 0, done.stderr
+    for name in ("queries.jsonl", "qrels.tsv", "report.json", "manifest.json"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -231,6 +233,26 @@ def test_an_error_is_judged_again_and_never_a_zero(toy: Library, tmp_path: Path)
     assert judges == {"a": (2, 1, 1), "b": (1, 0, 0)}
 
 
+def test_errors_are_judged_anew_on_request(toy: Library, tmp_path: Path) -> None:
+    broken = [True]
+
+    def sometimes(prompt: str) -> str:
+        return "?" if broken[0] and "gamma strict" in prompt else '{"reason": "", "score": 2}'
+
+    panel = Panel(RUBRIC, [scripted("m", sometimes)])
+    setup = toy_setup(toy, panel, hops=0)
+    construct_answers(toy, toy_queries(), tmp_path, setup)
+    assert papers(tmp_path, "decision = 'unjudged'") == {"S1"}
+    broken[0] = False
+    construct_answers(toy, toy_queries(), tmp_path, setup)  # done: nothing changes
+    assert papers(tmp_path, "decision = 'unjudged'") == {"S1"}
+    figures = construct_answers(toy, toy_queries(), tmp_path, setup, retry_errors=True)
+    assert papers(tmp_path, "answer") == {"S1", "P1"}
+    assert figures["judging"]["judges"][0]["errors"] == 0
+    construct_answers(toy, toy_queries(), tmp_path / "whole", setup)
+    assert content_of(tmp_path) == content_of(tmp_path / "whole")
+
+
 def test_the_cost_counts_every_reply(toy: Library, tmp_path: Path) -> None:
     replies = iter(["no", '{"reason": "", "score": 0}', '{"reason": "", "score": 0}'])
     panel = Panel(RUBRIC, [scripted("m", lambda prompt: next(replies))])
@@ -276,6 +298,17 @@ def test_a_folder_of_another_construction_is_refused(toy: Library, tmp_path: Pat
         construct_answers(toy, toy_queries(), tmp_path, setup)
 
 
+def test_two_processes_in_one_folder_are_refused(toy: Library, tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(ConstructionError, match="Another process is constructing answers"):
+            run(toy, tmp_path)
+    finally:
+        os.close(descriptor)
+    run(toy, tmp_path)
+
+
 def test_a_failed_judge_keeps_the_verdicts_so_far(toy: Library, tmp_path: Path) -> None:
     calls: list[str] = []
 
@@ -307,7 +340,9 @@ def test_wrong_setups_are_refused(toy: Library) -> None:
 def content_of(folder: Path) -> dict[str, Any]:
     """The rows of all tables, and the bytes of all other files."""
     found: dict[str, Any] = {table: rows(folder, f"SELECT * FROM {table}") for table in TABLES}
-    return found | {path.name: path.read_bytes() for path in folder.iterdir() if path.name != DATABASE}
+    return found | {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != DATABASE
+    }
 
 
 def killed(library: Path, folder: Path, last: int) -> subprocess.CompletedProcess[str]:
