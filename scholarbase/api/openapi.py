@@ -22,6 +22,7 @@ from scholarbase.api.session_headers import CALLS
 from scholarbase.api.session_headers import describe as describe_sessions
 from scholarbase.bibliographies.writers import MEDIA_TYPES
 from scholarbase.errors import Busy, InvalidRequest, ScholarBaseError, TimeLimit
+from scholarbase.models.actions import Observation
 from scholarbase.models.authors import AuthorProfile
 from scholarbase.models.document_responses import FindResponse, PassagesResponse, TextResponse
 from scholarbase.models.limits import Counted, Engine, Mode, ReferenceFormat, ReferenceStatus
@@ -41,6 +42,7 @@ from scholarbase.models.responses import (
     SearchResponse,
     TitleBatchResponse,
 )
+from scholarbase.models.sql import SqlResponse
 from scholarbase.settings import Fusion, Profile
 
 ADMITTED: Final = (Busy, TimeLimit)
@@ -235,7 +237,7 @@ def tool_response() -> Any:
     )
     others = (
         *(SearchResponse, TitleBatchResponse, CheckResponse, CitationsResponse, ExpandResponse),
-        *(PassagesResponse, TextResponse, FindResponse),
+        *(PassagesResponse, TextResponse, FindResponse, SqlResponse, Observation),
     )
     return Union[(papers, *map(documented, others))]
 

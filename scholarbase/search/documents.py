@@ -105,7 +105,7 @@ class FullTexts(Opened):
         results = []
         for first, last in spans:
             begin, end = _around(document.text, first, last, request.context)
-            passage = in_document(document, begin, end, text.version)
+            passage = in_document(document, begin, end, text.version, at=first)
             results.append(Match(paper, passage, document.text[first:last], first, last))
         following = next_offset(request.offset, len(results), total)
         return FindResponse(self.snapshot_id, total, relation, following, tuple(results), request.fields)
@@ -276,9 +276,13 @@ def _around(text: str, start: int, end: int, characters: int) -> tuple[int, int]
     return first, last
 
 
-def in_document(document: Document, start: int, end: int, version: int | None) -> Passage:
-    section = next((one for one in reversed(document.sections) if one.start <= start < one.end), None)
-    page = next((n for n, one in enumerate(document.pages, 1) if one.start <= start < max(one.end, 1)), None)
+def in_document(
+    document: Document, start: int, end: int, version: int | None, at: int | None = None
+) -> Passage:
+    """A part of a text, with the section and the page of the place ``at``, by default of its start."""
+    at = start if at is None else at
+    section = next((one for one in reversed(document.sections) if one.start <= at < one.end), None)
+    page = next((n for n, one in enumerate(document.pages, 1) if one.start <= at < max(one.end, 1)), None)
     name = None if section is None else heading(section.number, section.title)
     return Passage(start, end, document.text[start:end], name, version, page)
 

@@ -140,7 +140,7 @@ def test_the_examples_work(document: dict[str, Any], server: str) -> None:
             described = parameter | parameter["schema"]
             if parameter["in"] == "path":
                 example = described.get("examples", ["agent-7.question-12"])[0]
-                path = path.replace(f"{{{parameter['name']}}}", example)
+                path = path.replace(f"{{{parameter['name']}}}", str(example))
             elif parameter["required"]:
                 params[parameter["name"]] = described["examples"][0]
         body = None
