@@ -1,8 +1,8 @@
 """The explorer in a browser: from a question to its results in the page, compared with the API call alone.
 
-Both sides run in the same tab and send the same request; the bare side parses the response and does nothing with it. They
-alternate, after a round that warms both. The browser's cache is off, since each question would come from it the second
-time.
+Both sides run in the same tab and send the same request; the bare side parses the response and does nothing with it.
+They alternate, after a round that warms both. The browser's cache is off, since each question would come from it the
+second time.
 """
 
 from __future__ import annotations
