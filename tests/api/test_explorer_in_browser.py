@@ -228,7 +228,7 @@ def test_filters_have_counts_and_change_the_results(page: Page, library: Library
         QUESTION, mode="sparse", category=["hep-lat"], from_=str(year), to=str(year), limit=10
     )
     page.wait(".summary p", f"{one_year.total:,} paper")
-    assert f"from={year}&to={year}" in page.run("location.hash")
+    WebDriverWait(page.driver, SECONDS).until(lambda _: f"from={year}&to={year}" in page.run("location.hash"))
     assert page.texts(".result h3") == [hit.paper.title for hit in one_year.results]
     # The address has it all: another visitor sees the same.
     address = page.run("location.hash")

@@ -41,11 +41,18 @@ export function link(view, values = {}) {
   return `#/${view}${text ? "?" + text : ""}`;
 }
 
-// Goes to a view. The view begins first, since the browser takes milliseconds for an entry of the history.
+// Goes to a view. Its request is sent first: the browser takes milliseconds for an entry of the history, in which it
+// starts nothing else.
 export function go(address) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    if (location.hash !== address) history.pushState(null, "", address);
+  }, 60);
   window.dispatchEvent(new CustomEvent("go", { detail: address }));
-  if (location.hash !== address) history.pushState(null, "", address);
 }
+
+let waiting = 0;
+window.addEventListener("hashchange", () => clearTimeout(waiting)); // a link was followed meanwhile
 
 export function say(text) {
   document.getElementById("status").textContent = text;

@@ -60,7 +60,8 @@ function abstract(text, terms) {
   const begin = text.length > SHOWN ? `${text.slice(0, SHOWN)}\u2026` : text;
   return h("details", { class: "abstract", ontoggle: () => {
     if (!whole.textContent) replace(whole, highlighted(text, terms));
-  } }, h("summary", null, h("span", null, highlighted(begin, terms))), whole);
+  } }, h("summary", null, h("span", { class: "begin" }, highlighted(begin, terms)),
+    h("span", { class: "less" }, "Less")), whole);
 }
 
 // A histogram of years. Bars can be clicked; the fields for years do the same from the keyboard.
