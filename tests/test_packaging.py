@@ -52,7 +52,22 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     templates = {f"scholarbase/evaluation/report/templates/report.{end}" for end in ("css", "html.j2", "js")}
     folder = "scholarbase/encoders/packaged/arxiv-static-v1"
     encoder = {f"{folder}/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")}
-    assert set(wheel) - info == {*modules, *templates, *encoder, "scholarbase/py.typed"}
+    names = (
+        "api",
+        "compare",
+        "copyas",
+        "dom",
+        "graph",
+        "library",
+        "paper",
+        "papers",
+        "search",
+        "sessions",
+        "app",
+    )
+    page = ("index.html", "style.css", "icon.svg", *(f"{name}.js" for name in names))
+    explorer = {f"scholarbase/api/explorer/files/{name}" for name in page}
+    assert set(wheel) - info == {*modules, *templates, *encoder, *explorer, "scholarbase/py.typed"}
     assert {name.partition("/")[2] for name in info} >= {
         "METADATA",
         "RECORD",
