@@ -57,6 +57,22 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     }
     data = {"scholarbase/construction/categories.toml", "scholarbase/py.typed"}
     assert set(wheel) - info == {*modules, *templates, *encoder, *rubrics, *data}
+    names = (
+        "api",
+        "compare",
+        "copyas",
+        "dom",
+        "graph",
+        "library",
+        "paper",
+        "papers",
+        "search",
+        "sessions",
+        "app",
+    )
+    page = ("index.html", "style.css", "icon.svg", *(f"{name}.js" for name in names))
+    explorer = {f"scholarbase/api/explorer/files/{name}" for name in page}
+    assert set(wheel) - info == {*modules, *templates, *encoder, *explorer, "scholarbase/py.typed"}
     assert {name.partition("/")[2] for name in info} >= {
         "METADATA",
         "RECORD",

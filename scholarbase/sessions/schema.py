@@ -92,7 +92,7 @@ def m004_owners(db: Database) -> None:
 @migrations()
 def m005_no_index_of_ends(db: Database) -> None:
     """It made recording a call a quarter slower. Reading a trajectory reads all rows of its session in any case."""
-    db.execute("DROP INDEX calls_by_end")
+    db.execute("DROP INDEX IF EXISTS calls_by_end")
 
 
 def migrate(connection: sqlite3.Connection) -> None:
