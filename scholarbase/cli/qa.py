@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 import orjson
 
+from scholarbase.cli.models import models
 from scholarbase.errors import InvalidRequest
+from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.evaluation.qa.judging import Judge, Messages
+    from scholarbase.llm.base import LanguageModel, Role
 
 A_PATH = click.Path(path_type=Path)
+JUDGEMENTS_AT_ONCE: Final = 8
 
 
 @click.command("qa", short_help="Score predicted answers to questions.")
@@ -20,14 +28,33 @@ A_PATH = click.Path(path_type=Path)
     "--bertscore", type=A_PATH, help="Compute BERTScore with the transformers model in this folder."
 )
 @click.option("--bertscore-layer", type=int, help="The layer of that model, from 1.")
+@click.option(
+    "--judge",
+    "judge_url",
+    help="The URL with its name of the model that decides open answers, https://host/v1#name.",
+)
+@click.option(
+    "--cassette", type=A_PATH, help="Recorded replies of the judge. Without --record no model is asked."
+)
+@click.option("--record", is_flag=True, help="Record what the cassette lacks, from the judge.")
+@click.option(
+    "--model-timeout", default=120.0, show_default=True, help="Seconds for one attempt of the judge."
+)
 @click.option("--skip-broken", is_flag=True, help="Skip broken lines, and count them.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.pass_obj
 def qa(
+    settings: Settings,
+    /,
     predictions: Path,
     examples: Path,
     rows: Path | None,
     bertscore: Path | None,
     bertscore_layer: int | None,
+    judge_url: str | None,
+    cassette: Path | None,
+    record: bool,
+    model_timeout: float,
     skip_broken: bool,
     as_json: bool,
 ) -> None:
@@ -50,11 +77,14 @@ def qa(
     similar = None
     if bertscore is not None and bertscore_layer is not None:
         similar = BertScorer(bertscore, bertscore_layer)
-    scores = score(
-        read_examples(examples, skip_broken=skip_broken),
-        read_predictions(predictions, skip_broken=skip_broken),
-        similar_texts=similar,
-    )
+    with models(settings, cassette, record, "none", model_timeout, JUDGEMENTS_AT_ONCE) as opened:
+        scores = score(
+            read_examples(examples, skip_broken=skip_broken),
+            read_predictions(predictions, skip_broken=skip_broken),
+            judge=None if judge_url is None else _judge(opened.open(judge_url)),
+            similar_texts=similar,
+            concurrency=JUDGEMENTS_AT_ONCE,
+        )
     if rows is not None:
         with storage_errors(rows), atomic_write(rows) as file:
             file.write(rows_jsonl(scores))
@@ -62,3 +92,15 @@ def qa(
         click.echo(orjson.dumps(scores_json(scores), option=orjson.OPT_INDENT_2).decode())
     else:
         show_scores(scores)
+
+
+def _judge(model: LanguageModel) -> Judge:
+    """A model as the judge of answers."""
+    from scholarbase.llm.base import Message, ModelRequest
+
+    def reply(messages: Messages) -> str:
+        roles: dict[str, Role] = {"system": "system", "assistant": "assistant"}
+        sent = tuple(Message(roles.get(one["role"], "user"), one["content"]) for one in messages)
+        return model.complete(ModelRequest(sent, temperature=0.0)).text
+
+    return reply
