@@ -38,4 +38,4 @@ def test_a_model_judges_and_a_cassette_repeats_it(tmp_path: Path) -> None:
     assert again.stdout == first.stdout
     figures = orjson.loads(first.stdout)
     assert not figures["errors"]
-    assert figures["overall"]["values"]["accuracy"]["mean"] == 0.5
+    assert figures["overall"]["measures"]["accuracy"]["mean"] == 0.5
