@@ -14,6 +14,7 @@ PARTS: Final = (
     "hybrid",
     "sessions",
     "dialects",
+    "passages",
     "soak",
 )
 """Their modules, in the order in which they run. The first builds the library of the others."""

@@ -296,7 +296,10 @@ def staged_passages(db: sqlite3.Connection, document: int) -> list[Passage]:
     """The passages of a document, in the order of its text."""
     [packed] = db.execute("SELECT passages FROM ingest_documents WHERE document = ?", (document,)).fetchone()
     rows = np.frombuffer(packed, "<i8").reshape(-1, 4).tolist()
-    return [Passage(*row[:3], None if row[3] == _NO_SECTION else row[3]) for row in rows]
+    return [
+        Passage(start, end, tokens, None if section == _NO_SECTION else section)
+        for start, end, tokens, section in rows
+    ]
 
 
 def finish_documents(path: Path) -> None:
