@@ -35,15 +35,15 @@ def _recognises(names: Collection[str]) -> bool:
 
 def _query(record: Record, reading: Reading) -> Query | None:
     papers = fields.items(record.fields, "anchor_pdf") or _reference(record.fields.get("evaluator"))
-    if not papers:
+    names = [name for paper in papers if (name := fields.title(paper, "anchor_pdf"))]
+    if not names:
         reading.count(_WITHOUT)
         return None
     tags = fields.items(record.fields, "tags") or []
-    names = [fields.title(paper, "anchor_pdf") for paper in papers]
     return Query(
         fields.query_id(record.fields["uuid"], "uuid"),
         fields.query_text(record.fields, "question"),
-        tuple(PassageTarget(None, name) for name in dict.fromkeys(names) if name),
+        tuple(PassageTarget(None, name) for name in dict.fromkeys(names)),
         category=next((tag for tag in tags if tag in ("single", "multiple", "retrieval")), None),
     )
 
