@@ -9,6 +9,7 @@ import pytest
 
 from scholarbase.client import Client
 from scholarbase.errors import InvalidRequest, QueryFileError
+from scholarbase.evaluation.answers import judge
 from scholarbase.evaluation.evidence import Span, first_places, holding, span_of, value
 from scholarbase.evaluation.formats import read_queries
 from scholarbase.evaluation.measures import default_measures, evaluate
@@ -129,6 +130,14 @@ class TestJudging:
         assert [by for _, by in found["no-text"] + found["no-paper"]] == ["absent", "absent"]
         counts = judged.counts
         assert (counts["answers"], counts["absent"], counts["text_absent"]) == (12, 4, 3)
+
+    def test_rankings_of_papers_are_judged_by_the_papers_of_the_evidence(
+        self, full_texts: Library, tmp_path: Path
+    ) -> None:
+        evidence = [DEPTH, "Every zebra sorts first.", {"paper": MERGING, "text": "We merge sorted lists."}]
+        file = write(tmp_path / "q.jsonl", {"id": 1, "query": "q", "paper": SORTING, "evidence": evidence})
+        [query] = judge(full_texts, read_queries(file)).queries
+        assert [answer.paper_id for answer in query.answers] == [SORTING, MERGING]
 
     def test_a_library_without_any_of_the_evidence_is_an_error(
         self, full_texts: Library, tmp_path: Path
