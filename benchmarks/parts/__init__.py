@@ -15,6 +15,7 @@ PARTS: Final = (
     "sessions",
     "dialects",
     "explorer",
+    "passages",
     "soak",
 )
 """Their modules, in the order in which they run. The first builds the library of the others."""

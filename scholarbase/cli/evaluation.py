@@ -14,6 +14,7 @@ import orjson
 
 from scholarbase.cli.options import F, library_option, open_source, rerank_options, source_options
 from scholarbase.errors import InvalidRequest
+from scholarbase.models.document_requests import CHUNKINGS, Chunking
 from scholarbase.models.limits import ENGINES, MODES, SYNTAXES, Engine, Mode, Syntax
 from scholarbase.settings import Settings
 
@@ -145,6 +146,14 @@ def _modes(text: str | None) -> list[Mode | None]:
 @rerank_options
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")
 @click.option("--pool", is_flag=True, help="Search within each query's candidate pool.")
+@click.option(
+    "--in-paper", is_flag=True, help="Search for passages in the paper that has the query's evidence."
+)
+@click.option(
+    "--chunker",
+    type=click.Choice(CHUNKINGS),
+    help="How that paper is cut into passages; default: as in the library's index.",
+)
 @name_option("the query set's name and the mode")
 @click.option("--concurrency", type=int, help="Concurrent searches; default: the fastest number.")
 @click.option("--report", type=A_PATH, help="Write a report of the runs to this folder.")
@@ -165,6 +174,8 @@ def run(
     rerank_depth: int,
     to: str | None,
     pool: bool,
+    in_paper: bool,
+    chunker: Chunking | None,
     name: str | None,
     concurrency: int | None,
     report: Path | None,
@@ -179,11 +190,20 @@ def run(
     """Search for every query of QUERIES and measure the results.
 
     QUERIES is a file or folder in a known format: ScholarQuest, AutoScholarQuery, RealScholarQuery, SPARBench,
-    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines. If interrupted, the same command continues the run.
+    LitSearch, ScholarGym, BEIR, TREC, CSV or JSON lines; or with passages as answers: SciDQA, AirQA, ElaipBench,
+    AIM-SciQA, or JSON lines with evidence. If interrupted, the same command continues the run.
     """
     from scholarbase.evaluation.answers import judge
     from scholarbase.evaluation.measures import parse_measure
-    from scholarbase.evaluation.searching import SearchSettings, check_modes, default_name, run_searches
+    from scholarbase.evaluation.searching import (
+        PassageSettings,
+        SearchSettings,
+        check_modes,
+        check_passage_mode,
+        default_name,
+        run_searches,
+    )
+    from scholarbase.evaluation.targets import judge_passages
     from scholarbase.extras import check_installed
     from scholarbase.progress import reporter
 
@@ -196,23 +216,36 @@ def run(
                 f"{measure.name} needs the first {measure.cutoff:,} results, and --limit is {limit:,}: give --limit "
                 f"{measure.cutoff}, or use a lower cutoff."
             )
-    # With several modes, the engine is for those with a sparse leg.
-    engines = [None if m == "dense" and len(requested_modes) > 1 else engine for m in requested_modes]
-    searches = [
-        SearchSettings(m, sparse, limit, exact, to, pool, syntax, rerank, rerank_depth)
-        for m, sparse in zip(requested_modes, engines, strict=True)
-    ]
+    query_set = _read(queries, metadata, skip_broken)
+    searches: list[SearchSettings | PassageSettings]
+    if query_set.has_passages:
+        given = {"--engine": engine, "--pool": pool, "--rerank": rerank, "--report": report}
+        _refuse([option for option, value in given.items() if value], query_set, "papers")
+        searches = [PassageSettings(m, limit, exact, to, syntax, in_paper, chunker) for m in requested_modes]
+    else:
+        _refuse(["--in-paper"] * in_paper + ["--chunker"] * (chunker is not None), query_set, "passages")
+        # With several modes, the engine is for those with a sparse leg.
+        engines = [None if m == "dense" and len(requested_modes) > 1 else engine for m in requested_modes]
+        searches = [
+            SearchSettings(m, sparse, limit, exact, to, pool, syntax, rerank, rerank_depth)
+            for m, sparse in zip(requested_modes, engines, strict=True)
+        ]
     # Loading the library's model can take longer than all searches.
     lexical = engine != "learned" and all(m == "sparse" for m in requested_modes)
     encoder = "none" if lexical else None
     with open_source(settings, **place, default_encoder=encoder, rerank=rerank) as source:
-        query_set = _read(queries, metadata, skip_broken)
-        modes = [check_modes(source, [search.mode], search.engine)[0] for search in searches]
-        judged = judge(source, query_set)
+        modes = [
+            check_modes(source, [search.mode], search.engine)[0]
+            if isinstance(search, SearchSettings)
+            else check_passage_mode(source, search.mode)
+            for search in searches
+        ]
+        judged = judge_passages(source, query_set) if query_set.has_passages else judge(source, query_set)
         runs = []
         for search, used_mode in zip(searches, modes, strict=True):
             run_name = name if name and len(modes) == 1 else f"{name}-{used_mode}" if name else None
-            run_name = run_name or default_name(query_set, used_mode, search.engine, rerank)
+            leg = search.engine if isinstance(search, SearchSettings) else "in-paper" if in_paper else None
+            run_name = run_name or default_name(query_set, used_mode, leg, chunker or rerank)
             completed = run_searches(
                 source,
                 query_set,
@@ -234,6 +267,15 @@ def run(
         err=True,
     )
     _report(runs, report, measures)
+
+
+def _refuse(options: Sequence[str], query_set: QuerySet, what: str) -> None:
+    """Raises InvalidRequest: options are given that do not apply to the query set."""
+    if options:
+        raise InvalidRequest(
+            f"{options[0]} applies to queries whose answers are {what}, and {query_set.name} ({query_set.format}) has "
+            "others: leave it out."
+        )
 
 
 # -- runs of other systems ------------------------------------------------------------------------------

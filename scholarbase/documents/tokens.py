@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, Protocol
 
@@ -28,6 +28,7 @@ _MOST_WORDS: Final = 200_000
 """Words whose tokens are kept, of which each takes about 250 bytes."""
 _LONGEST_KEPT: Final = 64
 _WORD: Final = re.compile(rf"[^ \t\n\r]{{1,{LONGEST_WORD}}}")
+_SPACES: Final = tuple(map(ord, " \t\n\r"))
 """White space that every tokenizer divides words at. Tokenizers treat the rest of Unicode's differently."""
 
 
@@ -86,12 +87,22 @@ class WordwiseTokens:
         self._words = _Words(tokenizer)
 
     def spans(self, text: str) -> Spans:
-        matches = list(_WORD.finditer(text))
-        starts = np.fromiter((match.start() for match in matches), np.int64, len(matches))
-        tokens = [self._words[match[0]] for match in matches]
+        words = _WORD.findall(text)
+        tokens = list(map(self._words.__getitem__, words))
         counts = np.fromiter(map(len, tokens), np.int64, len(tokens)) // _BYTES
         spans = np.frombuffer(b"".join(tokens), np.int32).reshape(-1, 2)
-        return spans + np.repeat(starts, counts)[:, None]
+        return spans + np.repeat(_starts(text, words), counts)[:, None]
+
+
+def _starts(text: str, words: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Where each word starts."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    ink = ~np.isin(codes, _SPACES)
+    ink[1:] &= ~ink[:-1]
+    starts = np.flatnonzero(ink)
+    if len(starts) < len(words):  # one of more than LONGEST_WORD characters is divided
+        starts = np.fromiter((match.start() for match in _WORD.finditer(text)), np.int64, len(words))
+    return starts
 
 
 _BYTES: Final = 8

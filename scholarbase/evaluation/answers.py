@@ -37,11 +37,12 @@ class Judged(NamedTuple):
     counts: dict[str, int]
 
 
-class _Papers(NamedTuple):
-    """Ids of the query set, and casefolded titles, to ids of the library's papers."""
+class AnswerPapers(NamedTuple):
+    """Ids of the query set, and casefolded titles, to ids of the library's papers; and the ids in canonical form."""
 
     by_id: Mapping[str, str | None]
     by_title: Mapping[str, str | None]
+    canonical: Mapping[str, str]
 
 
 def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCORE) -> Judged:
@@ -60,6 +61,20 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
     check_type(source, Source, "source", "an open library or a client")
     check_type(queries, QuerySet, "queries", "a QuerySet")
     check_title_match(1, min_title_score)
+    papers = find_papers(source, queries, min_title_score)
+    judged = tuple(_judged(query, papers) for query in queries.queries)
+    pool_absent = sum(
+        len({papers.canonical[name] for name in query.pool or () if papers.by_id[name] is None})
+        for query in queries.queries
+    )
+    counts = counts_of(queries.queries, judged, pool_absent)
+    if counts["answers"] and not counts["by_id"] + counts["by_title"]:
+        raise none_held(source, queries, judged, counts["answers"])
+    return Judged(judged, counts)
+
+
+def find_papers(source: Source, queries: QuerySet, min_title_score: float = MIN_SCORE) -> AnswerPapers:
+    """Look up the papers of all answers and pools. Raises as :func:`judge`."""
     canonical = _canonical(queries.queries)
     held = resolve(source, set(canonical.values()))
     by_id = {written: held.get(paper_id) for written, paper_id in canonical.items()}
@@ -69,16 +84,7 @@ def judge(source: Source, queries: QuerySet, *, min_title_score: float = MIN_SCO
         for answer in query.answers
         if answer.title and (answer.id is None or by_id[answer.id] is None)
     }
-    papers = _Papers(by_id, match_titles(source, titles, min_title_score))
-    judged = tuple(_judged(query, papers, canonical) for query in queries.queries)
-    pool_absent = sum(
-        len({canonical[name] for name in query.pool or () if by_id[name] is None})
-        for query in queries.queries
-    )
-    counts = _counts(queries.queries, judged, pool_absent)
-    if counts["answers"] and not counts["by_id"] + counts["by_title"]:
-        raise _none_held(source, queries, judged, counts["answers"])
-    return Judged(judged, counts)
+    return AnswerPapers(by_id, match_titles(source, titles, min_title_score), canonical)
 
 
 def _canonical(queries: Iterable[Query]) -> dict[str, str]:
@@ -117,10 +123,10 @@ def folded_title(title: str) -> str:
     return " ".join(title.split()).casefold()
 
 
-def _judged(query: Query, papers: _Papers, canonical: Mapping[str, str]) -> JudgedQuery:
+def _judged(query: Query, papers: AnswerPapers) -> JudgedQuery:
     merged: dict[str, JudgedAnswer] = {}
     for answer in query.answers:
-        found = _resolved(answer, papers, canonical)
+        found = resolved(answer, papers)
         first = merged.get(found.paper_id)
         if first is not None:
             found_by: Found = "id" if "id" in (first.found, found.found) else found.found
@@ -135,7 +141,8 @@ def _judged(query: Query, papers: _Papers, canonical: Mapping[str, str]) -> Judg
     )
 
 
-def _resolved(answer: Answer, papers: _Papers, canonical: Mapping[str, str]) -> JudgedAnswer:
+def resolved(answer: Answer, papers: AnswerPapers) -> JudgedAnswer:
+    """The paper of an answer."""
     if answer.id is not None:
         held = papers.by_id[answer.id]
         if held is not None:
@@ -145,12 +152,15 @@ def _resolved(answer: Answer, papers: _Papers, canonical: Mapping[str, str]) -> 
         if held is not None:
             return JudgedAnswer(held, "title", answer.grade)
     if answer.id is not None:
-        return JudgedAnswer(canonical[answer.id], "absent", answer.grade)
+        return JudgedAnswer(papers.canonical[answer.id], "absent", answer.grade)
     title = hashlib.sha1(folded_title(answer.title or "").encode(), usedforsecurity=False).hexdigest()
     return JudgedAnswer(f"title:{title[:12]}", "absent", answer.grade)
 
 
-def _counts(queries: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent: int) -> dict[str, int]:
+def counts_of(
+    queries: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent: int = 0
+) -> dict[str, int]:
+    """The counts of :class:`Judged`."""
     answers = sum(answer.grade > 0 for query in queries for answer in query.answers)
     relevant = [answer for query in judged for answer in query.relevant]
     found = [answer.found for answer in relevant]
@@ -171,9 +181,8 @@ def _counts(queries: Sequence[Query], judged: Sequence[JudgedQuery], pool_absent
     }
 
 
-def _none_held(
-    source: Source, queries: QuerySet, judged: Sequence[JudgedQuery], count: int
-) -> QueryFileError:
+def none_held(source: Source, queries: QuerySet, judged: Sequence[JudgedQuery], count: int) -> QueryFileError:
+    """The error of a library that holds none of the answers."""
     info = source.snapshot()
     papers = info["manifest"]["counts"]["papers"]
     first = [answer.paper_id for query in judged for answer in query.relevant][:_EXAMPLES]

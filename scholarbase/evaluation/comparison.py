@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from scholarbase.errors import InvalidRequest, RunMismatch
+from scholarbase.evaluation import evidence
 from scholarbase.evaluation.measures import Evaluation, Over, check_over, evaluate, ranked_ids
 from scholarbase.evaluation.statistics import PairedTest, paired_test
 from scholarbase.models.checks import check_type
@@ -218,7 +219,10 @@ def side_by_side(a: Run, b: Run, query_id: str, depth: int = 10) -> list[Row]:
                 f"The run {run.name!r} has no query {query_id!r}: give the id of one of its queries."
             )
         ids.append(ranked_ids(run.rankings.get(query_id, ())))
-        answers.update(answer.paper_id for answer in query.relevant)
+        relevant = [answer.paper_id for answer in query.relevant]
+        answers.update(relevant)
+        if run.manifest.kind == "passages":
+            answers |= evidence.holding(ids[-1], relevant)
     ranks = [{paper_id: rank for rank, paper_id in enumerate(order, 1)} for order in ids]
 
     def place(side: int, rank: int) -> Place | None:

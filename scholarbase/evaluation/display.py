@@ -53,9 +53,11 @@ def show_runs(runs: Sequence[Run], evaluations: Sequence[Evaluation]) -> None:
         query_sets.setdefault(_query_set(run.manifest), []).append(run.name)
     for line, names in query_sets.items():
         console.print(line if len(query_sets) == 1 else f"[dim]{escape(', '.join(names))}:[/dim] {line}")
-    overs: list[tuple[Over, str]] = [("all", "all answers")]
+    passages = all(run.manifest.kind == "passages" for run in runs)
+    what = "evidence" if passages else "answers"
+    overs: list[tuple[Over, str]] = [("all", f"all {what}")]
     if any(evaluation.held != evaluation.all for evaluation in evaluations):
-        overs.append(("held", "answers that the library holds"))
+        overs.append(("held", f"{what} that the library holds"))
     for over, title in overs:
         print_table(console, partial(_runs_table, runs, evaluations, over, title))
     console.print("[dim]Means over queries, with 95% bootstrap intervals.[/dim]")
@@ -89,6 +91,14 @@ def _columns(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 
 def _query_set(manifest: RunManifest) -> str:
     answers = manifest.answers
+    if manifest.kind == "passages":
+        return (
+            f"[dim]{escape(manifest.queries['name'])}: {manifest.queries['count']:,} queries; "
+            f"{answers['answers']:,} pieces of evidence: {answers['by_id'] + answers['by_title']:,} in full texts, "
+            f"{answers['text_absent']:,} not in those of their papers, "
+            f"{answers['absent'] - answers['text_absent']:,} of papers not in the library, {answers['duplicates']:,} "
+            f"duplicates; {manifest.papers:,} papers, snapshot {manifest.snapshot}[/dim]"
+        )
     return (
         f"[dim]{escape(manifest.queries['name'])}: {manifest.queries['count']:,} queries; "
         f"{answers['answers']:,} answers: {answers['by_id']:,} found by id, {answers['by_title']:,} by title, "

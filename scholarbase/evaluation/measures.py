@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scholarbase.errors import EvaluationError, InvalidRequest
+from scholarbase.evaluation import evidence
 from scholarbase.extras import require
 from scholarbase.models.checks import check_type, elements, shown
 from scholarbase.models.runs import JudgedQuery, RankedId, Run
@@ -26,6 +27,7 @@ Over = Literal["all", "held"]
 
 OVERS: Final[tuple[Over, ...]] = ("all", "held")
 DEFAULT_MEASURES: Final = ("R@25", "R@100", "R@All", "nDCG@10", "RR@10", "P@10")
+PASSAGE_MEASURES: Final = ("R@1", "R@5", "R@10", "R@All", "RR@10")
 EXAMPLES: Final = ("R@25", "R@100", "R@All", "nDCG@10", "RR@10", "P@10", "Success@5", "AP")
 MAX_CUTOFF: Final = 1_000_000
 
@@ -166,15 +168,16 @@ def check_over(over: str) -> None:
 def default_measures(run: Run) -> tuple[str, ...]:
     """The default measures with a cutoff within the run's search limit."""
     limit = _limit(run)
-    parsed = map(parse_measure, DEFAULT_MEASURES)
+    parsed = map(parse_measure, PASSAGE_MEASURES if _ranks_passages(run) else DEFAULT_MEASURES)
     return tuple(m.name for m in parsed if limit is None or m.cutoff is None or m.cutoff <= limit)
 
 
 def evaluate(run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> Evaluation:
     """Measure a run over all answers, and over those that the library holds.
 
-    A query without results counts 0. An answer of grade 0 is not relevant; nDCG uses the grades as gains, as trec_eval
-    does. Of a paper ranked twice only the first rank counts, and the papers after the second move up.
+    A query without results counts 0. Passages are measured by the evidence that they hold
+    (:mod:`scholarbase.evaluation.evidence`). An answer of grade 0 is not relevant; nDCG uses the grades as gains, as
+    trec_eval does. Of a paper ranked twice only the first rank counts, and the papers after the second move up.
 
     Raises:
         InvalidRequest: a measure is unknown, none is given, or a cutoff is deeper than the search limit.
@@ -192,13 +195,14 @@ def evaluate(run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> Evaluation
     over_all = {query.id: _grades(query) for query in judged}
     over_held = {query.id: _grades(query, held=True) for query in judged if _relevant(query, "held")}
     scores = {query.id: _decreasing(run.rankings.get(query.id, ())) for query in judged}
-    all_ = _measure(parsed, over_all, scores)
+    measure = _measure_passages if _ranks_passages(run) else _measure
+    all_ = measure(parsed, over_all, scores)
     return Evaluation(
         run=run.name,
         depth=run.depth,
         measures=tuple(measure.name for measure in parsed),
         all=all_,
-        held=all_ if over_held == over_all else _measure(parsed, over_held, scores),
+        held=all_ if over_held == over_all else measure(parsed, over_held, scores),
         unjudged=tuple(query.id for query in run.queries if query.id not in over_all),
         unheld=tuple(query.id for query in judged if query.id not in over_held),
         notes=(*notes, *_low_figure_notes(run, judged)),
@@ -273,8 +277,8 @@ def _check_cutoffs(run: Run, measures: Iterable[Measure]) -> tuple[str, ...]:
             )
         if measure.cutoff > (run.depth if limit is None else _paging_end(run, limit)):
             notes.append(
-                f"{measure.name} is computed from rankings of at most {run.depth:,} papers: the run {run.name!r} has "
-                "no longer ones."
+                f"{measure.name} is computed from rankings of at most {run.depth:,} "
+                f"{'passages' if _ranks_passages(run) else 'papers'}: the run {run.name!r} has no longer ones."
             )
     return tuple(notes)
 
@@ -323,6 +327,25 @@ def _measure(
     }
 
 
+def _measure_passages(
+    measures: Sequence[Measure],
+    qrels: Mapping[str, Mapping[str, int]],
+    scores: Mapping[str, Mapping[str, float]],
+) -> dict[str, dict[str, float]]:
+    """Each query's value by each measure, from the evidence that its passages hold."""
+    values: dict[str, dict[str, float]] = {measure.name: {} for measure in measures}
+    for query_id, grades in qrels.items():
+        parts = [name for name, grade in grades.items() if grade > 0]
+        places = evidence.first_places(list(scores[query_id]), parts)
+        for measure in measures:
+            values[measure.name][query_id] = evidence.value(*measure, places, len(parts))
+    return values
+
+
+def _ranks_passages(run: Run) -> bool:
+    return run.manifest.kind == "passages"
+
+
 def ir_measure(measure: Measure) -> Any:
     """ir_measures' object of a measure. Raises EvaluationError: ir_measures is not installed."""
     # ir_measures.parse_measure uses parts of ``ast`` that Python 3.14 removed.
@@ -358,8 +381,10 @@ def _counted(query: JudgedQuery, over: Over) -> bool:
 
 
 def _hits(run: Run, query: JudgedQuery, relevant: set[str]) -> list[int]:
-    """The places, from 0, of relevant papers in the query's ranking."""
+    """The places, from 0, of relevant papers in the query's ranking, or of the first passage with each evidence."""
     order = ranked_ids(run.rankings.get(query.id, ()))
+    if _ranks_passages(run):
+        return list(evidence.first_places(order, relevant).values())
     return [place for place, paper_id in enumerate(order) if paper_id in relevant]
 
 

@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from scholarbase.errors import EvaluationError, InvalidRequest, RunMismatch, TooManyEdges
+from scholarbase.evaluation.evidence import check_papers
 from scholarbase.evaluation.papers import resolve
 from scholarbase.models.limits import MAX_IDS, MAX_LIMIT, Direction
 from scholarbase.models.runs import JudgedQuery, Run
@@ -300,6 +301,7 @@ def _neighbours(
 
 
 def _check_depth(run: Run, n: int) -> None:
+    check_papers(run, "a ceiling")
     limit = (run.manifest.search or {}).get("limit")
     depth = limit if isinstance(limit, int) else run.depth
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:

@@ -12,6 +12,7 @@ from scholarbase.errors import InvalidRequest, QueryFileError
 from scholarbase.evaluation.runs import run_manifest
 from scholarbase.indexes import query_syntax
 from scholarbase.models.checks import check_type, check_whole, date_bounds
+from scholarbase.models.document_requests import PaperPassagesBody, PassageSearch
 from scholarbase.models.limits import DEFAULT_RERANK_DEPTH, MAX_LIMIT, Engine, Mode, Syntax
 from scholarbase.models.queries import QuerySet
 from scholarbase.models.requests import SearchRequest, search_request
@@ -80,14 +81,14 @@ class SearchSettings:
 
 
 class QueryRequest(NamedTuple):
-    """A query's search request; None where its candidate pool is empty."""
+    """A query's search request; None where nothing can be searched, such as an empty candidate pool."""
 
     query_id: str
-    request: SearchRequest | None
+    request: SearchRequest | PassageSearch | PaperPassagesBody | None
 
 
 def default_name(
-    queries: QuerySet, mode: Mode | None, engine: Engine | None = None, rerank: str | None = None
+    queries: QuerySet, mode: Mode | None, engine: str | None = None, rerank: str | None = None
 ) -> str:
     """A run's default name, safe as a file name: query set, mode, and engine and reranker if specified."""
     parts = [queries.name, mode or "best", *([engine] if engine else []), *([rerank] if rerank else [])]
@@ -179,7 +180,7 @@ def search_requests(
     requests = []
     for query in judged:
         within = query.pool if settings.pool else None
-        to = _last_date(query) if settings.to == QUERY_DATE else settings.to
+        to = last_date(query) if settings.to == QUERY_DATE else settings.to
         try:
             request = search_request(
                 query.text,
@@ -200,7 +201,8 @@ def search_requests(
     return requests
 
 
-def _last_date(query: JudgedQuery) -> str:
+def last_date(query: JudgedQuery) -> str:
+    """The query's own date. Raises QueryFileError: it has none."""
     if query.date is None:
         raise QueryFileError(
             f"Query {query.id!r} has no date, and the searches are limited to each query's own date: add the date, "

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -26,6 +27,14 @@ from scholarbase.errors import (
 )
 from scholarbase.evaluation.checkpoints import Checkpoint, QueryResult
 from scholarbase.evaluation.papers import noted_papers, paper_notes
+from scholarbase.evaluation.passages import (
+    PassageSettings,
+    check_passage_mode,
+    passage_manifest,
+    passage_notes,
+    passage_requests,
+    passage_searcher,
+)
 from scholarbase.evaluation.requests import (
     QueryRequest,
     SearchSettings,
@@ -46,7 +55,14 @@ from scholarbase.models.source import Source
 from scholarbase.progress import Reporter, SilentReporter, Tracker
 from scholarbase.search.library import Library
 
-__all__ = ["SearchSettings", "check_modes", "default_name", "run_searches"]
+__all__ = [
+    "PassageSettings",
+    "SearchSettings",
+    "check_modes",
+    "check_passage_mode",
+    "default_name",
+    "run_searches",
+]
 
 log = logging.getLogger("scholarbase.evaluation")
 
@@ -74,7 +90,7 @@ def run_searches(
     queries: QuerySet,
     judged: Sequence[JudgedQuery],
     counts: Mapping[str, int],
-    settings: SearchSettings,
+    settings: SearchSettings | PassageSettings,
     folder: Path,
     *,
     name: str,
@@ -90,6 +106,7 @@ def run_searches(
 
     Args:
         judged: the queries, in order, with their answers resolved in the library of ``source``.
+        settings: :class:`.passages.PassageSettings` for queries whose answers are passages.
         counts: counts of the answers, for the manifest.
         folder: the run's folder; made, or replaced if ``restart`` is on.
         name: the run's name, which is also the tag of its TREC file.
@@ -108,7 +125,8 @@ def run_searches(
     """
     check_type(source, Source, "source", "an open library or a client")
     check_type(queries, QuerySet, "queries", "a QuerySet")
-    check_type(settings, SearchSettings, "settings", "a SearchSettings")
+    if not isinstance(settings, PassageSettings):
+        check_type(settings, SearchSettings, "settings", "a SearchSettings or a PassageSettings")
     check_type(counts, Mapping, "counts", "the counts of the judged queries")
     judged = check_list(judged, "judged", "judged queries")
     for query in judged:
@@ -119,8 +137,12 @@ def run_searches(
         check_text(value, what)
     check_type(restart, bool, "restart", "true or false")
     _check_arguments(queries, judged, concurrency)
-    manifest = search_manifest(source, queries, judged, counts, settings, name, command)
-    requests = search_requests(judged, manifest, settings)
+    if isinstance(settings, PassageSettings):
+        manifest = passage_manifest(source, queries, counts, settings, name, command)
+        requests = passage_requests(judged, manifest, settings)
+    else:
+        manifest = search_manifest(source, queries, judged, counts, settings, name, command)
+        requests = search_requests(judged, manifest, settings)
     with Checkpoint(folder) as checkpoint:
         # An interrupted run with --restart still replaces the other run when it resumes.
         replacing = restart or checkpoint.matches(manifest, judged, replacing=True)
@@ -212,6 +234,10 @@ def _search(
         log.info("%s: %d of %d queries are done already.", manifest.name, done, len(requests))
     batches = [left[at : at + load.batch] for at in range(0, len(left), load.batch)]
     search = _searcher(source, manifest, checkpoint.intern)
+    if manifest.kind == "passages":
+        search = passage_searcher(
+            source, manifest, checkpoint.intern, partial(_check_unchanged, manifest=manifest)
+        )
     with reporter.stage(f"search {manifest.name}", "queries", len(requests), len(checkpoint.done)) as tracker:
         _search_batches(search, batches, checkpoint, load.concurrency, tracker)
 
@@ -297,11 +323,11 @@ def _searcher(
 
     def search(batch: Sequence[QueryRequest]) -> list[QueryResult]:
         began = time.perf_counter()
-        requests = [request for _, request in batch if request is not None]
+        requests = [request for _, request in batch if isinstance(request, SearchRequest)]
         responses = iter(_responses(source, requests) if len(batch) > 1 else map(source.run, requests))
         rankings: list[tuple[RankedId, ...]] = []
         for query_id, request in batch:
-            if request is None:
+            if not isinstance(request, SearchRequest):
                 rankings.append(())
                 continue
             try:
@@ -357,6 +383,10 @@ def _notes(
     judged: Sequence[JudgedQuery],
     rankings: Mapping[str, tuple[RankedId, ...]],
 ) -> dict[str, PaperNote]:
+    if manifest.kind == "passages":
+        found = passage_notes(source, judged, rankings)
+        _check_unchanged(source.snapshot()["snapshot"], manifest)
+        return found
     ids = noted_papers(judged, rankings)
     notes = paper_notes(source, ids)
     _check_unchanged(source.snapshot()["snapshot"], manifest)

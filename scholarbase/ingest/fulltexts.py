@@ -1,24 +1,26 @@
 """The stages of an ingest that read full texts: documents to ``documents.sqlite``, and their papers to the catalogue.
 
 Documents are read with the other sources, when the papers are not known yet, so each has a row in ``ingest_documents``
-with the ids and the title of its paper. Once the keep rule is applied, :meth:`FullTexts.join` finds the papers.
+with the ids and the title of its paper. Once the keep rule is applied, :meth:`FullTexts.join` finds the papers. The row
+has the passages of the document too, since its tokens are at hand: finding them is the largest part of cutting it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import Reference
 from scholarbase.databases import open_for_writing
-from scholarbase.documents.chunkers import token_counts
+from scholarbase.documents.chunkers import Chunker, Passage, passages, token_counts
 from scholarbase.documents.model import FullText, Metadata
 from scholarbase.documents.schema import open_for_building
 from scholarbase.documents.sources import DocumentEntry, DocumentFile, read_documents
@@ -43,7 +45,7 @@ from scholarbase.progress import Reporter
 _STAGED: Final = """
 CREATE TABLE IF NOT EXISTS ingest_documents (
     document INTEGER PRIMARY KEY, file TEXT NOT NULL, number INTEGER NOT NULL,
-    ids TEXT NOT NULL, title TEXT
+    ids TEXT NOT NULL, title TEXT, passages BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS ingest_documents_by_file ON ingest_documents (file, number);
 """
@@ -57,6 +59,7 @@ _MIN_CITED_WORDS: Final = 3
 _MAX_ENTRY: Final = 2_000
 """Characters of an entry in which titles are looked for."""
 REJECTS_ALWAYS_ALLOWED: Final = 10
+_NO_SECTION: Final = -1
 
 
 class FullTexts:
@@ -67,11 +70,13 @@ class FullTexts:
         path: Path,
         catalog: sqlite3.Connection,
         checkpoint: Checkpoint,
+        chunker: Chunker,
         tokens: TokenSpans,
         reporter: Reporter,
     ) -> None:
         self._catalog = catalog
         self._checkpoint = checkpoint
+        self._chunker = chunker
         self._tokens = tokens
         self._reporter = reporter
         self.db = open_for_building(path)
@@ -172,14 +177,16 @@ class FullTexts:
             self.db.execute("DELETE FROM ingest_documents WHERE file = ? AND number >= ?", (file, number))
 
     def _stage(self, file: str, place: int, full: FullText, ids: Sequence[str]) -> None:
-        tokens, of_sections = token_counts(full.document, self._tokens)
+        spans = self._tokens.spans(full.document.text)
+        tokens, of_sections = token_counts(full.document, self._tokens, spans)
+        cuts = packed_passages(passages(full.document, self._chunker, self._tokens, spans))
         # Any number below zero that no other document has stands for the paper.
         placeholder = self.db.execute("SELECT -1 - coalesce(max(id), 0) FROM documents").fetchone()[0]
         number = write_document(self.db, full, tokens, of_sections, placeholder)
         title = full.metadata.title
         self.db.execute(
-            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?)",
-            (number, file, place, orjson.dumps(ids).decode(), title),
+            "INSERT INTO ingest_documents VALUES (?, ?, ?, ?, ?, ?)",
+            (number, file, place, orjson.dumps(ids).decode(), title, cuts),
         )
 
     def _check_rejects(self, max_reject_share: float) -> None:
@@ -312,6 +319,24 @@ class FullTexts:
     def set_snapshot(self, snapshot: str) -> None:
         """Store the library's snapshot id in the file."""
         self.db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (snapshot,))
+
+
+def packed_passages(cuts: Iterable[Passage]) -> bytes:
+    """Passages as they are stored until they are indexed: four 64-bit integers for each."""
+    rows = [
+        (one.start, one.end, one.tokens, _NO_SECTION if one.section is None else one.section) for one in cuts
+    ]
+    return np.array(rows, "<i8").tobytes()
+
+
+def staged_passages(db: sqlite3.Connection, document: int) -> list[Passage]:
+    """The passages of a document, in the order of its text."""
+    [packed] = db.execute("SELECT passages FROM ingest_documents WHERE document = ?", (document,)).fetchone()
+    rows = np.frombuffer(packed, "<i8").reshape(-1, 4).tolist()
+    return [
+        Passage(start, end, tokens, None if section == _NO_SECTION else section)
+        for start, end, tokens, section in rows
+    ]
 
 
 def finish_documents(path: Path) -> None:

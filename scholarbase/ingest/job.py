@@ -240,7 +240,12 @@ class _Job:
             if self._documents:
                 self._tokens = tokens_of(self._encoder)
                 self._texts = FullTexts(
-                    self._folder.documents, self._db, self._checkpoint, self._tokens, self._reporter
+                    self._folder.documents,
+                    self._db,
+                    self._checkpoint,
+                    CHUNKERS[self._rules.chunker],
+                    self._tokens,
+                    self._reporter,
                 )
             self._store.cut(self._checkpoint.get("records", [0, 0]))
             with self._checkpoint.transaction():
@@ -511,9 +516,8 @@ class _Job:
                 index_vectors(self._db, self._checkpoint, self._folder, config, bm25, lookup, self._reporter)
                 text.finish()
                 if self._texts is not None:
-                    chunker = CHUNKERS[self._rules.chunker]
                     index_passages(
-                        self._db, self._texts.db, self._folder, config, chunker, self._tokens, self._encoder,
+                        self._db, self._texts.db, self._folder, config, self._rules.chunker, self._encoder,
                         self._reporter,
                     )  # fmt: skip
                 return config, tables()

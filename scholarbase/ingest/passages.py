@@ -1,8 +1,9 @@
-"""The stage that cuts documents into passages and indexes them.
+"""The stage that indexes passages.
 
-The main document of each paper is cut, in the order of the papers' numbers, so the numbers of the passages do not
-depend on the order of the sources. A passage's point has the payload of its paper, so that the filters of papers apply
-to passages. Rows, words and progress are committed together, after the points of the batch are durable.
+Documents were cut when they were read. Here the passages of each paper's main document are indexed, in the order of the
+papers' numbers, so that their own numbers do not depend on the order of the sources. A passage's point has the payload
+of its paper, so that the filters of papers apply to passages. Rows, words and progress are committed together, after
+the points of the batch are durable.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from scholarbase.documents.chunkers import Chunker, passages
-from scholarbase.documents.store import read_document
-from scholarbase.documents.tokens import TokenSpans
+from scholarbase.documents.store import read_text
 from scholarbase.encoders import Encoder
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
@@ -40,6 +39,7 @@ from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.space import check_space, required_bytes
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import BuildFolder
+from scholarbase.ingest.fulltexts import staged_passages
 from scholarbase.progress import Reporter
 
 PASSAGES_PER_BATCH: Final = 2_000
@@ -63,12 +63,11 @@ def index_passages(
     db: sqlite3.Connection,
     folder: BuildFolder,
     config: VectorConfig,
-    chunker: Chunker,
-    tokens: TokenSpans,
+    chunker: str,
     encoder: Encoder | None,
     reporter: Reporter,
 ) -> None:
-    """Cut and index the documents of ``db``, whose papers are in ``catalog``.
+    """Index the passages of the documents in ``db``, whose papers are in ``catalog``.
 
     After a kill, indexing continues behind the last document whose passages were committed.
 
@@ -83,7 +82,7 @@ def index_passages(
     last, done = checkpoint.get("passages", [0, 0])
     if not done and folder.passages.exists():
         shutil.rmtree(folder.passages)
-    bm25 = Bm25Text(parameters_of(chunker.name))
+    bm25 = Bm25Text(parameters_of(chunker))
     characters, before = (
         db.execute(
             f"SELECT coalesce(sum(characters), 0) FROM documents WHERE is_main AND paper {where}", (last,)
@@ -99,7 +98,7 @@ def index_passages(
                     writer.seal()
                     with checkpoint.transaction():
                         checkpoint.set("passage_segments", done // writer.segment_points)
-                rows, end, read = _next_rows(db, last, done, chunker, tokens)
+                rows, end, read = _next_rows(db, last, done)
                 if end is None:
                     break
                 check_space(folder.path, required_bytes(config, len(rows)))
@@ -122,9 +121,7 @@ def index_passages(
         checkpoint.set("passages_done", True)
 
 
-def _next_rows(
-    db: sqlite3.Connection, last: int, done: int, chunker: Chunker, tokens: TokenSpans
-) -> tuple[list[_Row], int | None, int]:
+def _next_rows(db: sqlite3.Connection, last: int, done: int) -> tuple[list[_Row], int | None, int]:
     """The passages of the next documents, the last one's paper, None without documents, and the characters read."""
     rows: list[_Row] = []
     end, read = None, 0
@@ -136,10 +133,10 @@ def _next_rows(
         if found is None:
             break
         number, end = found
-        document = read_document(db, number)
-        read += len(document.text)
-        for one in passages(document, chunker, tokens):
-            text = document.text[one.start : one.end]
+        whole = read_text(db, number)
+        read += len(whole)
+        for one in staged_passages(db, number):
+            text = whole[one.start : one.end]
             place = done + len(rows) + 1
             rows.append(_Row(place, number, one.section, one.start, one.end, one.tokens, end, text))
     return rows, end, read

@@ -24,6 +24,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class PassageTarget(Answer):
+    """Evidence for an answer: a part of the full text of the paper ``id`` or ``title``.
+
+    ``text`` is as printed in the paper; otherwise ``start`` and ``end`` are offsets in its text. Without either, every
+    passage of the paper is an answer.
+    """
+
+    text: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One query of a query set.
 
@@ -48,6 +61,11 @@ class QuerySet:
     format: str
     queries: tuple[Query, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether the answers are passages of papers. A query set has either only passages, or none."""
+        return any(isinstance(answer, PassageTarget) for query in self.queries for answer in query.answers)
 
     @cached_property
     def sha256(self) -> str:

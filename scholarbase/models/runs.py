@@ -14,7 +14,8 @@ FORMAT: Final = 1
 
 CallKind = Literal["search", "match", "expand", "inspect", "answer"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
-Kind = Literal["search", "trajectory", "import"]
+Kind = Literal["search", "passages", "trajectory", "import"]
+"""``passages``: ids are those of :mod:`scholarbase.evaluation.evidence`, not of papers."""
 Found = Literal["id", "title", "absent"]
 
 

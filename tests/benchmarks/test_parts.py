@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import importlib
+import json
 import shutil
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.parts import filters, sessions
+from benchmarks.parts import filters, passages, sessions
 from benchmarks.rows import Setting
 from benchmarks.timing import BLOCK, interleaved, questions, summary
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
@@ -20,6 +22,7 @@ from scholarbase.indexes.filters import ResolvedFilters
 from scholarbase.indexes.vectors.bm25 import Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from tests.conftest import SAMPLE
+from tests.documents import records
 
 PAPERS = 400
 
@@ -106,6 +109,34 @@ class TestSessions:
             monkeypatch.setattr(sessions, name, value)
         with pytest.raises(RuntimeError, match="0 calls were recorded of 60"):
             sessions.run(setting)
+
+
+class TestPassages:
+    def test_copies_are_papers_of_their_own(self, tmp_path: Path) -> None:
+        source = records.write(tmp_path / "source.jsonl.gz", records.papers(2))
+        passages.write_documents(source, tmp_path / "copies.jsonl.gz", 5)
+        with gzip.open(tmp_path / "copies.jsonl.gz") as lines:
+            found = [json.loads(line) for line in lines]
+        assert [one["metadata"]["id"] for one in found] == [f"2212.0000{n}" for n in range(1, 6)]
+        assert [one["body_text"] == found[0]["body_text"] for one in found] == [
+            True,
+            False,
+            True,
+            False,
+            True,
+        ]
+
+    @pytest.mark.slow
+    def test_every_row_is_of_the_same_passages(self, setting: Setting) -> None:
+        (setting.data / "unarxive-sample").mkdir()
+        records.write(setting.data / "unarxive-sample" / "five.jsonl.gz", records.papers(5))
+        tokenizing, building, peak, search, asked, new = passages.run(replace(setting, papers=20))
+        # Each text is shorter than 512 tokens.
+        assert (tokenizing.notes["documents"], tokenizing.notes["passages"]) == (20, 20)
+        assert tokenizing.here == building.here
+        assert (peak.notes["documents"], peak.target) == ([20, 2], 1.3)
+        for row in (search, asked, new):
+            assert row.ratio == pytest.approx(row.here / row.floor)
 
 
 class TestEngines:

@@ -9,25 +9,33 @@ from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.formats import beir, columns, fields, scholarquest, streams, trec
+from scholarbase.evaluation.formats import airqa, beir, columns, fields, scholarquest, streams, trec
+from scholarbase.evaluation.formats.aim_sciqa import AIM_SCIQA
+from scholarbase.evaluation.formats.airqa import AIRQA
 from scholarbase.evaluation.formats.columns import COLUMNS
+from scholarbase.evaluation.formats.elaipbench import ELAIPBENCH
+from scholarbase.evaluation.formats.evidence import EVIDENCE
 from scholarbase.evaluation.formats.litsearch import LITSEARCH
 from scholarbase.evaluation.formats.pasa import PASA
 from scholarbase.evaluation.formats.reading import Format, Reading
 from scholarbase.evaluation.formats.scholargym import SCHOLARGYM
 from scholarbase.evaluation.formats.scholarquest import SCHOLARQUEST
+from scholarbase.evaluation.formats.scidqa import SCIDQA
 from scholarbase.evaluation.formats.streams import Record
 from scholarbase.models.checks import check_path, check_type
 from scholarbase.models.queries import QuerySet
 
 __all__ = ["FORMATS", "read_queries"]
 
-FORMATS: Final[tuple[Format, ...]] = (SCHOLARQUEST, PASA, LITSEARCH, SCHOLARGYM, COLUMNS)
+FORMATS: Final[tuple[Format, ...]] = (
+    SCHOLARQUEST, ELAIPBENCH, SCIDQA, AIM_SCIQA, AIRQA, PASA, LITSEARCH, SCHOLARGYM, EVIDENCE, COLUMNS,
+)  # fmt: skip
 """Formats of records with named fields, in the order they are tried: the generic columns come last."""
 _FORMAT_HINT: Final = (
     "Known formats: ScholarQuest (final_query, answer_arxiv_ids), PaSa and SPARBench (question, answer, "
     "answer_arxiv_id), LitSearch (query, corpusids), ScholarGym (query, cited_paper or gt_arxiv_ids), a BEIR folder, "
-    "TREC topics with qrels, or plain CSV, TSV or JSON with query_id, query and answers."
+    "TREC topics with qrels, SciDQA, ElaipBench and AIM-SciQA (question, evidence), AirQA (uuid, question, evaluator), "
+    "evidence (query_id, query, evidence), or plain CSV, TSV or JSON with query_id, query and answers."
 )
 _SAMPLED: Final = 1000
 """Records searched for the first readable one, whose fields determine the format."""
@@ -40,6 +48,7 @@ def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool 
 
     Args:
         metadata: ScholarQuest's file of intents and categories; None: ``query_metadata.jsonl`` in the same folder.
+            AirQA's metadata of papers, a file or a folder.
         skip_broken: skip broken lines and report them in a note, instead of raising.
 
     Raises:
@@ -52,11 +61,13 @@ def read_queries(path: Path, *, metadata: Path | None = None, skip_broken: bool 
     check_type(skip_broken, bool, "skip_broken", "true or false")
     if not path.exists():
         raise QueryFileError(f"No query file at {path}: give a file or a folder. {_FORMAT_HINT}")
-    if metadata is not None and not metadata.is_file():
-        raise QueryFileError(f"No metadata file at {metadata}: give ScholarQuest's query_metadata.jsonl.")
+    if metadata is not None and not metadata.exists():
+        raise QueryFileError(
+            f"No metadata file at {metadata}: give ScholarQuest's query_metadata.jsonl, or AirQA's metadata."
+        )
     reading = Reading(path, skip_broken)
     form = _read_folder(path, reading) if path.is_dir() else _read_file(path, reading, metadata)
-    if metadata is not None and form != SCHOLARQUEST.name:
+    if metadata is not None and form not in (SCHOLARQUEST.name, AIRQA.name):
         raise QueryFileError(
             f"{path} is in the format {form}, which has no metadata file: leave out {metadata}."
         )
@@ -149,6 +160,8 @@ def _read_records(path: Path, records: Iterator[Record], reading: Reading, metad
     form.read(reading, chain(sampled, records))
     if form is SCHOLARQUEST:
         scholarquest.add_metadata(reading, metadata or scholarquest.metadata_file(path))
+    if form is AIRQA:
+        airqa.add_titles(reading, metadata)
     return form.name
 
 

@@ -20,6 +20,7 @@ from typing import Final
 from scholarbase.errors import InvalidRequest, RunExists, StorageError
 from scholarbase.evaluation import folders
 from scholarbase.evaluation.comparison import check_comparable
+from scholarbase.evaluation.evidence import check_papers
 from scholarbase.evaluation.measures import DEFAULT_MEASURES
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.page import Report, build, to_html, to_markdown
@@ -86,6 +87,8 @@ def _check(runs: Sequence[Run], drill_down: int, across_snapshots: bool) -> None
         raise InvalidRequest(
             f"drill_down is {drill_down!r}: it must be a whole number from 0 to {MAX_DRILL_DOWN}."
         )
+    for run in runs:
+        check_papers(run, "a report")
     for run in runs[1:]:
         check_comparable(runs[0], run, across_snapshots=across_snapshots)
 

@@ -54,6 +54,11 @@ FORMS = (
     ("qid", "question", "answer", "answer_arxiv_id", "source_meta"),
     ("query", "corpusids", "specificity", "query_set"),
     ("query", "cited_paper", "gt_label", "valid", "qid", "source"),
+    ("query_id", "query", "evidence", "paper", "title", "date"),
+    ("question", "evidence", "version", "paper", "title"),
+    ("question", "evidence", "options", "paper_title"),
+    ("question", "evidence", "pmcid"),
+    ("uuid", "question", "evaluator", "anchor_pdf", "tags"),
 )
 
 

@@ -1,0 +1,149 @@
+"""Find the evidence of a query set in the full texts of a library."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from scholarbase.errors import DocumentNotFound, QueryFileError
+from scholarbase.evaluation.answers import Judged, counts_of, find_papers, none_held, resolved
+from scholarbase.evaluation.evidence import Span
+from scholarbase.models.checks import check_type
+from scholarbase.models.queries import PassageTarget, QuerySet
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery
+from scholarbase.models.source import Source
+
+_LEAST: Final = 8
+"""Letters and digits of a text that is looked for without regard to the others: fewer would be found anywhere."""
+
+
+def judge_passages(source: Source, queries: QuerySet) -> Judged:
+    """Look up the papers of all evidence, and find it in their texts.
+
+    A text is found as it stands, or else by its letters and digits alone: white space, punctuation, case and
+    ligatures may differ. Where a text has it twice, the first place counts. ``counts`` are as of
+    :func:`.answers.judge`, and ``text_absent``: evidence that is not in the text of a paper that the library holds,
+    which counts as absent.
+
+    Raises:
+        QueryFileError: the library holds none of the evidence.
+        ScholarBaseError: the library or its server fails.
+    """
+    check_type(source, Source, "source", "an open library or a client")
+    check_type(queries, QuerySet, "queries", "a QuerySet")
+    papers = find_papers(source, queries)
+    found: dict[PassageTarget, JudgedAnswer] = {}
+    by_paper: dict[str, list[PassageTarget]] = {}
+    for query in queries.queries:
+        for target in query.answers:
+            if not isinstance(target, PassageTarget):
+                raise QueryFileError(
+                    f"Query {query.id!r} has an answer that is a paper, where others are passages."
+                )
+            of_paper = resolved(target, papers)
+            found[target] = of_paper
+            by_paper.setdefault(of_paper.paper_id, []).append(target)
+    text_absent: set[PassageTarget] = set()
+    for paper, targets in by_paper.items():
+        held = found[targets[0]].held
+        text = _Text.read(source, paper) if held else None
+        for target in targets:
+            place = _place(paper, target, text)
+            where = found[target].found if place.held else "absent"
+            if held and not place.held:
+                text_absent.add(target)
+            found[target] = JudgedAnswer(place.id, where, target.grade)
+    judged = []
+    for query in queries.queries:
+        merged = {answer.paper_id: answer for target in query.answers if (answer := _found(found, target))}
+        judged.append(
+            JudgedQuery(
+                query.id, query.text, tuple(merged.values()), query.intent, query.category, query.date, None
+            )
+        )
+    counts = counts_of(queries.queries, judged)
+    counts["text_absent"] = sum(
+        target in text_absent for query in queries.queries for target in query.answers
+    )
+    if not counts["by_id"] + counts["by_title"]:
+        if counts["text_absent"]:
+            raise QueryFileError(
+                f"The library holds {counts['text_absent']:,} papers of the evidence of {queries.name}, and none of it "
+                "is in their full texts: ingest the texts with --documents."
+            )
+        raise none_held(source, queries, judged, counts["answers"])
+    return Judged(tuple(judged), counts)
+
+
+def _found(found: Mapping[PassageTarget, JudgedAnswer], target: object) -> JudgedAnswer | None:
+    return found[target] if isinstance(target, PassageTarget) else None
+
+
+class _Place(NamedTuple):
+    id: str
+    held: bool
+
+
+def _place(paper: str, target: PassageTarget, text: _Text | None) -> _Place:
+    """The id of a target, and whether the paper's text has it."""
+    if target.text is not None:
+        span = None if text is None else text.find(target.text)
+        if span is not None:
+            return _Place(Span(paper, *span).id, True)
+        digest = hashlib.sha1(target.text.encode(), usedforsecurity=False).hexdigest()
+        return _Place(f"{paper}#text:{digest[:12]}", False)
+    if target.start is not None and target.end is not None:
+        return _Place(
+            Span(paper, target.start, target.end).id, text is not None and target.end <= len(text.whole)
+        )
+    return _Place(paper, text is not None)
+
+
+class _Text:
+    """The text of a paper, and its letters and digits with their offsets."""
+
+    def __init__(self, whole: str) -> None:
+        self.whole = whole
+        self._letters: tuple[str, list[int]] | None = None
+
+    @classmethod
+    def read(cls, source: Source, paper: str) -> _Text | None:
+        """Read all parts of the paper's main text; None if the library has none."""
+        parts = []
+        offset: int | None = 0
+        try:
+            while offset is not None:
+                response = source.text(paper, from_offset=offset)
+                parts.append(response.text or "")
+                offset = response.next_offset
+        except DocumentNotFound:
+            return None
+        return cls("".join(parts))
+
+    def find(self, part: str) -> tuple[int, int] | None:
+        """Start and end of a part."""
+        start = self.whole.find(part)
+        if start >= 0:
+            return start, start + len(part)
+        letters, _ = _letters(part)
+        if len(letters) < _LEAST:
+            return None
+        if self._letters is None:
+            self._letters = _letters(self.whole)
+        whole, places = self._letters
+        at = whole.find(letters)
+        return None if at < 0 else (places[at], places[at + len(letters) - 1] + 1)
+
+
+def _letters(text: str) -> tuple[str, list[int]]:
+    """The letters and digits of a text in one case, without ligatures, and the offset of each."""
+    letters: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text):
+        for one in unicodedata.normalize("NFKC", character).casefold():
+            if one.isalnum():
+                letters.append(one)
+                places.append(place)
+    return "".join(letters), places
