@@ -54,6 +54,8 @@ from scholarbase.timing import stages
 
 _NO_MATCH: Final = "No passage matches q as query syntax: use syntax=plain to rank passages by its words."
 _SEARCH: Final = ("The search of passages", "use fewer words, filters and ids, or a smaller limit")
+FIRST_DEPTH: Final = 100
+"""The passages that a search by words or by meaning alone ranks for its first pages."""
 WORDS_WEIGHT: Final = 2.0
 """The weight of BM25 in the fusion, where dense vectors have 1. Sentences of full texts are found in the first five
 passages for 95% of 500 questions, with equal weights for 91% (`docs/passages.md`); the sentences of 49 abstracts find
@@ -125,7 +127,7 @@ class Passages(FullTexts):
             )
         page = hits[request.offset : request.offset + request.limit]
         results = self._hydrated(self._passages.documents, page, request.fields, request.as_of)
-        following = next_offset(request.offset, len(results), min(len(hits), MAX_PASSAGE_DEPTH))
+        following = next_offset(request.offset, len(results), min(total, MAX_PASSAGE_DEPTH))
         return PassagesResponse(
             self.snapshot_id,
             ranking.mode,
@@ -139,7 +141,7 @@ class Passages(FullTexts):
 
     def _rank(self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters) -> _Ranking:
         expression, warnings = self._expression(index, request, filters)
-        depth = MAX_PASSAGE_DEPTH
+        depth = _depth(request)
         if expression is not None:
             check(*_SEARCH)
             hits = index.documents.search_words(expression, depth, filters)
@@ -156,7 +158,7 @@ class Passages(FullTexts):
         legs: dict[str, list[ScoredId]] = {}
         whole = True
         if mode != "dense":
-            hits = self._by_words(index, request, by_passage)
+            hits = self._by_words(index, request, by_passage, depth)
             whole, legs[BM25] = len(hits) <= depth, hits[:depth]
         if mode != "sparse":
             check(*_SEARCH)
@@ -178,7 +180,7 @@ class Passages(FullTexts):
         )
 
     def _by_words(
-        self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters
+        self, index: PassageIndex, request: PassageSearch, filters: ResolvedFilters, depth: int
     ) -> list[ScoredId]:
         check(*_SEARCH)
         start = perf_counter()
@@ -186,10 +188,10 @@ class Passages(FullTexts):
         vector = index.queries.vector(query_syntax.without_shortened(request.q), day)
         hits = []
         if len(vector.indices):
-            hits = index.vectors.search_sparse(BM25, vector, MAX_PASSAGE_DEPTH + 1, filters)
+            hits = index.vectors.search_sparse(BM25, vector, depth + 1, filters)
         elif (expression := free_text(request.q)) is not None:
             # Only stop words, which the vectors lack.
-            hits = index.documents.search_words(expression, MAX_PASSAGE_DEPTH + 1, filters)
+            hits = index.documents.search_words(expression, depth + 1, filters)
         stages().append((BM25, start, perf_counter()))
         return hits
 
@@ -347,6 +349,13 @@ class Passages(FullTexts):
         scores = np.stack(list(rows.values())) @ query
         found = [ScoredId(place, float(score)) for place, score in zip(rows, scores, strict=True)]
         return sorted(found, key=lambda hit: (-hit.score, hit.id))
+
+
+def _depth(request: PassageSearch) -> int:
+    """The passages that a leg ranks: of the first pages fewer, unless passages are fused or grouped, which must not depend
+    on the page."""
+    few = request.mode in ("sparse", "dense") and request.per_paper is None
+    return FIRST_DEPTH if few and request.offset + request.limit <= FIRST_DEPTH else MAX_PASSAGE_DEPTH
 
 
 def _fused(legs: Mapping[str, Sequence[ScoredId]]) -> list[ScoredId]:
