@@ -352,8 +352,8 @@ class Passages(FullTexts):
 
 
 def _depth(request: PassageSearch) -> int:
-    """The passages that a leg ranks: of the first pages fewer, unless passages are fused or grouped, which must not depend
-    on the page."""
+    """The passages that a leg ranks: fewer for the first pages, unless passages are fused or grouped, which must not
+    depend on the page."""
     few = request.mode in ("sparse", "dense") and request.per_paper is None
     return FIRST_DEPTH if few and request.offset + request.limit <= FIRST_DEPTH else MAX_PASSAGE_DEPTH
 
