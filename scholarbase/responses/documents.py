@@ -87,6 +87,7 @@ def as_text(response: Mapping[str, Any]) -> str:
         page = f", page {one['page']}" if one.get("page") else ""
         lines.append(f"{INDENT}{plain(one['label']) or plain(one['kind'])}{page}: {plain(one['caption'])}")
     if response.get("text") is not None:
+        lines += [f"{INDENT}Warning: {plain(warning)}" for warning in response.get("warnings", ())]
         where = f"section {plain(response['section'])}, " if response.get("section") else ""
         lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}:")
         lines += [f"{INDENT}{plain(line)}" if line.strip() else "" for line in response["text"].split("\n")]

@@ -199,6 +199,12 @@ class TestFind:
         rest = get(GRAPHS, "find", q=r"Graph \d0 ", syntax="regex", offset=3).json()
         assert [match["match"] for match in rest["results"]] == ["Graph 40 ", "Graph 50 ", "Graph 60 "]
 
+    def test_a_pattern_that_matches_the_whole_text_does_not_return_it(self, get: Get) -> None:
+        [match] = get(GRAPHS, "find", q="(?s).*", syntax="regex").json()["results"]
+        assert (match["match_start"], match["match_end"]) == (0, len(GRAPHS_TEXT))
+        assert match["match"] == match["passage"]["text"] == GRAPHS_TEXT[:2000] != GRAPHS_TEXT
+        assert (match["passage"]["start"], match["passage"]["end"]) == (0, 2000)
+
     def test_surroundings_end_between_words(self, get: Get) -> None:
         [match] = get(SORTING, "find", q="comparator exchanges", context=12).json()["results"]
         passage = match["passage"]
