@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from scholarbase.errors import DocumentNotFound
 from scholarbase.ingest.job import ingest
+from scholarbase.responses import documents as texts
 from scholarbase.search.library import Library
 from scholarbase.search.verification import verify
 from scholarbase.tools import Tools
@@ -107,3 +110,34 @@ def test_passages_of_every_source_are_found(library: Library) -> None:
         ("a red square is drawn", "arXiv:hep-th/9301068"),
     ):
         assert library.search_passages(words, mode="sparse").results[0].paper.id == paper
+
+
+def test_a_name_of_several_sections_is_read_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "2301.00001v1.md").write_text(
+        "# Twice\n\n## Proof\n\nBy hand.\n\n## Other\n\nText.\n\n## Proof\n\nBy machine.\n"
+    )
+    ingest([], tmp_path / "library", documents=[tmp_path / "2301.00001v1.md"])
+    with Library.open(tmp_path / "library") as library:
+        first = library.text("2301.00001", section="proof")
+        assert first.text == "Proof\n\nBy hand."
+        assert first.warnings == ("2 sections are called 'proof': this is #0, the others are #2.",)
+        assert library.text("2301.00001", section="#2").text == "Proof\n\nBy machine."
+        assert library.text("2301.00001", section="#2").warnings == ()
+        assert "warnings" not in library.text("2301.00001", section="other").to_dict()
+        read = Tools(library).call("read_paper", {"paper_id": "2301.00001", "section": "Proof"})
+        assert read["warnings"] == ["2 sections are called 'Proof': this is #0, the others are #2."]
+        assert any(
+            line == "   Warning: 2 sections are called 'Proof': this is #0, the others are #2."
+            for line in texts.as_text(read).splitlines()
+        )
+
+
+def test_a_version_without_a_pdf_is_named_where_another_version_has_one(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "2301.00001v1.md").write_text("# Two versions\n\nFirst.")
+    (tmp_path / "texts" / "2301.00001v2.pdf").write_bytes(two_pages())
+    ingest([], tmp_path / "library", documents=[tmp_path / "texts"])
+    with Library.open(tmp_path / "library") as library:
+        assert library.page_image("2301.00001", 1).startswith(b"\x89PNG")
+        with pytest.raises(DocumentNotFound, match=r"no PDF of version 1 of '2301\.00001' \(only markdown\)"):
+            library.page_image("2301.00001", 1, version=1)

@@ -190,6 +190,22 @@ async def respond_in_session(request: Request, route: str, respond: Callable[[Re
     return await record_around(request, tool, respond)
 
 
+async def at_date_of_session(request: Request, parsed: T) -> T:
+    """A request of a call that no session records, with the ``as_of`` of the session that it names.
+
+    Raises:
+        InvalidRequest: its ``as_of`` is later, or the session is invalid.
+    """
+    name = session_headers(request.headers).get("session")
+    if name is None or not hasattr(parsed, "as_of"):
+        return parsed
+    store = store_of(request.app.state)
+    session = await run_in_threadpool(store.look_up, check_session_id(name), owner_of(request.scope))
+    recording = Recording(store, session, "", held_by(request.scope).library.snapshot_id)
+    changes = recording.changes({"as_of": parsed.as_of})
+    return parsed.model_copy(update=changes) if changes else parsed  # type: ignore[attr-defined]
+
+
 async def record_around(request: Request, tool: str, respond: Callable[[Request], Any]) -> Response:
     """Respond to a request that names a session, and record it under ``tool`` also where it fails.
 

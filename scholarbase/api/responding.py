@@ -26,7 +26,7 @@ from starlette.types import Scope
 
 from scholarbase.api import conditional
 from scholarbase.api.holding import held_by
-from scholarbase.api.recording import RECORDING, record, respond_in_session, wait_for
+from scholarbase.api.recording import RECORDING, at_date_of_session, record, respond_in_session, wait_for
 from scholarbase.api.session_headers import SESSION_HEADERS
 from scholarbase.bibliographies.writers import MEDIA_TYPES
 from scholarbase.errors import InvalidRequest, StorageError
@@ -215,6 +215,8 @@ class NativeRoute(APIRoute):
                 if isinstance(values, dict):
                     values |= scope["path_params"]
                 parsed = call.request.parse(values, kind="parameter", strict=False)
+            if call.tool is None and names_session(scope["headers"]):
+                parsed = await at_date_of_session(request, parsed)
             library = held_by(scope).library
             options = vars(parsed)
             if options.get("partial"):

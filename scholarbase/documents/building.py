@@ -21,6 +21,8 @@ from scholarbase.documents.model import (
 
 MAX_CHARACTERS: Final = 20_000_000
 """Characters of a document: a thesis has 1 million."""
+MAX_PARTS: Final = 50_000
+"""Sections of a document, and figures and tables, all of which an outline lists."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -28,7 +30,7 @@ class DocumentBuilder:
     """Adds headings and paragraphs, separated by empty lines, and collects the parts.
 
     Raises:
-        BadDocument: the text has more than ``MAX_CHARACTERS``.
+        BadDocument: the text has more than ``MAX_CHARACTERS``, or more than ``MAX_PARTS`` sections or figures.
     """
 
     def __init__(self) -> None:
@@ -69,6 +71,7 @@ class DocumentBuilder:
         self._citations += [InTextCitation(inner + a, inner + b, entry) for a, b, entry in citations]
         parent = self._open[-1][1] if self._open else None
         self._open.append((level, len(self._sections)))
+        _check_parts(len(self._sections), "sections")
         self._sections.append(Section(start, start, title, number, parent))
 
     def paragraph(
@@ -91,6 +94,7 @@ class DocumentBuilder:
         return start, self._length
 
     def figure(self, figure: Figure) -> None:
+        _check_parts(len(self._figures), "figures and tables")
         self._figures.append(figure)
 
     def page(self, page: Page) -> None:
@@ -123,6 +127,14 @@ class DocumentBuilder:
     def _close_section(self) -> None:
         _, place = self._open.pop()
         self._sections[place] = self._sections[place]._replace(end=self._length)
+
+
+def _check_parts(count: int, name: str) -> None:
+    if count >= MAX_PARTS:
+        raise BadDocument(
+            "too-many-parts",
+            f"The document has more than {MAX_PARTS:,} {name}: split the document, or leave it out.",
+        )
 
 
 def clean(text: str) -> str:

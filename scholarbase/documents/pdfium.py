@@ -43,7 +43,8 @@ class PdfWorker:
     def request(
         self, action: str, data: bytes, seconds: float, **fields: Any
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request, and return the answer.
+        """Send a request, and return the answer. Where a process that has answered before ends, as one that was killed
+        for its memory, a new one gets the request: only a PDF that ends that one too is to blame.
 
         Raises:
             WorkerFailed: the process ended, or took more than ``seconds``.
@@ -54,32 +55,43 @@ class PdfWorker:
         if not self._lock.acquire(timeout=seconds):
             raise Busy(f"Other pages were being drawn for {seconds:g} s: try again.")
         try:
-            process = self._running()
-            killed = threading.Event()
-
-            def kill() -> None:
-                killed.set()
-                process.kill()
-
-            timer = threading.Timer(seconds, kill)
-            timer.daemon = True
-            timer.start()
-            answer = None
+            is_new = self._process is None
             try:
-                assert process.stdin is not None
-                assert process.stdout is not None
-                with suppress(OSError):
-                    write_message(process.stdin, {"action": action, "seconds": seconds, **fields}, data)  # type: ignore[arg-type]
-                    answer = read_message(process.stdout)  # type: ignore[arg-type]
-            finally:
-                timer.cancel()
-                if answer is None or killed.is_set():
-                    self._stop()
-            if answer is None:
-                raise WorkerFailed(killed.is_set())
-            return answer
+                return self._answer(action, data, seconds, fields)
+            except WorkerFailed as failed:
+                if is_new or failed.timed_out:
+                    raise
+                return self._answer(action, data, seconds, fields)
         finally:
             self._lock.release()
+
+    def _answer(
+        self, action: str, data: bytes, seconds: float, fields: dict[str, Any]
+    ) -> tuple[dict[str, Any], bytes]:
+        process = self._running()
+        killed = threading.Event()
+
+        def kill() -> None:
+            killed.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, kill)
+        timer.daemon = True
+        timer.start()
+        answer = None
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(OSError):
+                write_message(process.stdin, {"action": action, "seconds": seconds, **fields}, data)  # type: ignore[arg-type]
+                answer = read_message(process.stdout)  # type: ignore[arg-type]
+        finally:
+            timer.cancel()
+            if answer is None or killed.is_set():
+                self._stop()
+        if answer is None:
+            raise WorkerFailed(killed.is_set())
+        return answer
 
     def close(self) -> None:
         """End the process. A later request starts another."""

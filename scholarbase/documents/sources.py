@@ -112,6 +112,7 @@ def detect_documents(paths: Sequence[str | Path]) -> list[DocumentFile]:
                     continue
                 raise SourceError(f"{path} is not a full text: documents are {_FORMS}.")
             name = path.relative_to(root).as_posix() if root.is_dir() else root.name
+            name = name.encode("utf-8", "backslashreplace").decode()  # of a name that is not UTF-8
             if name in names:
                 name = f"{position}/{name}"
             names.add(name)
@@ -149,7 +150,8 @@ def sidecars(files: Iterable[DocumentFile]) -> list[tuple[Path, str, DocumentSou
     for file in files:
         path = file.path.with_suffix(".json")
         if file.source not in ("jats", *LINE_SOURCES) and path.is_file():
-            found[path] = (path, f"{file.name}: {path.name}", file.source)
+            name = path.name.encode("utf-8", "backslashreplace").decode()
+            found[path] = (path, f"{file.name}: {name}", file.source)
     return list(found.values())
 
 
@@ -173,7 +175,7 @@ def _read_file(file: DocumentFile) -> FullText | BadDocument:
             return full
         sidecar = file.path.with_suffix(".json")
         if file.source != "jats" and sidecar.is_file():
-            return _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
+            full = _with(full, described(read_sidecar(_whole(sidecar, MAX_SIDECAR))))
         return full if full.ids else _with(full, _of_name(file.path))
     except BadDocument as error:
         return error

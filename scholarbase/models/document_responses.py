@@ -75,12 +75,17 @@ class TextResponse(Response, frozen=True):
         int | None,
         Meta(description="Where the rest of a part begins: read it with `from_offset`. Null at the end."),
     ] = None
+    warnings: Annotated[
+        tuple[str, ...], Meta(description="Present if several sections have the name that was given.")
+    ] = ()
 
     def selected(self) -> Any:
         content = {name: getattr(self, name) for name in self.__struct_fields__}
         if self.text is not None:
             del content["sections"], content["figures"]
-            return {name: value for name, value in content.items() if name != "section" or value is not None}
+            return {
+                name: value for name, value in content.items() if value or name not in ("section", "warnings")
+            }
         return {
             name: content[name] for name in ("snapshot", "id", "title", "document", "sections", "figures")
         }

@@ -6,14 +6,11 @@ response.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from scholarbase.responses.lines import INDENT, plain
 
-_BREAK: Final = re.compile(r"\n\s*\n")
-"""The end of a paragraph or a heading."""
 MAX_REFERENCE: Final = 300
 """Characters of an entry of a bibliography."""
 
@@ -58,7 +55,7 @@ def passage_lines(item: Mapping[str, Any], number: str) -> Iterator[str]:
         yield f"{INDENT}Match at {item['match_start']}: {plain(item['match'])}"
     if item.get("reference"):
         yield f"{INDENT}Reference {plain(item.get('mark'))}: {plain(item['reference'])[:MAX_REFERENCE]}"
-    for line in _BREAK.split(passage["text"]):
+    for line in passage["text"].split("\n"):
         if text := plain(line):
             yield f"{INDENT}{text}"
 
@@ -87,6 +84,7 @@ def as_text(response: Mapping[str, Any]) -> str:
         page = f", page {one['page']}" if one.get("page") else ""
         lines.append(f"{INDENT}{plain(one['label']) or plain(one['kind'])}{page}: {plain(one['caption'])}")
     if response.get("text") is not None:
+        lines += [f"{INDENT}Warning: {plain(warning)}" for warning in response.get("warnings", ())]
         where = f"section {plain(response['section'])}, " if response.get("section") else ""
         lines.append(f"{INDENT}{where}offset {response['start']} to {response['end']}:")
         lines += [f"{INDENT}{plain(line)}" if line.strip() else "" for line in response["text"].split("\n")]

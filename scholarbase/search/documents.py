@@ -33,6 +33,8 @@ from scholarbase.timing import stages
 
 READ_CHARACTERS: Final = 100_000
 """Characters of a text in one response, about 25,000 tokens."""
+MATCH_CHARACTERS: Final = 2_000
+"""Characters of a match that are shown. A regular expression may match the whole text."""
 _SPACE: Final = re.compile(r"\s")
 
 
@@ -69,9 +71,12 @@ class FullTexts(Opened):
         self, request: TextBody, document: Document, about: TextDocument, paper_id: str, title: str
     ) -> TextResponse:
         first, last, name = 0, len(document.text), None
+        warnings: tuple[str, ...] = ()
         if request.section is not None:
-            section = document.sections[_section(document, request.section, request.paper_id)]
+            place, *others = _sections(document, request.section, request.paper_id)
+            section = document.sections[place]
             first, last, name = section.start, section.end, heading(section.number, section.title)
+            warnings = _of_one_name(request.section, place, others)
         if request.from_offset is not None:
             if not first <= request.from_offset < max(last, 1):
                 where = f"the section from {first} to {last}" if name else f"its text has {last:,} characters"
@@ -90,6 +95,7 @@ class FullTexts(Opened):
             start=first,
             end=end,
             next_offset=end if end < last else None,
+            warnings=warnings,
         )
 
     @runs(FindBody)
@@ -104,9 +110,10 @@ class FullTexts(Opened):
         [paper] = self._catalog.papers([text.paper], request.fields, counts=request.as_of is None)
         results = []
         for first, last in spans:
-            begin, end = _around(document.text, first, last, request.context)
+            shown_end = min(last, first + MATCH_CHARACTERS)
+            begin, end = _around(document.text, first, shown_end, request.context if shown_end == last else 0)
             passage = in_document(document, begin, end, text.version, at=first)
-            results.append(Match(paper, passage, document.text[first:last], first, last))
+            results.append(Match(paper, passage, document.text[first:shown_end], first, last))
         following = next_offset(request.offset, len(results), total)
         return FindResponse(self.snapshot_id, total, relation, following, tuple(results), request.fields)
 
@@ -157,8 +164,9 @@ class FullTexts(Opened):
         drawn = next((text for text in texts if text.pages), None)
         if drawn is None:
             sources = ", ".join(sorted({text.source for text in texts}))
+            which = "" if request.version is None else f"version {request.version} of "
             raise DocumentNotFound(
-                f"The library has no PDF of {request.paper_id!r} (only {sources}): read its text instead."
+                f"The library has no PDF of {which}{request.paper_id!r} (only {sources}): read its text instead."
             )
         original, start = documents.original(drawn.id), perf_counter()
         assert original is not None
@@ -226,14 +234,14 @@ def _figures(document: Document) -> tuple[FigureEntry, ...]:
     return tuple(FigureEntry(f.kind, f.label, f.caption, f.page, f.box) for f in document.figures)
 
 
-def _section(document: Document, name: str, paper_id: str) -> int:
-    """The place of the section with a number, a title, or ``#`` and its place."""
+def _sections(document: Document, name: str, paper_id: str) -> list[int]:
+    """The places of the sections with a number, a title, or ``#`` and a place. There is at least one."""
     sections = document.sections
     wanted = " ".join(name.split()).casefold()
     if re.fullmatch(r"#\d{1,6}", wanted):
         place = int(wanted[1:])
         if place < len(sections):
-            return place
+            return [place]
     else:
         number = wanted.rstrip(".")
         forms = [
@@ -243,11 +251,22 @@ def _section(document: Document, name: str, paper_id: str) -> int:
         ]
         for matching in forms:
             if any(matching):
-                return matching.index(True)
+                return [place for place, is_match in enumerate(matching) if is_match]
     some = ", ".join(repr(heading(one.number, one.title)) for one in sections[:20] if one.title)
     more = f" and {len(sections) - 20} more" if len(sections) > 20 else ""
     raise InvalidRequest(
         f"The text of {paper_id!r} has no section {shown(name)}: it has {some or 'none'}{more}. Read the outline."
+    )
+
+
+def _of_one_name(name: str, place: int, others: Sequence[int]) -> tuple[str, ...]:
+    """A warning that sections at other places have the name too."""
+    if not others:
+        return ()
+    some = ", ".join(f"#{other}" for other in others[:20])
+    more = f" and {len(others) - 20} more" if len(others) > 20 else ""
+    return (
+        f"{len(others) + 1} sections are called {shown(name)}: this is #{place}, the others are {some}{more}.",
     )
 
 

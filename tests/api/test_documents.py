@@ -200,6 +200,12 @@ class TestFind:
         rest = get(GRAPHS, "find", q=r"Graph \d0 ", syntax="regex", offset=3).json()
         assert [match["match"] for match in rest["results"]] == ["Graph 40 ", "Graph 50 ", "Graph 60 "]
 
+    def test_a_pattern_that_matches_the_whole_text_does_not_return_it(self, get: Get) -> None:
+        [match] = get(GRAPHS, "find", q="(?s).*", syntax="regex").json()["results"]
+        assert (match["match_start"], match["match_end"]) == (0, len(GRAPHS_TEXT))
+        assert match["match"] == match["passage"]["text"] == GRAPHS_TEXT[:2000] != GRAPHS_TEXT
+        assert (match["passage"]["start"], match["passage"]["end"]) == (0, 2000)
+
     def test_surroundings_end_between_words(self, get: Get) -> None:
         [match] = get(SORTING, "find", q="comparator exchanges", context=12).json()["results"]
         passage = match["passage"]
@@ -625,6 +631,24 @@ class TestSessions:
         assert set(ids(content)) <= {SORTING, GRAPHS}
         response = httpx.get(f"{url}/v1/papers/{MERGING}/text", headers=headers)
         assert "does not exist as of 2023-01-15" in detail(response, 404)
+
+    def test_the_date_of_a_session_hides_pages_and_other_calls_that_it_does_not_record(
+        self, url: str
+    ) -> None:
+        opened = {"session": "early-pages", "as_of": "2023-01-15"}
+        httpx.post(f"{url}/v1/sessions", json=opened).raise_for_status()
+        headers = {"X-ScholarBase-Session": "early-pages"}
+        page = f"{url}/v1/papers/{MERGING}/pages/1"
+        assert httpx.get(page).status_code == 200
+        assert "does not exist as of 2023-01-15" in detail(httpx.get(page, headers=headers), 404)
+        later = httpx.get(page, params={"as_of": "2023-05-01"}, headers=headers)
+        assert "later than '2023-01-15'" in detail(later, 400)
+        for facets in (
+            httpx.get(f"{url}/v1/facets", headers=headers),
+            httpx.post(f"{url}/v1/facets", json={}, headers=headers),
+        ):
+            assert facets.json()["total"] == 3, "not the paper of February 2023"
+        assert httpx.get(f"{url}/v1/sessions/early-pages/report").json()["calls"] == 0
 
     def test_exclude_seen_leaves_out_papers_with_all_their_passages(self, url: str) -> None:
         headers = {"X-ScholarBase-Session": "unseen"}

@@ -201,7 +201,7 @@ elements = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(elements, max_size=5).map("".join))
 def test_every_document_holds_together(body: str) -> None:
     references = '<ref-list><ref id="r1"/><ref id="r2"/></ref-list>'

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scholarbase.documents import building
 from scholarbase.documents.markdown import read_markdown
 from scholarbase.documents.model import BadDocument, FullText, Metadata
 from tests.documents.holding import check
@@ -144,6 +145,7 @@ PIECES = (
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=12), max_size=14).map("\n".join))
 def test_every_document_holds_together(text: str) -> None:
     try:
@@ -151,3 +153,15 @@ def test_every_document_holds_together(text: str) -> None:
     except BadDocument:
         return
     check(full.document)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [("# a\n\n", "sections"), ("|a|\n|-|\n|b|\n\n", "figures and tables")]
+)
+def test_a_document_of_too_many_parts_is_refused(
+    monkeypatch: pytest.MonkeyPatch, part: str, name: str
+) -> None:
+    monkeypatch.setattr(building, "MAX_PARTS", 100)
+    assert read_markdown((part * 100).encode()).document.text
+    with pytest.raises(BadDocument, match=f"more than 100 {name}: split the document"):
+        read_markdown((part * 101).encode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents.plain import read_plain
@@ -52,6 +52,7 @@ def test_numbered_headings_in_sequence_begin_sections() -> None:
     assert "3 Apples are eaten before section 2 comes." in document.text
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["1 One", "2 Two", "1.1 Sub", "A App", "text", "", "References"])

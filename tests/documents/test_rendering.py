@@ -8,10 +8,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from scholarbase.documents import pdfium
 from scholarbase.documents.pdfium import PdfWorker
 from scholarbase.documents.rendering import MAX_PIXELS, MAX_SIDE, PageRenderer
 from scholarbase.errors import InvalidRequest, PageNotDrawn
@@ -81,7 +83,20 @@ def test_broken_and_encrypted_pdfs_are_not_drawn(renderer: PageRenderer) -> None
             renderer.draw(data, 1)
 
 
-def test_a_crash_is_an_error_and_the_next_page_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_is_an_error_and_the_next_page_is_drawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    renderer = PageRenderer(seconds=60)
+    (tmp_path / "ends.py").write_text("import sys; sys.stdin.buffer.read(1)")
+    with monkeypatch.context() as changed:
+        changed.setattr(pdfium, "_SCRIPT", tmp_path / "ends.py")
+        with pytest.raises(PageNotDrawn, match="makes PDFium crash"):
+            renderer.draw(PDF, 1)
+    assert renderer.draw(PDF, 1).width == 834
+    renderer.close()
+
+
+def test_a_process_that_was_killed_is_no_fault_of_the_page() -> None:
     renderer = PageRenderer(seconds=60)
     renderer.draw(PDF, 1)
     process = renderer._worker._process
@@ -89,8 +104,6 @@ def test_a_crash_is_an_error_and_the_next_page_is_drawn(monkeypatch: pytest.Monk
     os.kill(process.pid, signal.SIGSTOP)
     stopper = threading.Timer(0.3, os.kill, (process.pid, signal.SIGKILL))
     stopper.start()
-    with pytest.raises(PageNotDrawn, match="makes PDFium crash"):
-        renderer.draw(PDF, 1)
     assert renderer.draw(PDF, 1).width == 834
     renderer.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents.model import BadDocument, BibliographyEntry, FullText
@@ -159,6 +159,7 @@ spans = st.lists(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([*SPANS, "bib_entry", "bib_title"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import orjson
 import pytest
 
 from scholarbase.documents.model import BadDocument, FullText
-from scholarbase.documents.sources import DocumentEntry, detect_documents, read_documents
+from scholarbase.documents.sources import DocumentEntry, detect_documents, read_documents, sidecars
 from scholarbase.errors import SourceError
 from scholarbase.ingest.sources.files import open_lines
 from tests.documents.holding import check
@@ -112,6 +113,23 @@ def test_a_json_file_beside_a_pdf_says_which_paper_it_is(tmp_path: Path) -> None
     (tmp_path / "2212.00001.json").write_text("[]")
     (entry,) = entries(tmp_path / "2212.00001.pdf")
     assert isinstance(entry.document, BadDocument)
+
+
+def test_a_json_file_without_an_id_leaves_the_id_of_the_name(tmp_path: Path) -> None:
+    (tmp_path / "2212.00001v2.txt").write_text("Text.")
+    (tmp_path / "2212.00001v2.json").write_text('{"title": "Given", "date": "2022"}')
+    full = only(tmp_path / "2212.00001v2.txt")
+    assert (full.ids, full.version, full.metadata.title) == (("arXiv:2212.00001",), 2, "Given")
+
+
+def test_a_file_name_that_is_not_utf_8_is_read_under_a_name_that_is(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"notes\xff.txt")
+    path.write_text("Text.")
+    path.with_suffix(".json").write_text('{"doi": "10.1000/x"}')
+    [file] = detect_documents([tmp_path])
+    assert file.name == "notes\\udcff.txt"
+    assert [name for _, name, _ in sidecars([file])] == ["notes\\udcff.txt: notes\\udcff.json"]
+    assert only(path).ids == ("DOI:10.1000/x",)
 
 
 def test_markdown_says_itself_which_paper_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scholarbase.documents.model import BadDocument, BibliographyEntry, Figure, FullText
@@ -215,6 +215,7 @@ body_texts = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(body_texts | json_values, max_size=6), st.dictionaries(st.text(max_size=3), json_values))
 def test_every_document_holds_together(body: list[Any], others: dict[str, Any]) -> None:
     record = RECORD | {"body_text": body, "bib_entries": RECORD["bib_entries"] | others}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scholarbase.responses.documents import passage_lines
 from scholarbase.responses.sizing import fit_response
 from scholarbase.responses.text import as_text, plain
 from scholarbase.search.library import Library
@@ -283,3 +284,9 @@ def test_what_was_not_finished_in_time_is_told_in_its_place() -> None:
     assert f"2. {UNFINISHED['error']}" in as_text(titles)
     cut = fit_response(titles, 150)
     assert cut["results"][1] == UNFINISHED
+
+
+def test_rows_of_a_table_in_a_passage_stay_lines() -> None:
+    passage = {"start": 0, "end": 40, "text": "Table 1\n\nlight | angle\nred | 41\n\n  \nThe end."}
+    lines = list(passage_lines({"paper": {"id": "arXiv:2301.00001"}, "passage": passage}, "1. "))
+    assert lines[2:] == ["   Table 1", "   light | angle", "   red | 41", "   The end."]
