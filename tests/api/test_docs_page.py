@@ -15,6 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 SECONDS = 120
+OF_TEXTS = ("text", "find", "passages", "citation_contexts", "page_image", "search_passages")
 
 
 @pytest.mark.slow
@@ -30,6 +31,8 @@ def test_every_form_answers_200_without_typing(browser: Any, sample: Library, tm
             name = form.get_attribute("id").rpartition("-")[2]
             if "session" in name or name in ("trajectory", "judged_report", "record_answer", "reload"):
                 continue  # a session's name cannot be known, and a reload needs an admin key
+            if name in OF_TEXTS or name.startswith("sql"):
+                continue  # the sample has no full texts, and SQL is off
             click(browser, form.find_element(By.CSS_SELECTOR, ".opblock-summary-control"))
             for button in (".try-out__btn", ".execute"):
                 click(browser, wait.until(lambda _, f=form, b=button: f.find_element(By.CSS_SELECTOR, b)))

@@ -104,7 +104,7 @@ def papers() -> Iterator[Sent]:
         for method, path, values in NATIVE:
             if values.get("ids"):
                 values = values | {"ids": [PAPER]}  # noqa: PLW2901 - a bibliography has no place for a missing one
-            if not any(name in path for name in ("search/batch", "title", "check", "tools")):
+            if not any(name in path for name in ("search/batch", "title", "check", "tools", "sql")):
                 yield request(method, path, values | {"format": form})
     for options in FORMS.values():
         yield request("GET", f"/v1/authors/{AUTHOR}/papers", options)

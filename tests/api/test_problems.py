@@ -142,7 +142,7 @@ def test_a_missing_paper_is_404(http: httpx.Client, method: str, path: str, cont
 
 
 def test_an_unknown_route_is_404_and_an_unknown_method_405(http: httpx.Client) -> None:
-    for path in ("/", "/v1", "/v2/search", "/v1/search/", "/favicon.ico"):
+    for path in ("/v1", "/v2/search", "/v1/search/", "/favicon.ico"):
         body = problem(http.get(path))
         assert (body["status"], body["type"].rpartition("#")[2]) == (404, "not-found")
         assert f"at {path}:" in body["detail"]

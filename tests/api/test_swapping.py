@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,10 @@ def open_files(pids: list[int]) -> list[int]:
     as it had queries at once."""
     counts = []
     for pid in pids:
-        names = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH115, PTH208
+        names = []
+        for fd in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            with suppress(FileNotFoundError):  # closed meanwhile
+                names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))  # noqa: PTH115
         counts.append(sum(not name.startswith("socket:") for name in names))
     return counts
 

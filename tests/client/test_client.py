@@ -31,7 +31,8 @@ METHODS = (
     "search", "search_batch", "run", "iter_search", "match_title", "match_titles", "paper", "papers", "citations",
     "search_authors", "author", "authors", "author_papers", "iter_author_papers",
     "check_references", "references", "iter_citations", "iter_references", "similar", "iter_similar", "expand",
-    "facets", "snapshot", "sql", "sql_schema",
+    "facets", "snapshot", "sql", "sql_schema", "text", "find", "passages", "search_passages", "citation_contexts",
+    "page_image",
 )  # fmt: skip
 STRINGS = "arXiv:hep-th/9301068"
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -77,7 +78,9 @@ def test_the_client_has_all_public_methods_of_the_library() -> None:
         "run_author", "run_author_papers", "run_facets",
         "run_author_search", "run_authors", "is_short_author_batch", "is_short_search", "is_quick_search",
         "run_check", "run_similar", "run_sql", "run_title", "run_titles", "is_short_batch", "is_short_title",
-        "has_few_citations", "has_few_references", "forget_queries",
+        "has_few_citations", "has_few_references", "forget_queries", "run_text", "run_find", "run_read",
+        "run_paper_passages", "run_passage_search", "run_contexts", "run_page", "is_quick_passage_search",
+        "has_full_texts",
     }  # fmt: skip
     of_dialects = {"count_years", "held", "listed", "newest_day", "reference_ids"}
     public = {name for name in dir(Library) if not name.startswith("_")}

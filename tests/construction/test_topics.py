@@ -101,7 +101,7 @@ def test_a_model_that_fails_ends_the_job(tmp_path: Path) -> None:
     with model_server(in_order(Reply(status=401, body=b""))) as server:
         command = ["construct", "queries", tmp_path / "topics.txt", "--model", server.url]
         done = run_cli(*command, "--out", tmp_path / "out")
-    assert done.returncode == 23
+    assert done.returncode == 25
     assert "returned 401" in done.stderr
     assert not (tmp_path / "out" / "questions.jsonl").exists()
 

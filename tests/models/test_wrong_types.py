@@ -287,7 +287,7 @@ TOOLS: Final[dict[str, set[str]]] = {
     "arguments": set(),
     "parent": {"a number", "digits", "nothing"},
     "round": {"a number", "digits", "nothing"},
-    "form": TEXT,
+    **dict.fromkeys(("form", "tool_set"), TEXT),
     "strict": TRUTH,
     "session": {"digits", "nothing"},
     **dict.fromkeys(("query_id", "query", "as_of", "limits"), OPTIONAL),
