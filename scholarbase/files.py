@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import io
 import lzma
@@ -109,6 +110,22 @@ def storage_errors(
         if error.errno in DISK_FAILED:
             reason += "; the disk or its connection may be damaged"
         raise StorageError(f"Cannot write {path} ({reason}): {advice}.") from error
+
+
+@contextmanager
+def locked_folder(folder: Path, busy: Exception) -> Iterator[None]:
+    """Create a folder, and lock it for this process. Raises ``busy`` if another process has the lock."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise busy from error
+        yield
+    finally:
+        os.close(lock)
 
 
 # -- reading --------------------------------------------------------------------------------------------

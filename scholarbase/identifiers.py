@@ -143,6 +143,17 @@ def stored_arxiv_id(value: object) -> tuple[str | None, bool]:
     return found, False
 
 
+def stored_identifier(text: str) -> Identifier | None:
+    """The identifier in a record, None if it is not a valid one. An arXiv id is repaired as by ``stored_arxiv_id``."""
+    found, _ = stored_arxiv_id(text)
+    if found is not None:
+        return Identifier("arXiv", found)
+    try:
+        return parse(text)
+    except InvalidRequest:
+        return None
+
+
 def repaired_arxiv_id(text: str) -> str | None:
     """The canonical arXiv id of an id as a request writes it, repaired if only one id can be meant, or None."""
     return arxiv_id(text) or arxiv_id_from_number(text, zeros=False)

@@ -8,14 +8,12 @@ manifest.json         policy, snapshot, query set, counts
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -26,7 +24,7 @@ import orjson
 from scholarbase.agents.base import Policy, Trace
 from scholarbase.errors import RunDamaged, RunExists, ScholarBaseError
 from scholarbase.evaluation.requests import QUERY_DATE
-from scholarbase.files import atomic_write, storage_errors
+from scholarbase.files import atomic_write, locked_folder, storage_errors
 from scholarbase.llm.base import Price
 from scholarbase.models.checks import check_whole, date_bounds
 from scholarbase.models.queries import Query, QuerySet
@@ -74,7 +72,9 @@ def run_agent(
         date_bounds(to, "to")
     snapshot = source.snapshot()["snapshot"]
     identity = {**policy.identity, "queries": queries.sha256, "snapshot": snapshot, "to": to}
-    with _locked(folder):
+    with locked_folder(
+        folder, RunExists(f"Another process runs an agent in {folder}: wait for it, or stop it.")
+    ):
         done = _opened(folder / CHECKPOINT, identity, {query.id for query in queries.queries}, restart)
         left = [query for query in queries.queries if query.id not in done]
         if done:
@@ -134,21 +134,6 @@ def _rows(
         ) from failed
     if failed is not None:
         raise failed
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunExists(f"Another process runs an agent in {folder}: wait for it, or stop it.") from error
-        yield
-    finally:
-        os.close(lock)
 
 
 def _opened(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +21,7 @@ from scholarbase.construction.sources import CandidateSource
 from scholarbase.construction.store import Store
 from scholarbase.errors import ConstructionError, InvalidRequest, QueryFileError, ScholarBaseError
 from scholarbase.evaluation.answers import judge
-from scholarbase.files import storage_errors
+from scholarbase.files import locked_folder, storage_errors
 from scholarbase.llm.base import Price
 from scholarbase.models.checks import check_whole
 from scholarbase.models.queries import QuerySet
@@ -129,7 +127,10 @@ def construct_answers(
     snapshot = source.snapshot()["snapshot"]
     identity = {"queries": queries.sha256, "snapshot": snapshot, **setup.identity}
     known = known or {}
-    with _locked(folder):
+    with locked_folder(
+        folder,
+        ConstructionError(f"Another process is constructing answers in {folder}: wait for it, or stop it."),
+    ):
         if restart:
             with storage_errors(folder):
                 for end in ("", "-wal", "-shm", "-journal"):
@@ -149,23 +150,6 @@ def construct_answers(
                 )
             with storage_errors(folder):
                 return write_outputs(folder, store, queries, identity, setup.prices)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConstructionError(
-                f"Another process is constructing answers in {folder}: wait for it, or stop it."
-            ) from error
-        yield
-    finally:
-        os.close(lock)
 
 
 def _run(

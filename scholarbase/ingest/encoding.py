@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scholarbase.encoders import Encoder, Encodings, document_text
-from scholarbase.errors import EncoderMismatch, InvalidRequest, SourceError
-from scholarbase.identifiers import Identifier, parse, stored_arxiv_id
+from scholarbase.errors import EncoderMismatch, SourceError
+from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes.catalog import find
 from scholarbase.ingest.checkpoint import paper_counts
 from scholarbase.ingest.dense import DenseParts
@@ -99,20 +99,9 @@ def _documents(db: sqlite3.Connection, after: int, count: int) -> list[tuple[int
 
 def _resolve(db: sqlite3.Connection, names: Sequence[str]) -> npt.NDArray[np.int64]:
     """Catalogue ids of the named papers, 0 for those not in the library."""
-    identifiers = [_identifier(name) for name in names]
+    identifiers = [stored_identifier(name) for name in names]
     found = find(db, (identifier for identifier in identifiers if identifier is not None))
     return np.array([found.get(i, 0) if i is not None else 0 for i in identifiers], dtype=np.int64)
-
-
-def _identifier(name: str) -> Identifier | None:
-    """The identifier in a file of vectors; None if it is not a valid one."""
-    found, _ = stored_arxiv_id(name)
-    if found is not None:
-        return Identifier("arXiv", found)
-    try:
-        return parse(name)
-    except InvalidRequest:
-        return None
 
 
 def _check_agreement(

@@ -19,22 +19,22 @@ import orjson
 
 from scholarbase.bibliographies.names import surname
 from scholarbase.bibliographies.references import Reference
-from scholarbase.databases import open_for_writing
+from scholarbase.databases import finish, open_for_writing
 from scholarbase.documents.chunkers import Chunker, Passage, passages, token_counts
-from scholarbase.documents.model import FullText, Metadata
+from scholarbase.documents.model import DocumentSource, FullText, Metadata
 from scholarbase.documents.schema import open_for_building
-from scholarbase.documents.sources import DocumentEntry, DocumentFile, read_documents
+from scholarbase.documents.sources import LINE_SOURCES, DocumentEntry, DocumentFile, read_documents
 from scholarbase.documents.store import delete_documents, mark_main, write_document
 from scholarbase.documents.tokens import TokenSpans
-from scholarbase.errors import InvalidRequest, SourceChanged, SourceError, TooManyRejects
-from scholarbase.identifiers import Identifier, parse, stored_arxiv_id
+from scholarbase.errors import SourceError, TooManyRejects
+from scholarbase.identifiers import stored_identifier
 from scholarbase.indexes import title_spans
 from scholarbase.indexes.catalog import find
 from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.titles import normalize_title, title_hash
 from scholarbase.ingest.checkpoint import Checkpoint
-from scholarbase.ingest.records import PaperRecord, Reject
-from scholarbase.ingest.sources import Dataset, StoredBytes, open_lines, sha256_of
+from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED, PaperRecord, Reject
+from scholarbase.ingest.sources import Dataset, StoredBytes, changed_while_read, open_lines, sha256_of
 from scholarbase.ingest.sources.arxiv import parse_arxiv
 from scholarbase.ingest.sources.own import paper_of
 from scholarbase.ingest.store import RecordStore
@@ -58,7 +58,6 @@ _MIN_CITED_WORDS: Final = 3
 """Words of a title that is looked for in the text of an entry, beside its first author."""
 _MAX_ENTRY: Final = 2_000
 """Characters of an entry in which titles are looked for."""
-REJECTS_ALWAYS_ALLOWED: Final = 10
 _NO_SECTION: Final = -1
 
 
@@ -107,23 +106,22 @@ class FullTexts:
         total, before = sum(file.size for file in files), 0
         with self._reporter.stage("read documents", "documents", total) as tracker:
             for file in files:
-                for batch in _batches(self._entries(file)):
+                read = StoredBytes()
+                for batch in _batches(self._entries(file, read)):
                     self._write(file, batch, writer, store)
                     tracker.advance(len(batch))
-                if sha256_of(file.path) != facts[file.name].sha256:
-                    raise SourceChanged(
-                        f"{file.path} changed while it was being read, so the unfinished library was deleted: run the "
-                        "same command again when the file is complete."
-                    )
+                digest = read.state[1] if file.source in LINE_SOURCES else sha256_of(file.path)
+                if digest != facts[file.name].sha256:
+                    raise changed_while_read(file.path)
                 before += file.size
                 tracker.at(before)
-        self._check_rejects(max_reject_share)
+        self._check_rejects({file.source for file in files}, max_reject_share)
         with self._checkpoint.transaction():
             self._checkpoint.set("documents_read", True)
 
-    def _entries(self, file: DocumentFile) -> Iterator[DocumentEntry]:
+    def _entries(self, file: DocumentFile, read: StoredBytes) -> Iterator[DocumentEntry]:
         after = self._checkpoint.get(f"document:{file.name}", 0)
-        return read_documents(file, lambda path: open_lines(path, StoredBytes()), after)
+        return read_documents(file, lambda path: open_lines(path, read), after)
 
     def _write(
         self, file: DocumentFile, batch: Sequence[DocumentEntry], writer: CatalogWriter, store: RecordStore
@@ -189,18 +187,18 @@ class FullTexts:
             (number, file, place, orjson.dumps(ids).decode(), title, cuts),
         )
 
-    def _check_rejects(self, max_reject_share: float) -> None:
+    def _check_rejects(self, sources: Iterable[DocumentSource], max_reject_share: float) -> None:
         counts = self._checkpoint.get("counts", {})
-        for kind in sorted(name[6:] for name in counts if name.startswith("lines_")):
-            lines, rejects = counts[f"lines_{kind}"], counts.get(f"rejects_{kind}", 0)
-            row = self._catalog.execute(
-                "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (kind,)
-            ).fetchone()
-            if row and rejects > max(REJECTS_ALWAYS_ALLOWED, max_reject_share * lines):
+        for source in sorted(sources):
+            lines, rejects = counts.get(f"lines_{source}", 0), counts.get(f"rejects_{source}", 0)
+            if rejects > max(REJECTS_ALWAYS_ALLOWED, max_reject_share * lines):
+                file, line, detail = self._catalog.execute(
+                    "SELECT file, line, detail FROM ingest_rejects WHERE dataset = ? LIMIT 1", (source,)
+                ).fetchone()
                 raise TooManyRejects(
-                    f"{rejects:,} of {lines:,} documents of the kind {kind} were rejected, more than the share of "
-                    f"{max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {row[1]} of "
-                    f"{row[0]}: {row[2]}"
+                    f"{rejects:,} of {lines:,} documents of the kind {source} were rejected, more than the share of "
+                    f"{max_reject_share:g} that SCHOLARBASE_MAX_REJECT_SHARE allows. The first is line {line} of "
+                    f"{file}: {detail}"
                 )
 
     # -- join -------------------------------------------------------------------------------------------
@@ -299,7 +297,7 @@ class FullTexts:
 
     def _papers(self, keys: Sequence[tuple[Sequence[str], str | None]]) -> list[int | None]:
         """The paper of each pair of ids and a title, by an id or, without any id that is known, by the title."""
-        parsed = [[one for text in ids if (one := _identifier(text))] for ids, _ in keys]
+        parsed = [[one for text in ids if (one := stored_identifier(text))] for ids, _ in keys]
         known = find(self._catalog, (one for ids in parsed for one in ids))
         found: list[int | None] = []
         for ids, (_, title) in zip(parsed, keys, strict=True):
@@ -340,16 +338,11 @@ def staged_passages(db: sqlite3.Connection, document: int) -> list[Passage]:
 
 
 def finish_documents(path: Path) -> None:
-    """Drop the tables of the job, turn the WAL off and compact the file."""
+    """Drop the tables of the job and finish the file."""
     with closing(open_for_writing(path, create=False)) as db:
         for table in ("ingest_documents", "ingest_state", "ingest_rejects"):
             db.execute(f"DROP TABLE IF EXISTS {table}")
-        db.execute("PRAGMA journal_mode = DELETE")
-        free, pages = (
-            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count")
-        )
-        if free > pages // 5:
-            db.execute("VACUUM")
+    finish(path)
 
 
 def batched(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
@@ -372,7 +365,7 @@ def _batches(entries: Iterator[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
 
 def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
     """The paper that a source describes, None if it says too little."""
-    ids = tuple(one for text in full.ids if (one := _identifier(text)))
+    ids = tuple(one for text in full.ids if (one := stored_identifier(text)))
     day = about.date if about.date is not None and len(about.date) == 10 else None
     entry = Reference(
         "",
@@ -387,16 +380,6 @@ def _own_record(full: FullText, about: Metadata) -> PaperRecord | None:
     )
     record = paper_of(entry)
     return record if isinstance(record, PaperRecord) else None
-
-
-def _identifier(text: str) -> Identifier | None:
-    found, _ = stored_arxiv_id(text)
-    if found is not None:
-        return Identifier("arXiv", found)
-    try:
-        return parse(text)
-    except InvalidRequest:
-        return None
 
 
 def _unknown(ids: Sequence[str], title: str | None) -> str:

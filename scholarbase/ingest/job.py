@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import orjson
 
-from scholarbase.databases import open_for_reading, open_for_writing
+from scholarbase.databases import finish, open_for_reading
 from scholarbase.documents.chunkers import CHUNKERS
 from scholarbase.documents.sources import detect_documents, sidecars
 from scholarbase.documents.tokens import tokens_of
@@ -68,7 +68,7 @@ from scholarbase.ingest.plans import (
     release_of,
 )
 from scholarbase.ingest.random_pairs import random_similarity
-from scholarbase.ingest.records import Record, Reject
+from scholarbase.ingest.records import OWN_REJECTS_ALWAYS_ALLOWED, REJECTS_ALWAYS_ALLOWED, Record, Reject
 from scholarbase.ingest.sources import (
     OWN,
     UNUSED,
@@ -77,6 +77,7 @@ from scholarbase.ingest.sources import (
     Entry,
     SourceFile,
     StoredBytes,
+    changed_while_read,
     discover,
     read_records,
     sha256_of,
@@ -96,10 +97,6 @@ WORKS_PER_COMMIT: Final = 2_000
 """Works whose citations are written at once: some have thousands."""
 BYTES_PER_COMMIT: Final = 64_000_000
 """A transaction ends after so many bytes of lines, if not before: the lines are in memory."""
-REJECTS_ALWAYS_ALLOWED: Final = 10
-"""A small dataset does not fail because of a few bad lines."""
-OWN_REJECTS_ALWAYS_ALLOWED: Final = 100
-"""People's own files are small, and have entries without a title, or written by hand."""
 
 
 def ingest(
@@ -454,10 +451,7 @@ class _Job:
             tracker.at(before + read.count)
             tracker.advance(len(batch))
         if not read.same_start or read.state != (fact.bytes, fact.sha256):
-            raise SourceChanged(
-                f"{file.path} changed while it was being read, so the unfinished library was deleted: run the same "
-                "command again when the file is complete."
-            )
+            raise changed_while_read(file.path)
         with self._checkpoint.transaction():
             self._checkpoint.set("read", [*self._checkpoint.get("read", []), file.name])
 
@@ -656,7 +650,7 @@ class _Job:
 
     def _publish(self) -> Manifest:
         if not self._folder.pending_contents.exists():
-            finish_catalog(self._folder.catalog)
+            finish(self._folder.catalog)
             if self._folder.documents.exists():
                 finish_documents(self._folder.documents)
             shutil.rmtree(self._folder.dense, ignore_errors=True)
@@ -690,14 +684,3 @@ def _batch(entries: Iterator[Entry]) -> list[Entry]:
         if len(batch) == LINES_PER_COMMIT or size >= BYTES_PER_COMMIT:
             break
     return batch
-
-
-def finish_catalog(path: Path) -> None:
-    """Turn the WAL off and compact the file."""
-    with closing(open_for_writing(path, create=False)) as db:
-        db.execute("PRAGMA journal_mode = DELETE")
-        free, pages = (
-            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count")
-        )
-        if free > pages // 5:
-            db.execute("VACUUM")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from scholarbase.models.status import PaperStatus
+
+REJECTS_ALWAYS_ALLOWED: Final = 10
+"""A small dataset does not fail because of a few bad lines."""
+OWN_REJECTS_ALWAYS_ALLOWED: Final = 100
+"""People's own files are small, and have entries without a title, or written by hand."""
 
 
 @dataclass(slots=True)

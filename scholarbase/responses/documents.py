@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from scholarbase.responses.fitting import greatest
 from scholarbase.responses.lines import INDENT, plain
 
 MAX_REFERENCE: Final = 300
@@ -118,7 +119,7 @@ def fit(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool], tokens
         changed = {**response, "sections": sections[:first], "figures": figures[: kept - first]}
         return {**changed, "left_out": {**counts, "how": how}} if counts else changed
 
-    return cut(_most(len(sections) + len(figures), lambda kept: fits(cut(kept))))
+    return cut(greatest(len(sections) + len(figures), lambda kept: fits(cut(kept))))
 
 
 def _fit_text(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -127,21 +128,9 @@ def _fit_text(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) 
     def cut(length: int) -> dict[str, Any]:
         return {**response, "text": text[:length], "end": start + length, "next_offset": start + length}
 
-    length = _most(len(text) - 1, lambda kept: fits(cut(kept)))
+    length = greatest(len(text) - 1, lambda kept: fits(cut(kept)))
     for mark in ("\n\n", "\n", " "):
         place = text.rfind(mark, length // 2, length)
         if place >= 0:
             return cut(place + len(mark))
     return cut(length)
-
-
-def _most(most: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number up to ``most`` that fits, 0 if none does."""
-    low = 0
-    while low < most:
-        middle = (low + most + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            most = middle - 1
-    return low

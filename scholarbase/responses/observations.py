@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from scholarbase.responses.fitting import greatest
 from scholarbase.responses.lines import plain
 
 CUT: Final = "[The rest is cut: ask for less.]"
@@ -29,9 +30,6 @@ def fit(response: dict[str, Any], fits: Callable[[dict[str, Any]], bool]) -> dic
     def cut(length: int) -> dict[str, Any]:
         return {**response, "observation": f"{text[:length]}\n{CUT}"}
 
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(cut(middle)) else (low, middle - 1)
-    line = text.rfind("\n", low // 2, low)
-    return cut(line if line > 0 else low)
+    length = greatest(len(text), lambda kept: fits(cut(kept)))
+    line = text.rfind("\n", length // 2, length)
+    return cut(line if line > 0 else length)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scholarbase.errors import InvalidRequest
+from scholarbase.responses.fitting import greatest
 
 SHORTEST: Final = 20
 """Characters of a value that a response keeps at least."""
@@ -50,7 +51,7 @@ def fit_rows(
         )
         return _cut(response, rows[:count], {"rows": left, "how": how})
 
-    count = _most(len(rows), lambda one: tokens_of(first(one)) <= max_tokens)
+    count = greatest(len(rows), lambda one: tokens_of(first(one)) <= max_tokens)
     if count:
         return first(count)
     if not rows:
@@ -65,7 +66,7 @@ def fit_rows(
         return _cut(response, [row], {"rows": left, "how": how})
 
     longest = max((len(value) for value in rows[0] if isinstance(value, str)), default=0)
-    characters = _most(longest, lambda one: tokens_of(cut(one)) <= max_tokens)
+    characters = greatest(longest, lambda one: tokens_of(cut(one)) <= max_tokens)
     if characters < SHORTEST:
         raise _too_small(max_tokens)
     return cut(characters)
@@ -97,15 +98,6 @@ def _cut(response: Mapping[str, Any], rows: list[Any], left_out: dict[str, Any])
 def _shortened(value: Any, characters: int) -> Any:
     is_long = isinstance(value, str) and len(value) > characters
     return f"{value[:characters]}..." if is_long else value
-
-
-def _most(end: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 0 to ``end`` that fits, if all smaller ones do; 0 if none does."""
-    low, high = 0, end
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 def _too_small(max_tokens: int) -> InvalidRequest:

@@ -8,7 +8,7 @@ additive, so each part of a response is measured once.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from scholarbase.models.checks import check_whole
 from scholarbase.models.limits import MAX_TOKENS, MIN_TOKENS
 from scholarbase.responses import documents, observations
 from scholarbase.responses import text as text_format
+from scholarbase.responses.fitting import greatest
 from scholarbase.responses.lines import plain
 from scholarbase.responses.rows import fit_rows, has_rows
 from scholarbase.responses.sentences import sentence_ends
@@ -464,7 +465,7 @@ def _batch(response: dict[str, Any], room: int, offset: int | Sequence[int], for
     _check_room(room, frame + sum(min(page.least, page.need) for page in pages), form)
     # Each gets the same number of units, but never less than ``least`` nor more than ``need``.
     most = max(page.need for page in pages)
-    level = _level(lambda level: sum(_share(page, level) for page in pages), room - frame, most)
+    level = greatest(most, lambda level: sum(_share(page, level) for page in pages) <= room - frame)
     spare = room - frame - sum(_share(page, level) for page in pages)
     for place, page in enumerate(pages):
         share = _share(page, level) + spare
@@ -480,22 +481,10 @@ def _share(page: _Page, level: int) -> int:
     return min(page.need, max(page.least, level))
 
 
-def _level(spent: Callable[[int], int], room: int, most: int) -> int:
-    """The greatest level up to ``most`` with ``spent(level) <= room``; ``spent`` must be monotonic."""
-    low = 0
-    while low < most:
-        middle = (low + most + 1) // 2
-        if spent(middle) <= room:
-            low = middle
-        else:
-            most = middle - 1
-    return low
-
-
 def _shared(steps: Sequence[Sequence[int]], room: int) -> list[int]:
     """The step of each list that shares ``room`` evenly; steps ascend from 0."""
     most = max((units[-1] for units in steps), default=0)
-    level = _level(lambda level: sum(s[bisect_right(s, level) - 1] for s in steps), room, most)
+    level = greatest(most, lambda level: sum(s[bisect_right(s, level) - 1] for s in steps) <= room)
     chosen = [bisect_right(units, level) - 1 for units in steps]
     left = room - sum(units[step] for units, step in zip(steps, chosen, strict=True))
     # The remainder may allow one more step for some, in order.

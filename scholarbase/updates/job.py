@@ -29,6 +29,7 @@ from typing import Any, Final
 
 import orjson
 
+from scholarbase.databases import finish
 from scholarbase.encoders import Encoder
 from scholarbase.encoders.probe import check_probe
 from scholarbase.errors import (
@@ -51,9 +52,9 @@ from scholarbase.indexes.vectors.bm25 import Bm25Parameters
 from scholarbase.indexes.vectors.edge import EdgeIndex, read_config
 from scholarbase.ingest.checkpoint import Checkpoint
 from scholarbase.ingest.folder import ENCODER, REJECTS, VECTORS, BuildFolder, build_errors
-from scholarbase.ingest.job import REJECTS_ALWAYS_ALLOWED, finish_catalog
 from scholarbase.ingest.plans import named_sets
 from scholarbase.ingest.random_pairs import random_similarity
+from scholarbase.ingest.records import REJECTS_ALWAYS_ALLOWED
 from scholarbase.ingest.sources import OWN, RELEASED, files_of, sha256_of
 from scholarbase.ingest.store import RecordStore
 from scholarbase.ingest.writer import CatalogWriter
@@ -433,7 +434,7 @@ class _UpdateJob:
     def _publish(self) -> Manifest:
         if not self._folder.pending_contents.exists():
             with self._reporter.stage("list files", "files", None):
-                finish_catalog(self._folder.catalog)
+                finish(self._folder.catalog)
                 self._folder.list_files()
         self._folder.publish()
         manifest, snapshot = read_manifest(self._folder.library)

@@ -195,3 +195,14 @@ def test_pack_keeps_full_texts(whole: Path, tmp_path: Path) -> None:
     assert list(verify(tmp_path / "unpacked"))
     with Library.open(tmp_path / "unpacked") as library:
         assert re.search("We study", library.text("2001.00009", section="Introduction").text or "")
+
+
+def test_rejects_of_other_sources_are_no_rejects_of_documents(tmp_path: Path) -> None:
+    """A bibliography may have up to 100 entries without a title, whatever comes beside it."""
+    entries = [f"@article{{a{number}, author = {{Ada One}}}}" for number in range(20)]
+    (tmp_path / "own.bib").write_text("\n".join([*entries, "@article{whole, title = {A whole entry}}"]))
+    texts = write(tmp_path / "texts.jsonl.gz", papers(3))
+    ingest([tmp_path / "own.bib"], tmp_path / "library", documents=[texts])
+    counts = read_manifest(tmp_path / "library")[0].counts
+    assert (counts["papers"], counts["documents"]) == (4, 3)
+    assert len(gzip.decompress((tmp_path / "library" / "rejects.jsonl.gz").read_bytes()).splitlines()) == 20

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from scholarbase.errors import SourceError
+from scholarbase.errors import SourceChanged, SourceError
 from scholarbase.extras import missing
 from scholarbase.files import DECOMPRESSION_ERRORS, MAX_LINE, ByteStream, decompress
 from scholarbase.ingest.sources import oai, openalex, tables
@@ -212,6 +212,14 @@ def open_table(path: Path, columns: Collection[str], read: StoredBytes) -> Itera
     except OSError as error:
         raise _unreadable(path, error) from error
     return tables.read_rows(path, columns)
+
+
+def changed_while_read(path: Path) -> SourceChanged:
+    """The error of a file whose bytes are not those that were hashed at the start of the job."""
+    return SourceChanged(
+        f"{path} changed while it was being read, so the unfinished library was deleted: run the same command again "
+        "when the file is complete."
+    )
 
 
 def sha256_of(path: Path) -> str:
