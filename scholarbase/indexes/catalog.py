@@ -24,6 +24,7 @@ from scholarbase.indexes import (
     authors,
     citations,
     facets,
+    frequencies,
     fulltext,
     listing,
     title_spans,
@@ -34,7 +35,6 @@ from scholarbase.indexes.citations import Cocitations, Edge, Expansion
 from scholarbase.indexes.facets import COUNTING, Counts
 from scholarbase.indexes.filter_sql import VENUE_KEYS, filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters, venue_key
-from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
 from scholarbase.indexes.listing import Condition, Listed, ListOrder
 from scholarbase.indexes.title_spans import TitleSpan
 from scholarbase.indexes.vectors.base import ScoredId
@@ -376,24 +376,9 @@ class Catalog:
             return fulltext.holding(connection, expressions, ids)
 
     def document_frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
-        """Return how many papers have each term in their BM25 vector, and under ``ANY_TERM`` how many have a vector.
-
-        Counted are all papers, or those up to the end of the last full month by ``day``, a number ``yyyymmdd``. Terms
-        that no paper has are missing.
-        """
-        month = UNDATED if day is None else last_full_month(day)
+        """Return how many papers have each term (:func:`.frequencies.document_frequencies`)."""
         with self._reading() as connection:
-            rows = connection.execute(
-                """
-                SELECT wanted.value, (
-                    SELECT papers FROM document_frequencies
-                    WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
-                )
-                FROM json_each(?1) AS wanted
-                """,
-                (orjson.dumps([ANY_TERM, *terms]).decode(), month),
-            ).fetchall()
-        return {term: papers for term, papers in rows if papers is not None}
+            return frequencies.document_frequencies(connection, terms, day)
 
     def match_title(
         self, title: str, limit: int, min_score: float, filters: ResolvedFilters

@@ -54,7 +54,9 @@ class FullTexts(Opened):
     def run_text(self, request: TextBody) -> TextResponse:
         """Run a :class:`TextBody`. Raises as ``text``."""
         start = perf_counter()
-        documents, text, paper_id, title = self._text_of(request.paper_id, request.version, request.as_of)
+        documents, text = self._text_of(request.paper_id, request.version, request.as_of)
+        [paper] = self._catalog.papers([text.paper], ("id", "title"))
+        paper_id, title = paper.id, paper.title or ""
         document = documents.document(text.id)
         about = self._about(documents, text)
         if request.section is None and request.from_offset is None:
@@ -101,7 +103,7 @@ class FullTexts(Opened):
     @runs(FindBody)
     def run_find(self, request: FindBody) -> FindResponse:
         """Run a :class:`FindBody`. Raises as ``find``."""
-        documents, text, *_ = self._text_of(request.paper_id, request.version, request.as_of)
+        documents, text = self._text_of(request.paper_id, request.version, request.as_of)
         document, start = documents.document(text.id), perf_counter()
         total, relation, spans = patterns.find(
             document.text, request.q, request.syntax, request.offset, request.limit
@@ -123,7 +125,7 @@ class FullTexts(Opened):
         start = perf_counter()
         filters = ResolvedFilters(last_day=self._lookup.day(request.as_of))
         if request.direction == "references":
-            documents, text, *_ = self._text_of(request.paper_id, request.version, request.as_of)
+            documents, text = self._text_of(request.paper_id, request.version, request.as_of)
             total, marks = documents.marks_of(text.id, request.limit, request.offset, filters)
             papers = [mark.cited for mark in marks]
         else:
@@ -204,15 +206,11 @@ class FullTexts(Opened):
             )
         return chosen
 
-    def _text_of(
-        self, paper_id: str, version: int | None, as_of: str | None
-    ) -> tuple[Documents, Text, str, str]:
-        """The text to read of a paper, and the paper's id and title."""
+    def _text_of(self, paper_id: str, version: int | None, as_of: str | None) -> tuple[Documents, Text]:
+        """The text to read of a paper."""
         documents = self._open_documents()
         number = self._lookup.id(paper_id, as_of)
-        text = self._versions(documents, number, paper_id, version)[0]
-        [paper] = self._catalog.papers([number], ("id", "title"))
-        return documents, text, paper.id, paper.title or ""
+        return documents, self._versions(documents, number, paper_id, version)[0]
 
     def _about(self, documents: Documents, text: Text) -> TextDocument:
         texts = documents.texts(text.paper)

@@ -259,7 +259,7 @@ class Passages(FullTexts):
     @runs(PaperPassagesBody)
     def run_paper_passages(self, request: PaperPassagesBody) -> PassagesResponse:
         """Run a :class:`PaperPassagesBody`. Raises as ``passages``."""
-        documents, text, *_ = self._text_of(request.paper_id, request.version, request.as_of)
+        documents, text = self._text_of(request.paper_id, request.version, request.as_of)
         assert self._passages is not None
         engine = request.engine or ("bm25" if self._encoder is None else "hybrid")
         if engine != "bm25" and self._encoder is None:

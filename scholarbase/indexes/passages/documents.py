@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import orjson
-
 from scholarbase.databases import ReadPool, attach_immutable, open_immutable
 from scholarbase.documents.model import Document
 from scholarbase.documents.schema import FILE_NAME, decompress
@@ -17,7 +15,7 @@ from scholarbase.errors import LibraryCorrupt
 from scholarbase.indexes import catalog, fulltext
 from scholarbase.indexes.filter_sql import filter_sql, json_list
 from scholarbase.indexes.filters import ResolvedFilters
-from scholarbase.indexes.frequencies import ANY_TERM, UNDATED, last_full_month
+from scholarbase.indexes.frequencies import document_frequencies
 from scholarbase.indexes.vectors.base import ScoredId
 
 _READING: Final = ("Reading full texts", "request less of the text, or fewer results")
@@ -271,19 +269,9 @@ class Documents:
         return int(rows[0][0])
 
     def frequencies(self, terms: Sequence[int], day: int | None) -> dict[int, int]:
-        """How many passages have each term, as :meth:`.catalog.Catalog.document_frequencies` for papers."""
-        month = UNDATED if day is None else last_full_month(day)
+        """Return how many passages have each term (:func:`.frequencies.document_frequencies`)."""
         with self._pool.lend(*_SEARCHING) as connection:
-            rows = connection.execute(
-                """
-                SELECT wanted.value, (
-                    SELECT papers FROM main.document_frequencies
-                    WHERE term = wanted.value AND month <= ?2 ORDER BY month DESC LIMIT 1
-                ) FROM json_each(?1) AS wanted
-                """,
-                (orjson.dumps([ANY_TERM, *terms]).decode(), month),
-            ).fetchall()
-        return {term: count for term, count in rows if count is not None}
+            return document_frequencies(connection, terms, day)
 
 
 def heading(number: str | None, title: str | None) -> str | None:
