@@ -1,9 +1,10 @@
 """Full texts: the ingest of their passages, its memory, and searches of passages, each beside the bare work.
 
 The texts are those of the unarXive sample, copied under other ids until there are enough, each a paper of its own, cut
-by ``tokens-512``. The floors of the ingest are the tokenizer alone, one passage after the other in one thread, and
-Qdrant Edge's own build of the same points, whose vectors and payloads are ready: upsert and optimize. The floor of a
-search inside a paper is rank-bm25 on the passages' lists of words: the index it makes and the scores.
+by ``tokens-512`` and encoded by the encoder in the package. The floors of the ingest are the tokenizer alone, one
+passage after the other in one thread, and Qdrant Edge's own build of the same points, whose vectors and payloads are
+ready: upsert and optimize. The floor of a search inside a paper is rank-bm25 on the passages' lists of words: the index
+it makes and the scores.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 import qdrant_edge as qdrant
@@ -33,14 +34,15 @@ from benchmarks.timing import interleaved, questions, read_files, size, summary
 from scholarbase.databases import open_immutable
 from scholarbase.documents.ranking import K1, B
 from scholarbase.documents.schema import FILE_NAME, add_text_function
+from scholarbase.encoders import open_encoder
 from scholarbase.encoders.registry import PACKAGED_FOLDER
 from scholarbase.files import atomic_write
-from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.passages.parameters import FOLDER as PASSAGES
 from scholarbase.indexes.vectors import edge
-from scholarbase.indexes.vectors.base import BM25, PAYLOAD_COLUMNS, Payload, VectorConfig
-from scholarbase.indexes.vectors.bm25 import Bm25Text
+from scholarbase.indexes.vectors.base import DENSE, VectorPoint
 from scholarbase.ingest.job import ingest
 from scholarbase.manifest import read_manifest
+from scholarbase.models.encoders import PACKAGED
 from scholarbase.search.library import Library
 
 PART: Final = "passages"
@@ -141,63 +143,54 @@ def ingest_rows(library: Path, whole: Ingested, work: Path) -> list[Row]:
 
 
 def bare(library: Path, work: Path) -> Clock:
-    """Measure the tokenizer, and Edge, on the passages of a finished library. Texts and vectors are made outside the
-    measurement, batch by batch."""
+    """Measure the tokenizer, and Edge, on the passages of a finished library. Texts are read, and points made, outside
+    the measurement, batch by batch."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
+    clock = Clock()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     tokenizer = Tokenizer.from_file(str(PACKAGED_FOLDER / "tokenizer.json"))
-    bm25 = Bm25Text(parameters_of(CHUNKER))
-    config = VectorConfig()
-    edge.EdgeWriter.open(work / "shard", config).close()
-    shard = qdrant.EdgeShard.load(str(work / "shard"), edge.edge_config(config))
-    clock = Clock()
-    unsealed = 0
-    sync()
-    for batch in _batches(library):
+    for texts in _texts(library):
         with clock.running("tokenize"):
-            for passage in batch:
-                tokenizer.encode(passage.text, add_special_tokens=False)
-        points = []
-        for number, text, payload in batch:
-            vector = bm25.document("", text)
-            sparse = qdrant.SparseVector(vector.indices, vector.values)
-            points.append(qdrant.Point(number, {BM25: sparse} if vector.indices else {}, payload))
-        with clock.running("upsert"):
-            shard.update(qdrant.UpdateOperation.upsert_points(points))
-        unsealed += len(batch)
-        if unsealed >= edge.SEGMENT_POINTS:
-            optimize(shard, clock)
-            unsealed = 0
-    optimize(shard, clock)
-    shard.close()
+            for text in texts:
+                tokenizer.encode(text, add_special_tokens=False)
+    sync()
+    with closing(edge.EdgeIndex.open(library / PASSAGES)) as index:
+        edge.EdgeWriter.open(work / "shard", index.config).close()
+        shard = qdrant.EdgeShard.load(str(work / "shard"), edge.edge_config(index.config))
+        unsealed = 0
+        for batch in index.points(POINTS_PER_UPSERT):
+            points = [_point(one) for one in batch]
+            with clock.running("upsert"):
+                shard.update(qdrant.UpdateOperation.upsert_points(points))
+            unsealed += len(batch)
+            if unsealed >= edge.SEGMENT_POINTS:
+                optimize(shard, clock)
+                unsealed = 0
+        optimize(shard, clock)
+        shard.close()
     shutil.rmtree(work)
     return clock
 
 
-class _Passage(NamedTuple):
-    id: int
-    text: str
-    payload: dict[str, Any]
+def _point(point: VectorPoint) -> qdrant.Point:
+    vectors: dict[str, Any] = {
+        name: qdrant.SparseVector(list(vector.indices), list(vector.values))
+        for name, vector in point.sparse.items()
+        if len(vector.indices)
+    }
+    if point.dense is not None:
+        vectors[DENSE] = point.dense.tolist()
+    return qdrant.Point(point.id, vectors, point.payload.to_dict())
 
 
-def _batches(library: Path) -> Iterator[list[_Passage]]:
-    """The passages of a library, in the order of their numbers."""
+def _texts(library: Path) -> Iterator[list[str]]:
+    """The texts of the passages of a library, in the order of their numbers."""
     with closing(open_immutable(library / FILE_NAME)) as db:
         add_text_function(db)
-        db.execute("ATTACH ? AS catalog", (f"file:{library.resolve()}/catalog.sqlite?mode=ro&immutable=1",))
-        rows = db.execute(
-            f"""
-            SELECT passages.id, document_text(document, start, end), {PAYLOAD_COLUMNS} FROM passages
-            JOIN documents ON documents.id = document JOIN catalog.papers ON catalog.papers.id = documents.paper
-            ORDER BY passages.id
-            """
-        )
+        rows = db.execute("SELECT document_text(document, start, end) FROM passages ORDER BY id")
         while batch := rows.fetchmany(POINTS_PER_UPSERT):
-            yield [
-                _Passage(number, text, Payload.of_paper(*columns).to_dict())
-                for number, text, *columns in batch
-            ]
+            yield [text for (text,) in batch]
 
 
 def memory_row(whole: Ingested, few: Ingested, documents: tuple[int, int]) -> Row:
@@ -284,7 +277,8 @@ def main(arguments: Sequence[str]) -> None:
     documents, library = arguments
     times = StageTimes()
     began, worked = time.perf_counter(), cpu_seconds()
-    ingest([], library, documents=[documents], reporter=times)
+    with closing(open_encoder(PACKAGED)) as encoder:
+        ingest([], library, encoder=encoder, encoder_location=PACKAGED, documents=[documents], reporter=times)
     seconds, worked = time.perf_counter() - began, cpu_seconds() - worked
     print(json.dumps({"seconds": seconds, "cpu_seconds": worked, "stages": times.stages}))
 

@@ -3,7 +3,8 @@
 Documents were cut when they were read. Here the passages of each paper's main document are indexed, in the order of the
 papers' numbers, so that their own numbers do not depend on the order of the sources. A passage's point has the payload
 of its paper, so that the filters of papers apply to passages. Rows, words and progress are committed together, after
-the points of the batch are durable.
+the points of the batch are durable. Segments are small also where they have a graph: passages are so many more than
+papers that the memory of a large segment would be that of the ingest.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scholarbase.indexes.filters import NO_FILTERS
 from scholarbase.indexes.frequencies import FrequencyCounter
 from scholarbase.indexes.passages.content import MONTHS, content_sums
 from scholarbase.indexes.passages.parameters import parameters_of
+from scholarbase.indexes.vectors import edge
 from scholarbase.indexes.vectors.base import (
     BM25,
     DENSE,
@@ -94,10 +96,10 @@ def index_passages(
         with reporter.stage("index passages", "passages", characters + before, before) as tracker:
             while True:
                 # At the start, so that a job killed while sealing seals again.
-                if done and done // writer.segment_points > checkpoint.get("passage_segments", 0):
+                if done and done // edge.SEGMENT_POINTS > checkpoint.get("passage_segments", 0):
                     writer.seal()
                     with checkpoint.transaction():
-                        checkpoint.set("passage_segments", done // writer.segment_points)
+                        checkpoint.set("passage_segments", done // edge.SEGMENT_POINTS)
                 rows, end, read = _next_rows(db, last, done)
                 if end is None:
                     break
