@@ -1,8 +1,9 @@
 """A language model by script, on a real HTTP server: chat completions and Responses of OpenAI, Messages of Anthropic.
 
 The script asks for a paper that the library lacks, reads the error, searches for the question, asks which papers cite
-the first paper that it was shown, and answers with their titles. It knows no paper: ids and titles are read from the observations in the request. It calls only tools that the
-request lists, with arguments that their schemas allow, and refuses requests to stream.
+the first paper that it was shown, and answers with their titles. It knows no paper: ids and titles are read from the
+observations in the request. It calls only tools that the request lists, with arguments that their schemas allow, and
+refuses requests to stream.
 
 The server also stands as the HTTP proxy of a process. What the process sends to any other host is recorded and refused.
 """

@@ -54,7 +54,9 @@ def interpreter(script: Path) -> str:
     return uv("python", "find", "--script", script).stdout.strip()
 
 
-def run(command: Sequence[str | Path], home: Path, model: str, server: str) -> subprocess.CompletedProcess[str]:
+def run(
+    command: Sequence[str | Path], home: Path, model: str, server: str
+) -> subprocess.CompletedProcess[str]:
     """Run an agent. What it sends to other hosts than this one goes to the model's server, which refuses it."""
     environment = {
         "PATH": os.defpath,

@@ -1,0 +1,49 @@
+"""The notebook's output is what its cells write."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from nbformat import NotebookNode
+
+from tests.examples import notebook
+
+HOW = "If the change is meant, run `python -m tests.examples.notebook` and commit the difference."
+
+
+def texts(executed: NotebookNode) -> list[str]:
+    """What each code cell writes, and the types of what it shows."""
+    return [
+        "".join(output.get("text") or f"{sorted(output.data)}" for output in cell.outputs)
+        for cell in executed.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def test_the_two_tables_agree() -> None:
+    """Recall by the command, and as the notebook computes it from the files of the runs."""
+    written = "".join(texts(notebook.read()))
+    own = dict(re.findall(r"^(sparse|dense|hybrid)((?: +0\.\d{3}){5})$", written, re.M))
+    reported = dict(re.findall(r"^sample-(sparse|dense|hybrid)((?: +0\.\d{3}){6}) *$", written, re.M))
+    assert own.keys() == reported.keys() == {"sparse", "dense", "hybrid"}
+    for mode, row in own.items():
+        _, _, at_25, _, at_100 = row.split()
+        assert reported[mode].split()[:2] == [at_25, at_100]
+
+
+def test_the_plot_is_a_picture() -> None:
+    [picture] = [
+        output.data["image/png"]
+        for cell in notebook.read().cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    ]
+    assert base64.b64decode(picture).startswith(b"\x89PNG")
+    assert notebook.NOTEBOOK.stat().st_size < 100_000
+
+
+@pytest.mark.slow  # starts a kernel, which ingests the sample and searches: 10 s of CPU time
+def test_the_output_is_that_of_the_cells() -> None:
+    assert texts(notebook.execute()) == texts(notebook.read()), HOW
