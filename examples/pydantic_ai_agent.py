@@ -30,7 +30,8 @@ PROMPT = (
 
 def main(question: str) -> None:
     session = f"pydantic-ai-{uuid4().hex[:8]}"
-    papers = MCPToolset(f"{URL}/mcp", headers={"X-ScholarBase-Session": session})
+    headers = {"X-ScholarBase-Session": session}
+    papers = MCPToolset(f"{URL}/mcp", headers=headers, tool_error_behavior="failed")
     agent = Agent(MODEL, instructions=PROMPT, toolsets=[papers])
     result = agent.run_sync(question, usage_limits=UsageLimits(request_limit=20))
     print(result.output)

@@ -25,7 +25,14 @@ from scholarbase.search.library import Library
 from scholarbase.settings import PREFIX, Settings
 from tests.conftest import ROOT, SAMPLE, run_cli, serving, serving_in_thread
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "sample" / "README.md"])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/examples/*.md"),
+        ROOT / "sample" / "README.md",
+    ]
+)
 WORK = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -129,6 +130,9 @@ def test_the_page_shows_the_script(name: str) -> None:
     shown = re.findall(r"^```python\n(.*?)^```$", page, re.S | re.M)
     assert shown
     for block in shown:
-        assert block in script, f"{name}_agent.py does not have these lines of the page:\n{block}"
-    for package in re.findall(r"`([a-z-]+) (\d[\d.]*)`", page):
-        assert "{}=={}".format(*package) in re.sub(r"\[[\w,]+\]", "", script)
+        indented = (textwrap.indent(block, " " * width) for width in (0, 4, 8))
+        assert any(lines in script for lines in indented), f"{name}_agent.py lacks these lines:\n{block}"
+    tested = re.findall(r"`([a-z-]+) (\d[\d.]*)`", page)
+    assert tested
+    for package, version in tested:
+        assert re.search(rf'"{package}(\[[\w,]+\])?=={re.escape(version)}"', script), f"{package} {version}"
