@@ -115,7 +115,7 @@ def create_app(
     app.state.dialects = (
         {DIALECTS[alone].alone: DIALECTS[alone]} if alone else {one.prefix: one for one in DIALECTS.values()}
     )
-    app.state.sessions = sessions
+    app.state.sessions, app.state.libraries = sessions, libraries
     app.state.admission = Admission(settings)
     app.state.readiness = Readiness(libraries.ready)
     # Threads that are not shared with requests.

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import Scope
 
@@ -28,6 +28,8 @@ SNAPSHOT: Final = "X-ScholarBase-Snapshot"
 """The response header with the snapshot; in a request, the one that must answer it."""
 SNAPSHOT_KEY: Final = SNAPSHOT.lower().encode()
 _TAG_BYTES: Final = 12
+_COUNTS: Final = {"papers": "papers", "abstracts": "abstracts", "citations": "edges"}
+"""The counts of a manifest that describe a library, by their names in responses."""
 _malloc_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
@@ -114,6 +116,19 @@ class Libraries:
         """The snapshot ids of the open libraries, the current one last."""
         with self._lock:
             return tuple(self._held)
+
+    def described(self) -> list[dict[str, Any]]:
+        """The open libraries, the current one first: snapshot id, name of the folder, and counts."""
+        with self._lock:
+            libraries = [held.library for held in reversed(self._held.values())]
+        return [
+            {
+                "snapshot": one.snapshot_id,
+                "name": one.path.name,
+                **{name: one.manifest.counts.get(count, 0) for name, count in _COUNTS.items()},
+            }
+            for one in libraries
+        ]
 
     def add(self, library: Library) -> None:
         """Hold a library for requests that name its snapshot. It is closed if one of this snapshot is held."""

@@ -281,6 +281,18 @@ class SnapshotResponse(BaseModel):
     manifest: dict[str, Any] = Field(description="The library's contents and sources.")
 
 
+class HeldSnapshot(BaseModel):
+    snapshot: str = Field(description="The id for the header `X-ScholarBase-Snapshot`.")
+    name: str = Field(description="The name of the library's folder.")
+    papers: int
+    abstracts: int
+    citations: int
+
+
+class SnapshotsResponse(BaseModel):
+    results: list[HeldSnapshot] = Field(description="The open libraries, the current one first.")
+
+
 class SqlColumn(BaseModel):
     name: str
     type: str = Field(description="TEXT, INTEGER or REAL.")
@@ -386,6 +398,22 @@ class ReportResponse(SessionResponse):
     recall_after: list[float] | None = Field(description="Recall after each call.")
     answers: int
     answers_absent: list[str] = Field(description="Answers that the library does not hold.")
+
+
+class ReplayDifference(BaseModel):
+    call: int = Field(description="The number of the call.")
+    tool: str
+    what: str = Field(description="What differs first: error, ids or scores.")
+    message: str = Field(description="What was recorded, and what came now.")
+
+
+class ReplayResponse(BaseModel):
+    session: str
+    snapshot: str = Field(description="The snapshot on which the calls ran again.")
+    recorded_on: list[str] = Field(description="The snapshots on which they were recorded.")
+    calls: int = Field(description="The calls of the session.")
+    replayed: int = Field(description="Those that ran again: neither failed calls nor the agent's answers.")
+    differences: list[ReplayDifference]
 
 
 class Problem(BaseModel):

@@ -211,6 +211,7 @@ class AsyncClient(BaseClient):
     open_session = _awaitable(Client.open_session)
     trajectory = _awaitable(Client.trajectory)
     session_report = _awaitable(Client.session_report)
+    replay_session = _awaitable(Client.replay_session)
     record_answer = _awaitable(Client.record_answer)
     delete_session = _awaitable(Client.delete_session)
 
@@ -218,3 +219,4 @@ class AsyncClient(BaseClient):
     sql_schema = _awaitable(Client.sql_schema)
 
     snapshot = _awaitable(Client.snapshot)
+    snapshots = _awaitable(Client.snapshots)

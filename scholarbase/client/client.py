@@ -289,6 +289,10 @@ class Client(BaseClient, Source):
         """The costs of a session and, with the relevant papers as ``answers``, its recall."""
         return self._send(endpoints.session_report(session, answers))
 
+    def replay_session(self, session: str) -> dict[str, Any]:
+        """Run a session's calls again on the server's library, and compare: the ``differences``."""
+        return self._send(endpoints.replay_session(session))
+
     def record_answer(self, session: str, ids: Sequence[str]) -> int:
         """Record the agent's final answer, best first. Returns the number of the call."""
         return self._send(endpoints.record_answer(session, ids))
@@ -300,3 +304,7 @@ class Client(BaseClient, Source):
     def snapshot(self) -> dict[str, Any]:
         """The snapshot id, the settings that affect ranking, and the manifest."""
         return self._send(endpoints.snapshot())
+
+    def snapshots(self) -> list[dict[str, Any]]:
+        """The libraries that the server has open, the current one first: their snapshot ids, names and counts."""
+        return self._send(endpoints.snapshots())

@@ -524,6 +524,11 @@ def session_report(session: str, answers: Sequence[str] | None) -> Request[dict[
     return Request("POST", path, dict, body=_json({"answers": list(check_ids(answers, "answers"))}))
 
 
+def replay_session(session: str) -> Request[dict[str, Any]]:
+    """``POST /v1/sessions/{session}/replay``."""
+    return Request("POST", f"{_session_path(session)}/replay", dict)
+
+
 def record_answer(session: str, ids: Sequence[str]) -> Request[int]:
     """``POST /v1/sessions/{session}/answer``."""
     body = _json({"ids": list(check_ids(ids, "ids"))})
@@ -557,6 +562,11 @@ def snapshot() -> Request[dict[str, Any]]:
         return {name: data[name] for name in names}
 
     return Request("GET", "/v1/snapshot", read)
+
+
+def snapshots() -> Request[list[dict[str, Any]]]:
+    """``GET /v1/snapshots``."""
+    return Request("GET", "/v1/snapshots", lambda data: list(data["results"]))
 
 
 def _session_path(session: str) -> str:

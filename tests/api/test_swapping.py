@@ -207,6 +207,11 @@ def test_a_request_names_a_snapshot_that_is_kept(link: Path, libraries: tuple[Pa
     with swapping(link, keep_libraries=2) as (_, swaps, url):
         point(link, libraries[1])
         assert swaps.reload().held == (new, old)
+        listed = httpx.get(f"{url}/snapshots").json()["results"]
+        assert [(one["snapshot"], one["papers"], one["name"]) for one in listed] == [
+            (new, SIZES[1], libraries[1].name),
+            (old, SIZES[0], libraries[0].name),
+        ]
         query = f"{url}/search?q=string+theory&limit=1"
         for name, snapshot in ((None, new), (old, old), (new, new)):
             headers = {} if name is None else {"X-ScholarBase-Snapshot": name}

@@ -11,11 +11,17 @@ from typing import Any
 import httpx
 import pytest
 
+from scholarbase import Client
+from scholarbase.api.app import create_app
+from scholarbase.api.holding import Libraries
+from scholarbase.errors import SessionNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
+from scholarbase.settings import load_settings
 from scholarbase.tools.replay import differences, read_recorded, replay
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
+from tests.encoders.servers import running
 from tests.sessions.agents import QUESTION, SEED, Agent, close_all, ids
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -213,6 +219,59 @@ def test_a_smaller_library_gives_something_else(url: str, folder: Path, other: P
     assert (difference.tool, difference.what) == ("search_papers", "ids")
     assert str(difference).startswith(f"call 2 (search_papers): ids differ from place {place}: ")
     assert repr(found[place - 1]) in str(difference)
+
+
+# -- the server -------------------------------------------------------------------------------------------
+
+
+def test_a_server_runs_a_session_again_on_the_snapshot_that_is_named(
+    url: str, folder: Path, sample: Library, other: Path
+) -> None:
+    agent = Agent(url, query=QUESTION)
+    agent.search(limit=20)
+    agent.search(limit=20, exclude_seen=True)
+    agent.search(limit=0)
+    agent.send("POST", f"/v1/sessions/{agent.name}/answer", json={"ids": [SEED]})
+    agent.wait_recorded()
+    with Library.open(other, encoder="none") as small:
+        libraries = Libraries(small)
+        libraries.add(sample)
+        settings = load_settings(sessions=str(folder))
+        with running(create_app(libraries, settings=settings), settings=settings) as running_at:
+            address = running_at.removesuffix("/v1")
+            with Client(address) as client:
+                assert [one["snapshot"] for one in client.snapshots()] == [
+                    small.snapshot_id,
+                    sample.snapshot_id,
+                ]
+                differs = client.replay_session(agent.name)
+            with Client(address, headers={"X-ScholarBase-Snapshot": sample.snapshot_id}) as client:
+                same = client.replay_session(agent.name)
+                with pytest.raises(SessionNotFound, match="nobody"):
+                    client.replay_session("nobody")
+    assert same == {
+        "session": agent.name,
+        "snapshot": sample.snapshot_id,
+        "recorded_on": [sample.snapshot_id],
+        "calls": 4,
+        "replayed": 2,
+        "differences": [],
+    }
+    assert differs["snapshot"] == small.snapshot_id
+    first = differs["differences"][0]
+    assert (first["call"], first["tool"], first["what"]) == (1, "search_papers", "ids")
+    assert first["message"].startswith("call 1 (search_papers): ids differ from place ")
+    assert len(agent.lines()) == 4, "a replay records nothing"
+
+
+def test_a_replay_ends_at_the_time_limit_of_the_server(url: str, folder: Path, sample: Library) -> None:
+    agent = Agent(url)
+    agent.search()
+    agent.wait_recorded()
+    with serving_in_thread(sample, sessions=str(folder), timeout=0.000_001) as address:
+        response = httpx.post(f"{address}/v1/sessions/{agent.name}/replay")
+    assert response.status_code == 504
+    assert f'run "scholarbase session replay {agent.name}"' in response.json()["detail"]
 
 
 # -- the command line -------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ POLICY: Final = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self'",
+        "img-src 'self' blob:",  # images of pages, which are requested with the key
         "connect-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",

@@ -9,7 +9,8 @@ from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
-from scholarbase.api.openapi import Health, Problem, Readiness, SnapshotResponse
+from scholarbase.api.holding import Libraries
+from scholarbase.api.openapi import Health, Problem, Readiness, SnapshotResponse, SnapshotsResponse
 from scholarbase.api.problems import problem
 from scholarbase.api.responding import json_response
 from scholarbase.api.routes import OpenLibrary, resource
@@ -28,6 +29,18 @@ async def snapshot(library: OpenLibrary) -> Response:
     """The snapshot id, the settings that decide rankings, the rerankers, and the manifest: sources, rules, counts,
     encoder and index parameters."""
     return json_response(library.snapshot())
+
+
+@router.get(
+    "/v1/snapshots",
+    response_model=None,
+    responses={200: {"model": SnapshotsResponse}},
+    summary="The snapshots that requests may name",
+)
+async def snapshots(request: Request) -> Response:
+    """The libraries that the server has open, the one that answers other requests first. `--keep` says how many."""
+    libraries: Libraries = request.app.state.libraries
+    return json_response({"results": libraries.described()})
 
 
 @router.get("/healthz", response_model=None, responses={200: {"model": Health}}, summary="Liveness")

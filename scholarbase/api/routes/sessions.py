@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from scholarbase.api.openapi import (
     RecordedCall,
+    ReplayResponse,
     ReportResponse,
     SessionResponse,
     SessionsResponse,
@@ -32,9 +33,10 @@ from scholarbase.sessions.report import calls_of, held_answers, report
 from scholarbase.sessions.rows import SessionFacts
 from scholarbase.sessions.session import CallRecord, Limits, Session, now
 from scholarbase.sessions.store import SessionStore, not_found
+from scholarbase.tools.replay import Difference, differences, replay
 
-MAX_REPORTED: Final = 32_000_000
-"""Bytes of the calls that a report reads. In memory they take several times as much."""
+MAX_READ: Final = 32_000_000
+"""Bytes of the calls that a report or a replay reads. In memory they take several times as much."""
 
 router = resource("/v1/sessions", "sessions", StorageError)
 UNKNOWN: Final = problems(SessionNotFound)
@@ -129,6 +131,39 @@ def judged_report(request: Request, library: OpenLibrary, name: SessionName, bod
 
 
 @router.post(
+    "/{name}/replay",
+    response_model=None,
+    responses={**UNKNOWN, 200: {"model": ReplayResponse}},
+    summary="Run a session's calls again",
+)
+def replay_session(request: Request, library: OpenLibrary, name: SessionName) -> Response:
+    """Each call of the session runs again in its order, and its ids and scores are compared with the recorded ones.
+    Nothing is recorded. Name the session's snapshot in `X-ScholarBase-Snapshot`, if the server still holds it."""
+    store, facts = _visible(request, name)
+    lines = list(_some_lines(store, name, "replay"))
+    ran = 0
+    recorded_on: dict[str, None] = {}
+    found: list[Difference] = []
+    for one in replay(library, facts.session, lines):
+        _check_time(name, "replay")  # a call that was stopped at the limit is no difference
+        ran += one.now is not one.recorded
+        recorded_on.setdefault(one.recorded.get("snapshot", library.snapshot_id))
+        found += differences([one])
+    return json_response(
+        {
+            "session": name,
+            "snapshot": library.snapshot_id,
+            "recorded_on": list(recorded_on),
+            "calls": len(lines),
+            "replayed": ran,
+            "differences": [
+                {"call": one.call, "tool": one.tool, "what": one.what, "message": str(one)} for one in found
+            ],
+        }
+    )
+
+
+@router.post(
     "/{name}/answer",
     response_model=None,
     responses={**UNKNOWN, 200: {"model": RecordedCall}},
@@ -175,20 +210,25 @@ def _visible(request: Request, name: str) -> tuple[SessionStore, SessionFacts]:
 
 def _reported(request: Request, library: Library, name: str, answers: Sequence[str] | None) -> Response:
     store, facts = _visible(request, name)
-    calls = calls_of(_some_lines(store, name))
+    calls = calls_of(_some_lines(store, name, "report"))
     held = None if answers is None else held_answers(library, answers, facts.session.as_of)
     return json_response(report(facts.session, calls, held).to_dict())
 
 
-def _some_lines(store: SessionStore, name: str) -> Iterator[bytes]:
+def _some_lines(store: SessionStore, name: str, what: str) -> Iterator[bytes]:
     """The lines of a session whose calls fit into memory. Raises InvalidRequest: they do not."""
     size = 0
+    _check_time(name, what)
     for line in store.lines(name):
         size += len(line)
-        if size > MAX_REPORTED:
+        if size > MAX_READ:
             raise InvalidRequest(
-                f"The calls of the session {name!r} have more than {MAX_REPORTED:,} bytes, too many for a report by a "
-                f'server: run "scholarbase session report {name}".'
+                f"The calls of the session {name!r} have more than {MAX_READ:,} bytes, too many for a {what} by a "
+                f'server: run "scholarbase session {what} {name}".'
             )
-        check("The report", 'run "scholarbase session report"')
+        _check_time(name, what)
         yield line
+
+
+def _check_time(name: str, what: str) -> None:
+    check(f"The {what}", f'run "scholarbase session {what} {name}"')

@@ -1,5 +1,7 @@
 // Requests to the server of this page. A key is kept here, in memory only.
 
+import { pinned, query } from "./dom.js";
+
 let key = null;
 let asking = null;
 
@@ -8,16 +10,6 @@ export class Problem extends Error {
     super(detail);
     this.status = status;
   }
-}
-
-export function query(values) {
-  const found = new URLSearchParams();
-  for (const [name, value] of Object.entries(values)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== null && one !== undefined && one !== "" && one !== false) found.append(name, one);
-    }
-  }
-  return found.toString();
 }
 
 export const address = (path, values = {}) => {
@@ -29,10 +21,12 @@ export const paperPath = (id) => `v1/papers/${encodeURIComponent(id)}`;
 export const sessionPath = (name) => `v1/sessions/${encodeURIComponent(name)}`;
 export const hasKey = () => key !== null;
 
-// The response to a request. Relative addresses, so that the page also works below a path of another server.
+// The response to a request, from the snapshot of the address or of the options. Relative addresses, so that the page also works below a path of another server.
 async function send(url, options = {}) {
   const headers = { ...(options.headers ?? {}) };
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  const snapshot = "snapshot" in options ? options.snapshot : pinned;
+  if (snapshot) headers["X-ScholarBase-Snapshot"] = snapshot;
   if (key) headers.Authorization = `Bearer ${key}`;
   const response = await fetch(url, { ...options, headers, credentials: "omit" });
   if (response.status === 401) {
@@ -81,5 +75,13 @@ export async function text(path, values = {}, options = {}) {
 }
 
 export async function post(path, body, options = {}) {
-  return (await send(path, { ...options, method: "POST", body: JSON.stringify(body) })).json();
+  return (await send(path, { ...options, method: "POST", 
+    body: body === undefined ? undefined : JSON.stringify(body) })).json();
 }
+
+export async function image(path) {
+  return (await send(path)).blob();
+}
+
+// The snapshots that the server has open, the current one first.
+export const snapshots = async () => (await get("v1/snapshots", {}, { snapshot: null })).results;

@@ -1,6 +1,6 @@
 // The views of the explorer, by the part of the address behind #.
 
-import { h, notice, replace } from "./dom.js";
+import { h, notice, pin, pinned, replace } from "./dom.js";
 import { open as openSearch } from "./search.js";
 
 const VIEWS = {
@@ -19,6 +19,8 @@ async function route(event) {
   const [name, found] = (event?.detail || location.hash).replace(/^#\/?/, "").split(/\?(.*)/s);
   const view = name || "search";
   const params = new URLSearchParams(found ?? "");
+  pin(params.get("snapshot"));
+  showPinned(view, params);
   if (current.name === view && current.update) {
     current.update(params);
     return;
@@ -41,6 +43,13 @@ async function route(event) {
   current.update = open(main, params)?.update ?? null;
   if (!isFirst) main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
+}
+
+function showPinned(view, params) {
+  const others = new URLSearchParams(params);
+  others.delete("snapshot");
+  replace(document.getElementById("pinned"), pinned && ["Snapshot ", h("code", null, pinned.slice(0, 8)), ". ",
+    h("a", { href: `#/${view}?${others}` }, "Show the current one")]);
 }
 
 window.addEventListener("hashchange", route);

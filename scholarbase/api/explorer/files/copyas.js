@@ -1,7 +1,7 @@
 // A search as text for other programs: curl, Python, the command line, an MCP client.
 
 import { hasKey, text } from "./api.js";
-import { copy, download, h } from "./dom.js";
+import { copy, download, h, pinned } from "./dom.js";
 
 const FILES = { bibtex: ["papers.bib", "application/x-bibtex"], ris: ["papers.ris", "application/x-research-info-systems"],
   csl: ["papers.json", "application/json"], csv: ["papers.csv", "text/csv"] };
@@ -20,8 +20,9 @@ function pairs(values) {
 
 export function curl(path, values) {
   const key = hasKey() ? ' \\\n  -H "Authorization: Bearer $SCHOLARBASE_API_KEY"' : "";
+  const snapshot = pinned ? ` \\\n  -H ${quoted(`X-ScholarBase-Snapshot: ${pinned}`)}` : "";
   const data = pairs(values).map(([name, value]) => ` \\\n  --data-urlencode ${quoted(`${name}=${value}`)}`).join("");
-  return `curl -sG ${quoted(`${base()}/${path}`)}${key}${data}`;
+  return `curl -sG ${quoted(`${base()}/${path}`)}${key}${snapshot}${data}`;
 }
 
 function literal(value) {
@@ -34,7 +35,8 @@ export function python(q, values) {
   const named = Object.entries(rest)
     .filter(([, value]) => pairs({ value }).length)
     .map(([name, value]) => `, ${name === "from" ? "from_" : name}=${literal(value)}`).join("");
-  const client = JSON.stringify(base());
+  const headers = pinned ? `, headers={"X-ScholarBase-Snapshot": ${JSON.stringify(pinned)}}` : "";
+  const client = JSON.stringify(base()) + headers;
   return `from scholarbase import Client\n\nwith Client(${client}) as client:\n`
     + `    for hit in client.search(${JSON.stringify(q)}${named}).results:\n`
     + "        print(hit.score, hit.paper.id, hit.paper.title)\n";

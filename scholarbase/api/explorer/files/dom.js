@@ -29,15 +29,26 @@ const format = new Intl.NumberFormat("en").format;
 export const number = (value) => (value === null || value === undefined ? "unknown" : format(value));
 export const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
 
-// A view's address: #/paper?id=... Empty values are left out, and lists are repeated.
-export function link(view, values = {}) {
+// Parameters of an address. Empty values are left out, and lists are repeated.
+export function query(values) {
   const found = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {
     for (const one of Array.isArray(value) ? value : [value]) {
       if (one !== null && one !== undefined && one !== "" && one !== false) found.append(name, one);
     }
   }
-  const text = found.toString();
+  return found.toString();
+}
+
+// The snapshot that the address of the page names, null for the server's current one. Links and requests keep it.
+export let pinned = null;
+export function pin(snapshot) {
+  pinned = snapshot || null;
+}
+
+// A view's address: #/paper?id=...
+export function link(view, values = {}) {
+  const text = query({ ...values, snapshot: "snapshot" in values ? values.snapshot : pinned });
   return `#/${view}${text ? "?" + text : ""}`;
 }
 

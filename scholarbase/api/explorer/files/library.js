@@ -1,7 +1,7 @@
 // The library: its snapshot, counts, papers by year and category, encoder, sources and health.
 
-import { get } from "./api.js";
-import { add, h, link, notice, number, replace, say } from "./dom.js";
+import { get, snapshots } from "./api.js";
+import { add, h, link, notice, number, plural, replace, say } from "./dom.js";
 import { bar, histogram } from "./papers.js";
 
 const table = (caption, rows) => h("table", null, h("caption", null, caption), h("tbody", null, rows.map(([name, value]) =>
@@ -21,10 +21,12 @@ export function open(main) {
     }
     const { manifest } = found;
     const { counts, encoder, vectors } = manifest;
+    const held = await snapshots().catch(() => []);
     add(main, h("p", null, "Snapshot ", h("code", null, found.snapshot)), health,
       h("dl", { class: "facts" }, [["Papers", counts.papers], ["Abstracts", counts.abstracts], ["Citations", counts.edges],
         ["Dense vectors", counts.dense_vectors]].map(([name, value]) =>
         h("div", null, h("dt", null, name), h("dd", null, number(value ?? 0))))),
+      held.length > 1 ? others(held, found.snapshot) : "",
       years, table("Search", [["Encoder", encoder ? `${encoder.name} (${encoder.kind}, ${encoder.dimensions ?? "no"} dimensions)`
         : "none"], ["Vectors", vectors?.dimensions ? `${vectors.dimensions} dimensions, ${vectors.quantization ?? "whole"}`
         : "none"], ["Profile", found.ranking.profile], ["Fusion", found.ranking.fusion],
@@ -45,6 +47,16 @@ export function open(main) {
     } catch (error) {
       replace(years, notice(error.message, "error"));
     }
+  }
+
+  // The snapshots that the server has open: each can be searched and compared with the current one.
+  function others(held, own) {
+    return [h("h2", null, "Snapshots"), h("ul", null, held.map((one, place) => h("li", null,
+      h("a", { href: link("library", { snapshot: place ? one.snapshot : "" }),
+        "aria-current": one.snapshot === own ? "true" : null }, `${one.name} (${one.snapshot.slice(0, 8)})`),
+      ` ${[place ? null : "current", plural(one.papers, "paper"), plural(one.citations, "citation")].filter(Boolean)
+        .join(", ")} `, place ? h("a", { href: link("compare", { b_snapshot: one.snapshot, snapshot: "" }) },
+        "Side by side with the current one") : "")))];
   }
 
   function draw(years, facets) {

@@ -26,7 +26,7 @@ export function open(main, params) {
       return;
     }
     document.title = `${paper.title} - ScholarBase`;
-    replace(main, head(paper), ids(paper), bibtex(paper), edges(paper, "citations", "Cited by"),
+    replace(main, head(paper), ids(paper), bibtex(paper), fullText(paper), edges(paper, "citations", "Cited by"),
       edges(paper, "references", "References"), surroundings(paper), similar(paper));
     say(paper.title ?? paper.id);
   }
@@ -113,6 +113,19 @@ function edges(paper, direction, label) {
   }
   load();
   return h("section", { "aria-label": label }, h("h2", null, label, count), sort, list);
+}
+
+// Shown where the library has full texts. Whether it has that of this paper is known once it is opened.
+function fullText(paper) {
+  const holder = h("div");
+  const details = h("details", { hidden: true }, h("summary", null, "Full text"), holder);
+  get("v1/snapshot").then(({ manifest }) => { details.hidden = !manifest.documents; }, () => {});
+  details.addEventListener("toggle", async () => {
+    if (!details.open || holder.childElementCount) return;
+    const { drawText } = await import("./fulltext.js");
+    drawText(holder, paper);
+  });
+  return details;
 }
 
 const withText = (element, words) => { element.append(words); return element; };

@@ -1,6 +1,6 @@
 // Parts that show papers: a line of facts, legs as bars, years as a histogram.
 
-import { h, highlighted, link, number, plural, replace, svg } from "./dom.js";
+import { h, highlighted, link, number, pinned, plural, replace, svg } from "./dom.js";
 
 const SHOWN = 220; // characters of an abstract that are shown at first
 export const FIELDS = "title,abstract,authors,year,venue,status,categories,citation_count";
@@ -23,8 +23,8 @@ export const title = (paper, terms = []) => highlighted(paper.title ?? paper.id,
 
 export const status = (paper) => paper.status && h("strong", { class: "bad" }, ` ${paper.status}`);
 
-export function paperLink(paper, terms = []) {
-  return h("a", { href: link("paper", { id: paper.id }) }, title(paper, terms));
+export function paperLink(paper, terms = [], snapshot = pinned) {
+  return h("a", { href: link("paper", { id: paper.id, snapshot }) }, title(paper, terms));
 }
 
 // A bar whose length is a share of 1.

@@ -1,14 +1,17 @@
 // The search view: one box, filters with counts, results with their legs.
 
 import { get } from "./api.js";
-import { choice, field, go, h, link, notice, number, plural, replace, say } from "./dom.js";
+import { choice, field, go, h, link, notice, number, pinned, plural, replace, say } from "./dom.js";
 import { FIELDS, histogram, result } from "./papers.js";
 
 export const MODES = [["", "best mode"], ["hybrid", "words and meaning"], ["sparse", "words"], ["dense", "meaning"]];
 export const ENGINES = [["", "default engine"], "bm25", "feedback", "fts5", "learned"];
 const SYNTAXES = [["", "auto"], ["plain", "plain words"], ["query", "query syntax"]];
+const SORTS = [["", "best first"], ["-date", "newest first"], ["date", "oldest first"],
+  ["-citation_count", "most cited first"]];
+const SORTED = 100; // results that are sorted by something else than their score
 const LISTS = ["category", "venue", "author", "exclude"];
-const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "offset"];
+const SINGLE = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "sort", "offset"];
 const OF_FACETS = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", ...LISTS];
 const PAGE = 10;
 const EXAMPLES = ["How is two-dimensional QCD related to string theory?", "machine translation",
@@ -19,7 +22,27 @@ export function parametersOf(params) {
   const values = {};
   for (const name of SINGLE) if (params.get(name)) values[name] = params.get(name);
   for (const name of LISTS) if (params.getAll(name).length) values[name] = params.getAll(name);
+  if (!SORTS.some(([sort]) => sort === values.sort)) delete values.sort;
   return values;
+}
+
+// The same for the API, which has no other order: the first results are sorted here.
+function sentOf({ sort, offset, ...values }) {
+  if (sort) return { ...values, limit: SORTED };
+  return offset ? { ...values, offset, limit: PAGE } : { ...values, limit: PAGE };
+}
+
+// Papers without the value come last, and equal ones stay in their order.
+function sorted(results, sort) {
+  const name = sort === "-citation_count" ? "citation_count" : "publication_date";
+  const sign = sort.startsWith("-") ? -1 : 1;
+  const value = ({ paper }) => paper[name] ?? (name === "publication_date" && paper.year ? String(paper.year) : null);
+  return [...results].sort((a, b) => {
+    const [one, other] = [value(a), value(b)];
+    if (one === other) return 0;
+    if (one === null || other === null) return one === null ? 1 : -1;
+    return one < other ? -sign : sign;
+  });
 }
 
 const only = (values, names) => Object.fromEntries(names.filter((name) => name in values).map((n) => [n, values[n]]));
@@ -30,8 +53,8 @@ export function open(main, params) {
 
   const box = field("Search for", "q", values.q, { type: "search", autocomplete: "off", maxlength: 10000,
     placeholder: "A question, words, a title or an id", autofocus: true });
-  const options = h("div", { class: "row" }, choice("Mode", "mode", MODES), choice("Engine", "engine", ENGINES),
-    choice("Read as", "syntax", SYNTAXES));
+  const options = h("div", { class: "row", onchange: submit }, choice("Mode", "mode", MODES), choice("Engine", "engine", ENGINES),
+    choice("Read as", "syntax", SYNTAXES), choice("Order", "sort", SORTS));
   const form = h("form", { class: "search", role: "search", onsubmit: submit },
     h("div", { class: "row" }, box, h("button", { class: "primary" }, "Search")), options);
   const facets = h("div");
@@ -125,19 +148,22 @@ export function open(main, params) {
       return;
     }
     if (signal.aborted) return;
-    const { results } = response;
+    const offset = Number(values.offset ?? 0);
+    const all = values.sort ? sorted(response.results, values.sort) : response.results;
+    const results = values.sort ? all.slice(offset, offset + PAGE) : all;
+    const next = !values.sort ? response.next_offset : offset + PAGE < all.length ? offset + PAGE : null;
     const best = Math.max(0, ...results.flatMap((hit) => hit.explain ?? []).map((leg) => leg.share));
     const least = response.total_relation === "gte" ? "at least " : "";
     const how = [response.mode, response.engine, response.rerank].filter(Boolean).join(", ");
-    const offset = Number(values.offset ?? 0);
     const counted = `${least}${plural(response.total, "paper")}`;
     replace(list, results.length
       ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
-      : notice("Nothing matched."), paging(offset, response.next_offset));
+      : notice("Nothing matched."), paging(offset, next));
     list.removeAttribute("aria-busy");
     performance.clearMarks("search-ends");
     performance.mark("search-ends"); // for benchmarks
-    replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`)),
+    replace(summary, h("p", null, counted, h("span", { class: "dim" }, ` (${how})`),
+      values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
       (response.warnings ?? []).map((text) => notice(text)), tools());
     say(`${counted} found.`);
   }
@@ -160,14 +186,16 @@ export function open(main, params) {
 
   function tools() {
     const holder = h("div", { class: "row tools" },
-      h("a", { href: link("compare", { q: values.q, a_mode: "sparse", b_mode: values.mode ?? "" }) }, "Side by side"),
+      h("a", { href: link("compare", pinned ? { q: values.q, a_mode: values.mode, b_mode: values.mode, b_snapshot: pinned,
+        snapshot: "" } : { q: values.q, a_mode: "sparse", b_mode: values.mode }) }, "Side by side"),
       h("button", { type: "button", onclick: copyLink }, "Copy link"));
     import("./copyas.js").then(({ command, copyAs, curl, mcp, python }) => {
-      const sent = () => ({ ...values, limit: PAGE });
+      const sent = () => sentOf(values);
       const typed = () => Object.fromEntries(Object.entries(sent()).map(([name, value]) =>
         [name, ["min_citations", "offset"].includes(name) ? Number(value) : value]));
       const texts = { curl: () => curl("v1/search", sent()), Python: () => python(values.q, typed()),
-        "Command line": () => command(values.q, sent()), "MCP call": () => mcp(typed()) };
+        // Neither of these can name a snapshot.
+        ...pinned ? {} : { "Command line": () => command(values.q, sent()), "MCP call": () => mcp(typed()) } };
       holder.append(copyAs(texts, "v1/search", sent));
     });
     return holder;
@@ -180,7 +208,8 @@ export function open(main, params) {
     running = new AbortController();
     const { signal } = running;
     // Sent first, and the rest is drawn while the server works.
-    const sent = values.q && get("v1/search", { ...values, limit: PAGE, explain: true, fields: FIELDS }, { signal });
+    const sent = values.q && get("v1/search", { ...sentOf(values), explain: true,
+      fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal });
     if (sent) list.setAttribute("aria-busy", "true");
     document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase";
     setFields();

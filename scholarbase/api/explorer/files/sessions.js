@@ -1,9 +1,15 @@
 // Sessions: what agents asked, as a list and as the timeline of one.
 
-import { get, post, sessionPath, text } from "./api.js";
+import { get, post, sessionPath, snapshots, text } from "./api.js";
 import { add, download, h, link, notice, number, plural, replace, say, svg } from "./dom.js";
+import { bar, line } from "./papers.js";
 
 const PAGE = 25;
+const STEP = 50; // papers of a call that are shown
+const FIELDS = ["id", "title", "authors", "year", "venue", "status", "categories", "citation_count"];
+// Arguments of a search that the search view has too.
+const SEARCHED = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "category", "venue",
+  "author", "exclude"];
 const time = (value) => (value ? value.replace("T", " ").replace(/\.\d+/, "") : "");
 
 export function open(main, params) {
@@ -39,33 +45,112 @@ export function open(main, params) {
 const limits = (found) => Object.entries(found).map(([name, most]) => `${name} ${number(most)}`).join(", ") || "none";
 
 export function openOne(main, params) {
+  let shown = null; // the session that is drawn, and its parts that change
+
   async function update(found) {
     const name = found.get("name") ?? "";
+    if (shown?.name !== name) await draw(name);
+    if (shown) drawStep(shown, Number(found.get("call")) || null);
+  }
+
+  async function draw(name) {
+    shown = null;
     replace(main, h("h1", null, `Session ${name}`));
-    let lines, report;
+    let lines, report, held;
     try {
-      [lines, report] = await Promise.all([text(sessionPath(name)), get(`${sessionPath(name)}/report`)]);
+      [lines, report, held] = await Promise.all([text(sessionPath(name)), get(`${sessionPath(name)}/report`),
+        snapshots().catch(() => [])]);
     } catch (error) {
       add(main, notice(error.message, "error"));
       return;
     }
     document.title = `${name} - ScholarBase`;
     const calls = lines.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-    const timeline = h("div");
-    replace(timeline, table(calls, report));
-    add(main, h("p", null, h("a", { href: "#/sessions" }, "All sessions")),
+    const parts = { name, calls, report, held, relevant: new Set(), step: h("section", { "aria-label": "Call" }),
+      timeline: h("div") };
+    replace(parts.timeline, table(parts));
+    const save = (file, type, content, words) => h("button", { type: "button", onclick: () => download(file, type, content) },
+      words);
+    add(main, h("p", null, h("a", { href: link("sessions") }, "All sessions")),
       report.query ? h("p", { class: "text" }, report.query) : "", facts(report), budgets(report),
-      h("h2", null, "Timeline"), timeline,
-      h("p", { class: "row" }, h("button", { type: "button",
-        onclick: () => download(`${name}.jsonl`, "application/jsonl", lines) }, "Save the trajectory"),
-      h("button", { type: "button",
-        onclick: () => download(`${name}-report.json`, "application/json", JSON.stringify(report, null, 2)) },
-      "Save the report")),
-      judge(name, calls, timeline));
+      h("h2", null, "Timeline"), parts.step, parts.timeline, again(parts), judge(parts),
+      h("p", { class: "row" }, save(`${name}.jsonl`, "application/jsonl", lines, "Save the trajectory"),
+        save(`${name}-report.json`, "application/json", JSON.stringify(report, null, 2), "Save the report")));
     say(plural(calls.length, "call"));
+    shown = parts;
   }
+
   update(params);
   return { update };
+}
+
+// The snapshot of a call, to ask for what it returned; undefined where the server answers from another one.
+const snapshotOf = (held, call) => held.slice(1).find((one) => one.snapshot === call.snapshot)?.snapshot;
+
+// One call, with the titles of its papers: which are new, and which an earlier call had returned.
+async function drawStep(parts, number) {
+  const { name, calls, held, relevant, report, step } = parts;
+  parts.number = number;
+  if (!calls.length) return;
+  const to = (place, words) => (calls[place] ? h("a", { href: link("session", { name, call: place + 1 }) }, words)
+    : h("span", { class: "dim" }, words));
+  if (!calls[number - 1]) {
+    replace(step, h("p", null, to(0, "Step through the calls")));
+    return;
+  }
+  const call = calls[number - 1];
+  const ids = (call.ids ?? []).slice(0, STEP);
+  const snapshot = snapshotOf(held, call);
+  let papers = [];
+  if (ids.length) {
+    try {
+      papers = (await post("v1/papers/batch", { ids, as_of: report.as_of ?? undefined, fields: FIELDS }, { snapshot })).results;
+    } catch (error) {
+      papers = [];
+      say(error.message);
+    }
+  }
+  if (parts.number !== number) return;
+  const first = new Map();
+  calls.slice(0, number - 1).forEach((one, place) => (one.ids ?? []).forEach((id) => {
+    if (!first.has(id)) first.set(id, place + 1);
+  }));
+  const before = first.size;
+  const fresh = (call.ids ?? []).filter((id) => !first.has(id)).length;
+  replace(step, h("p", { class: "row" }, to(number - 2, "Previous call"), to(number, "Next call")),
+    h("h3", null, `Call ${number} of ${calls.length}: ${call.tool}`), h("p", null, asked(call, snapshot)),
+    call.error ? notice(errorText(call.error), "error") : h("p", null, `${plural(call.ids.length, "paper")}, ${
+      fresh} of them new: ${before + fresh} so far.`),
+    ids.length ? h("ol", null, ids.map((id, place) => h("li", { class: "result" },
+      h("a", { href: link("paper", { id, snapshot }) }, papers[place]?.title ?? id), " ",
+      first.has(id) ? h("span", { class: "tag" }, `seen in call ${first.get(id)}`) : h("span", { class: "tag up" }, "new"),
+      relevant.has(id) && h("span", { class: "tag up" }, "relevant"),
+      h("p", { class: "meta" }, papers[place] ? line(papers[place]) : "not in the library that is served")))) : "",
+    call.ids?.length > STEP ? h("p", { class: "dim" }, `and ${call.ids.length - STEP} more`) : "");
+  say(`Call ${number} of ${calls.length}: ${call.tool}, ${plural(call.ids?.length ?? 0, "paper")}`);
+}
+
+// Runs the calls again, on the snapshot of the session where the server holds it, and shows what differs.
+function again({ name, calls, held }) {
+  const result = h("div", { role: "status" });
+  const button = h("button", { type: "button", onclick: async () => {
+    replace(result, "Running.");
+    button.disabled = true;
+    const last = calls.at(-1);
+    try {
+      const found = await post(`${sessionPath(name)}/replay`, undefined, { snapshot: last && snapshotOf(held, last) });
+      const elsewhere = found.recorded_on.filter((one) => one !== found.snapshot);
+      replace(result, h("p", null, `${plural(found.replayed, "call")} of ${found.calls} ran again: `,
+        found.differences.length ? `${plural(found.differences.length, "difference")}.` : "the same papers and scores."),
+      elsewhere.length ? notice(`Recorded on snapshot ${elsewhere.map((one) => one.slice(0, 8)).join(", ")}, and run again on ${
+        found.snapshot.slice(0, 8)}.`) : "",
+      found.differences.length ? h("ul", null, found.differences.map((one) => h("li", null, one.message))) : "");
+    } catch (error) {
+      replace(result, notice(error.message, "error"));
+    }
+    button.disabled = false;
+  } }, "Run the calls again");
+  return [h("h2", null, "Replay"), h("p", null, button), result];
 }
 
 function facts(report) {
@@ -88,7 +173,7 @@ function budgets(report) {
 }
 
 // One row for each call, with the candidates and tokens up to it.
-function table(calls, report) {
+function table({ name, calls, held, relevant, report }) {
   const seen = new Set();
   let tokens = 0;
   const most = Math.max(1, ...calls.map((one) => one.ids?.length ?? 0));
@@ -102,13 +187,13 @@ function table(calls, report) {
     tokens += one.tokens ?? 0;
     const fresh = seen.size - before;
     return h("tr", { class: one.error ? "failed" : null },
-      h("td", null, String(one.call), one.parent ? h("span", { class: "dim" }, ` after ${one.parent}`) : ""),
+      h("td", null, h("a", { href: link("session", { name, call: place + 1 }) }, String(one.call)), one.parent ? h("span", { class: "dim" }, ` after ${one.parent}`) : ""),
       h("td", null, one.round ?? ""), h("td", null, one.tool),
-      h("td", { class: "arguments" }, arguments_(one), one.error ? notice(errorText(one.error), "error") : ""),
+      h("td", { class: "arguments" }, asked(one, snapshotOf(held, one)), listed(one, snapshotOf(held, one), relevant), one.error ? notice(errorText(one.error), "error") : ""),
       h("td", null, String(ids.length), bars(ids.length, fresh, most)), h("td", null, String(fresh)),
       h("td", null, number(seen.size)), h("td", null, number(tokens)),
       h("td", null, one.seconds === undefined || one.seconds === null ? "" : one.seconds.toFixed(3)),
-      after && h("td", null, after[place] === undefined ? "" : after[place].toFixed(2)));
+      after && h("td", null, after[place] === undefined ? "" : [after[place].toFixed(2), bar(after[place])]));
   });
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Calls" }, h("table", { class: "timeline" },
     h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, rows)));
@@ -124,20 +209,28 @@ function bars(count, fresh, most) {
 }
 
 // The arguments of a call. A search can be opened, a paper too.
-function arguments_(call) {
+function asked(call, snapshot) {
   const found = call.arguments ?? {};
   const main = found.q ?? found.paper_id ?? "";
   const rest = Object.entries(found).filter(([name]) => !["q", "paper_id"].includes(name))
     .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
-  const href = found.q ? link("search", { q: found.q }) : found.paper_id ? link("paper", { id: found.paper_id }) : null;
-  const ids = (call.ids ?? []).slice(0, 20);
-  return [href ? h("a", { href }, String(main)) : "", rest ? h("span", { class: "dim" }, ` ${rest}`) : "",
-    ids.length ? h("details", null, h("summary", null, "papers"), h("ol", null, ids.map((id) => h("li", null,
-      h("a", { href: link("paper", { id }) }, id)))), call.ids.length > ids.length
-      ? h("p", { class: "dim" }, `and ${number(call.ids.length - ids.length)} more`) : "") : ""];
+  const of = (names) => Object.fromEntries(Object.entries(found).filter(([name]) => names.includes(name)));
+  const href = found.q ? link("search", { ...of(SEARCHED), snapshot })
+    : found.paper_id ? link("paper", { id: found.paper_id, snapshot }) : null;
+  return [href ? h("a", { href }, String(main)) : "", rest ? h("span", { class: "dim" }, ` ${rest}`) : ""];
 }
 
-function judge(name, calls, timeline) {
+function listed(call, snapshot, relevant) {
+  const ids = (call.ids ?? []).slice(0, STEP);
+  if (!ids.length) return null;
+  return h("details", null, h("summary", null, "papers"), h("ol", null, ids.map((id) => h("li", null,
+    h("a", { href: link("paper", { id, snapshot }) }, id),
+    relevant.has(id) && [" ", h("span", { class: "tag up" }, "relevant")]))),
+  call.ids.length > ids.length ? h("p", { class: "dim" }, `and ${number(call.ids.length - ids.length)} more`) : "");
+}
+
+function judge(parts) {
+  const { name, calls, timeline } = parts;
   const area = h("textarea", { rows: 4, spellcheck: "false", id: "answers" });
   const result = h("p", { role: "status" });
   const form = h("form", { onsubmit: async (event) => {
@@ -145,10 +238,15 @@ function judge(name, calls, timeline) {
     const answers = area.value.split(/[\s,]+/).filter(Boolean);
     try {
       const report = await post(`${sessionPath(name)}/report`, { answers });
+      const known = await post("v1/papers/batch", { ids: answers, fields: ["id"] }, { snapshot: calls[0]
+        && snapshotOf(parts.held, calls[0]) });
       const absent = report.answers_absent.length;
+      parts.report = report;
+      parts.relevant = new Set(known.results.filter(Boolean).map((one) => one.id));
       replace(result, `Recall ${report.recall === null ? "unknown" : report.recall.toFixed(3)} of ${
         plural(report.answers, "answer")}${absent ? `, of which the library lacks ${number(absent)}` : ""}.`);
-      replace(timeline, table(calls, report));
+      replace(timeline, table(parts));
+      drawStep(parts, parts.number);
     } catch (error) {
       replace(result, notice(error.message, "error"));
     }
