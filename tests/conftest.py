@@ -23,6 +23,7 @@ import pytest
 from click.testing import CliRunner
 
 from scholarbase.api.app import create_app
+from scholarbase.api.holding import Libraries
 from scholarbase.cli import main
 from scholarbase.encoders import open_encoder
 from scholarbase.encoders.sentence_transformers import SentenceTransformersEncoder
@@ -225,7 +226,7 @@ def serving(
 
 
 @contextmanager
-def serving_in_thread(library: Library, **settings: Any) -> Iterator[str]:
+def serving_in_thread(library: Library | Libraries, **settings: Any) -> Iterator[str]:
     """The URL of a server in a thread of this process, which saves the imports of a new one (:func:`serving`)."""
     loaded = load_settings(**settings)
     with running(create_app(library, settings=loaded), lifespan="on", settings=loaded) as url:

@@ -12,16 +12,13 @@ import httpx
 import pytest
 
 from scholarbase import Client
-from scholarbase.api.app import create_app
 from scholarbase.api.holding import Libraries
 from scholarbase.errors import SessionNotFound
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
 from scholarbase.sessions.store import SessionStore
-from scholarbase.settings import load_settings
 from scholarbase.tools.replay import differences, read_recorded, replay
 from tests.conftest import SAMPLE, run_cli, serving_in_thread
-from tests.encoders.servers import running
 from tests.sessions.agents import QUESTION, SEED, Agent, close_all, ids
 
 TITLE = "Two Dimensional QCD is a String Theory"
@@ -236,9 +233,7 @@ def test_a_server_runs_a_session_again_on_the_snapshot_that_is_named(
     with Library.open(other, encoder="none") as small:
         libraries = Libraries(small)
         libraries.add(sample)
-        settings = load_settings(sessions=str(folder))
-        with running(create_app(libraries, settings=settings), settings=settings) as running_at:
-            address = running_at.removesuffix("/v1")
+        with serving_in_thread(libraries, sessions=str(folder)) as address:
             with Client(address) as client:
                 assert [one["snapshot"] for one in client.snapshots()] == [
                     small.snapshot_id,

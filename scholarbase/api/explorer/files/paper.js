@@ -117,21 +117,22 @@ function edges(paper, direction, label) {
 
 // Shown where the library has full texts. Whether it has that of this paper is known once it is opened.
 function fullText(paper) {
+  const place = h("div");
   const holder = h("div");
-  const details = h("details", { hidden: true }, h("summary", null, "Full text"), holder);
-  get("v1/snapshot").then(({ manifest }) => { details.hidden = !manifest.documents; }, () => {});
+  const details = h("details", { class: "fulltext" }, h("summary", null, "Full text"), holder);
   details.addEventListener("toggle", async () => {
     if (!details.open || holder.childElementCount) return;
     const { drawText } = await import("./fulltext.js");
     drawText(holder, paper);
   });
-  return details;
+  get("v1/snapshot").then(({ manifest }) => { if (manifest.documents) place.append(details); }, () => {});
+  return place;
 }
 
 const withText = (element, words) => { element.append(words); return element; };
 
 function surroundings(paper) {
-  const holder = h("div");
+  const holder = h("div", { class: "around" });
   const hops = choice("Distance", "hops", [["1", "one step"], ["2", "two steps"]], "1");
   const draw = () => drawGraph(holder, paper, Number(hops.querySelector("select").value));
   hops.addEventListener("change", draw);

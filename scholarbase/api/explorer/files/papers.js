@@ -34,11 +34,16 @@ export function bar(share) {
     svg("rect", { class: "back", width: 100, height: 8 }), svg("rect", { class: "value", width, height: 8 }));
 }
 
+// Legs by what they compare; the API's own name is behind it.
+const LEGS = { bm25: "words", feedback: "words", fts5: "words", learned: "words", dense: "meaning",
+  cocitation: "cited together" };
+const legName = (leg) => (LEGS[leg] ? `${LEGS[leg]} (${leg})` : leg);
+
 // What each leg contributed to a result: its rank, its score, and the share of the best result as a bar.
 export function legs(explain, best) {
   if (!explain?.length) return null;
   return h("ul", { class: "legs", "aria-label": "Legs" }, explain.map((leg) => h("li", null,
-    h("span", { class: "leg" }, leg.leg), bar(best > 0 ? leg.share / best : 0),
+    h("span", { class: "leg" }, legName(leg.leg)), bar(best > 0 ? leg.share / best : 0),
     h("span", { class: "dim" }, ` rank ${leg.rank}, score ${Number(leg.score.toPrecision(4))}, share ${
       Number(leg.share.toPrecision(3))}`))));
 }

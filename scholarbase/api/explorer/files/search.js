@@ -109,7 +109,10 @@ export function open(main, params) {
   }
 
   function drawFacets(found) {
-    if (!values.q) replace(summary, h("p", null, `${plural(found.total, "paper")} match the filters.`));
+    if (!values.q) {
+      const filtered = OF_FACETS.some((name) => name in values);
+      replace(summary, h("p", null, `${plural(found.total, "paper")} ${filtered ? "with these filters" : "in this library"}.`));
+    }
     const scope = { filters: "all papers", results: `the first ${plural(found.total, "result")}`, matches: "all matches" };
     replace(facets, h("h2", null, "Years"),
       histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year }))),
@@ -158,7 +161,9 @@ export function open(main, params) {
     const counted = `${least}${plural(response.total, "paper")}`;
     replace(list, results.length
       ? h("ol", { start: offset + 1 }, results.map((hit) => result(hit, best)))
-      : notice("Nothing matched."), paging(offset, next));
+      : nothing(), paging(offset, next),
+    best > 0 && h("p", { class: "dim" }, "Bars: what the words and the meaning of a paper add to its score, beside the best of ",
+      "this page. Rank and score are those of the leg alone."));
     list.removeAttribute("aria-busy");
     performance.clearMarks("search-ends");
     performance.mark("search-ends"); // for benchmarks
@@ -166,6 +171,13 @@ export function open(main, params) {
       values.sort && all.length < response.total && h("span", { class: "dim" }, `, of which the first ${all.length} are sorted`)),
       (response.warnings ?? []).map((text) => notice(text)), tools());
     say(`${counted} found.`);
+  }
+
+  function nothing() {
+    const { q, mode, engine, syntax } = values;
+    const without = link("search", { q, mode, engine, syntax });
+    return [notice("Nothing matched."), without !== link("search", values) && h("p", null,
+      h("a", { href: without }, "Search without the filters"))];
   }
 
   function paging(offset, next) {
