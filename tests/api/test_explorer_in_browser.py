@@ -20,6 +20,7 @@ from scholarbase.api.access.keys import create_key
 from scholarbase.api.holding import Libraries
 from scholarbase.ingest.job import ingest
 from scholarbase.search.library import Library
+from tests import fulltexts
 from tests.conftest import run_cli, serving, serving_in_thread, snapshot_of
 from tests.evaluation.test_report_in_browser import browser  # noqa: F401
 from tests.fulltexts import MERGING
@@ -316,6 +317,22 @@ def test_filters_have_counts_and_change_the_results(page: Page, library: Library
     page.check()
 
 
+def test_the_first_results_are_sorted_by_date_and_citations(page: Page, library: Library) -> None:
+    page.open(f"#/search?q={quote(QUESTION)}&mode=sparse", shows=".result")
+    first = library.search(QUESTION, mode="sparse", limit=100).results
+    papers = [hit.paper for hit in first]
+    newest = sorted(papers, key=lambda one: one.publication_date or str(one.year), reverse=True)
+    most_cited = sorted(papers, key=lambda one: one.citation_count or 0, reverse=True)
+    for value, expected in (("-date", newest), ("-citation_count", most_cited)):
+        Select(page.wait("select[name=sort]")).select_by_value(value)
+        page.wait(".result:first-child h3", expected[0].title or "")
+        assert page.texts(".result h3") == [one.title for one in expected[:10]]
+        page.wait(".summary p", "of which the first 100 are sorted")
+    page.wait("nav[aria-label=Pages] a", "Next").click()
+    page.wait("ol[start='11'] .result")
+    assert page.texts(".result h3") == [one.title for one in most_cited[10:20]]
+
+
 def test_an_invalid_filter_is_a_sentence(page: Page) -> None:
     page.open(f"#/search?q={quote(QUESTION)}&from=yesterday", shows=".notice.error")
     assert "yesterday" in page.texts(".notice.error")[0]
@@ -385,6 +402,103 @@ def test_two_searches_side_by_side_show_what_moved(page: Page, library: Library)
     page.check()
 
 
+def test_two_snapshots_side_by_side_show_what_moved_and_what_is_new(
+    page: Page, library: Library, small: Library
+) -> None:
+    page.open("#/library", shows=".categories")
+    page.wait(f"a[href*='b_snapshot={small.snapshot_id}']").click()
+    page.wait("select[name=b_snapshot]")
+    assert page.run("document.querySelector('select[name=b_snapshot]').value") == small.snapshot_id
+    page.wait("input[name=q]").send_keys("string theory")
+    for side in "ab":
+        Select(page.wait(f"select[name={side}_mode]")).select_by_value("sparse")
+    page.wait("button.primary").click()
+    page.wait("section .result")
+    left, right = (one.search("string theory", mode="sparse", limit=20).results for one in (library, small))
+    assert page.texts("section[aria-label=Right] h3") == [hit.paper.title for hit in right]
+    held = {one.id for one in small.papers([hit.paper.id for hit in left]) if one is not None}
+    ranks = {hit.paper.id: place for place, hit in enumerate(right, 1)}
+    tags = page.texts("section[aria-label=Left] .tag")
+    for place, (hit, tag) in enumerate(zip(left, tags, strict=True), 1):
+        if hit.paper.id not in held:
+            assert tag == "not in the right snapshot"
+        elif hit.paper.id not in ranks:
+            assert tag == "not in the right list"
+        else:
+            other = ranks[hit.paper.id]
+            assert tag == "same rank" if other == place else tag.endswith(f"rank {other} on the right")
+    assert "not in the right snapshot" in tags
+    # A paper of the older snapshot opens there, and so does all that it links to.
+    page.wait("section[aria-label=Right] h3 a").click()
+    page.wait("h1", right[0].paper.title or "")
+    page.wait("#pinned code", small.snapshot_id[:8])
+    assert f"snapshot={small.snapshot_id}" in page.run("location.hash")
+    cited = small.citations(right[0].paper.id, limit=10)
+    page.wait("section[aria-label='Cited by'] h2", f"Cited by {cited.total:,}")
+    page.wait("#pinned a").click()
+    WebDriverWait(page.driver, SECONDS).until(lambda _: page.texts("#pinned") == [""])
+    cited = library.citations(right[0].paper.id, limit=10)
+    page.wait("section[aria-label='Cited by'] h2", f"Cited by {cited.total:,}")
+    page.check()
+
+
+def test_copies_of_a_search_in_an_older_snapshot_name_it(page: Page, small: Library) -> None:
+    page.open(f"#/search?q=theory&mode=sparse&snapshot={small.snapshot_id}", shows=".copy")
+    expected = [hit.paper.id for hit in small.search("theory", mode="sparse").results]
+    page.wait(".copy summary").click()
+    assert page.texts(".copy button")[:2] == ["curl", "Python"]
+    assert "MCP call" not in page.texts(".copy button"), "which cannot name a snapshot"
+    page.wait(".copy button", "curl").click()
+    words = shlex.split(page.run("document.querySelector('.copy textarea').value").replace("\\\n", " "))
+    name, snapshot = words[words.index("-H") + 1].split(": ")
+    assert (name, snapshot) == ("X-ScholarBase-Snapshot", small.snapshot_id)
+    page.wait(".copy button", "Python").click()
+    script = page.run("document.querySelector('.copy textarea').value")
+    printed: list[Any] = []
+    exec(compile(ast.parse(script), "copied", "exec"), {"print": lambda *values: printed.append(values[1])})
+    assert printed == expected
+
+
+def test_a_full_text_is_read_by_sections_searched_and_shown_as_pages(page: Page, full_texts: Library) -> None:
+    page.open(f"#/paper?id={MERGING}&snapshot={full_texts.snapshot_id}", shows=".fulltext")
+    page.wait("summary", "Full text").click()
+    page.wait(".outline button")
+    outline = full_texts.text(MERGING)
+    assert outline.sections is not None
+    assert page.texts(".outline button") == ["Abstract", "1 Introduction", "2 Method", "Figures and tables"]
+    assert page.texts(".outline .dim") == [
+        f" {one.tokens} token{'s' if one.tokens != 1 else ''}" for one in outline.sections
+    ]
+    page.wait(".outline button", "2 Method").click()
+    page.wait("article.text h4", "2 Method")
+    assert page.texts("article.text p") == ["Take the smaller head of both lists, again and again."]
+    page.wait("button", "Read from the start").click()
+    page.wait("article.text h4", "Abstract")
+    shown = page.texts("article.text h4, article.text p")
+    assert "\n\n".join(shown) == fulltexts.MERGING_TEXT
+    page.wait("input[name=find]").send_keys("unlike them", Keys.ENTER)
+    page.wait(".fulltext ol li")
+    assert page.texts(".fulltext mark") == ["Unlike them"]
+    page.wait(".fulltext li button", "Read").click()
+    page.wait("article.text p", "Unlike them [1], we keep a zebra.")
+    page.wait("summary", "Images of its pages").click()
+    page.wait(".page img[alt='Page 1 of Merging sorted lists']")
+    page.wait("button", "Next page").click()
+    page.wait(".page img[alt='Page 2 of Merging sorted lists']")
+    size = page.run(
+        "[document.querySelector('.page img').naturalWidth, document.querySelector('.page img').naturalHeight]"
+    )
+    assert size[0] / size[1] == pytest.approx(400 / 600, rel=0.01)
+    assert page.run(
+        "[...document.querySelectorAll('.fulltext button')].find(e => e.textContent === 'Next page').disabled"
+    )
+    page.check()
+    page.open(f"#/paper?id={fulltexts.ABSTRACT_ONLY}&snapshot={full_texts.snapshot_id}", shows=".fulltext")
+    page.wait("summary", "Full text").click()
+    page.wait(".fulltext .notice", "full text")
+    page.driver.get_log("browser")  # which names the response 404
+
+
 def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, library: Library) -> None:
     page.open(f"#/paper?id={STRINGS}", shows="section[aria-label='Similar papers'] .result")
     assert page.texts("h1") == ["Two Dimensional QCD is a String Theory"]
@@ -451,6 +565,37 @@ def test_a_session_is_a_timeline_with_budgets_and_recall(page: Page, url: str, t
     WebDriverWait(page.driver, SECONDS).until(lambda _: saved.exists() and saved.stat().st_size)
     assert [json.loads(line) for line in saved.read_text().splitlines()] == calls
     page.check()
+
+
+def test_a_session_is_stepped_through_and_replayed(page: Page, url: str, small: Library) -> None:
+    page.open("#/session?name=agent-1", shows=".timeline")
+    with Client(url) as client:
+        calls = client.trajectory("agent-1")
+    page.wait("a", "Step through the calls").click()
+    page.wait("section[aria-label=Call] h3", "Call 1 of 4: search_papers")
+    page.wait("section[aria-label=Call] .result")
+    assert page.texts("section[aria-label=Call] .tag") == ["new"] * 5
+    page.wait("a", "Next call").click()
+    page.wait("section[aria-label=Call] h3", "Call 2 of 4: get_citations")
+    page.wait("a", "Next call").click()
+    page.wait("section[aria-label=Call] h3", "Call 3 of 4: search_papers")
+    assert page.texts("section[aria-label=Call] .tag") == ["seen in call 1"] * 5
+    with Client(url) as client:
+        titles = [paper.title for paper in client.papers(calls[2]["ids"]) if paper is not None]
+    assert page.texts("section[aria-label=Call] .result > a") == titles
+    assert page.run("location.hash").endswith("call=3")
+    page.wait("button", "Run the calls again").click()
+    page.wait("[role=status] p", "3 calls of 4 ran again: the same papers and scores.")
+    page.check()
+    # The first call was made on another snapshot than the last one, where all of them run again.
+    page.open("#/session?name=moved", shows=".timeline")
+    page.wait("button", "Run the calls again").click()
+    page.wait("[role=status] li")
+    with Client(url) as client:
+        found = client.replay_session("moved")
+    assert page.texts("[role=status] li") == [one["message"] for one in found["differences"]] != []
+    page.wait("[role=status] .notice", f"Recorded on snapshot {small.snapshot_id[:8]}")
+    assert page.wait(".timeline a", "theory").get_attribute("href").endswith(f"snapshot={small.snapshot_id}")
 
 
 def test_the_library_is_described(page: Page, library: Library) -> None:
@@ -545,7 +690,22 @@ def test_markup_of_papers_queries_and_sessions_is_text(
         }
         for number in (1, 2)
     ]
-    ingest([snapshot_of(tmp_path / "snapshot", rows, [(1, 2)])], tmp_path / "library")
+    body = [(f"{NASTY} section", "1", "section", f"{NASTY} paragraph"), (NASTY, "1.1", "subsection", "More.")]
+    text = fulltexts.record(
+        "2401.00001",
+        NASTY,
+        NASTY,
+        "Mon, 2 Jan 2023 00:00:00 GMT",
+        "cs.DS",
+        body,
+        figures={"f": f"{NASTY} caption"},
+    )
+    (tmp_path / "texts.jsonl").write_text(json.dumps(text))
+    ingest(
+        [snapshot_of(tmp_path / "snapshot", rows, [(1, 2)])],
+        tmp_path / "library",
+        documents=[tmp_path / "texts.jsonl"],
+    )
     settings = {"sessions": str(tmp_path / "sessions")}
     with Library.open(tmp_path / "library") as library, serving_in_thread(library, **settings) as url:
         with Client(url) as client:
@@ -559,9 +719,9 @@ def test_markup_of_papers_queries_and_sessions_is_text(
             ),
             ("#/search?q=neutrons", ".result mark"),
             (f"#/compare?q={quote('neutrons ' + NASTY)}&a_engine=bm25&b_engine=fts5", ".sides .result"),
-            ("#/paper?id=arXiv:2401.00001", "section[aria-label=References] .result"),
+            ("#/paper?id=arXiv:2401.00001", ".fulltext"),
             ("#/sessions", "tbody tr"),
-            ("#/session?name=nasty", ".timeline"),
+            ("#/session?name=nasty&call=1", "section[aria-label=Call] .result"),
             (f"#/session?name={quote(NASTY)}", ".notice.error"),
             (f"#/{quote(NASTY)}", ".notice.error"),
             ("#/library", "table"),
@@ -573,6 +733,10 @@ def test_markup_of_papers_queries_and_sessions_is_text(
             if "paper" in address:
                 page.wait(".graph circle")
                 assert page.texts("h1") == [f"{NASTY} title 1"]
+                page.wait(".outline button", f"1 {NASTY} section").click()
+                page.wait("article.text h4", f"1 {NASTY} section")
+                page.wait("article.text p", f"{NASTY} paragraph")
+                page.wait("details li", f"{NASTY} caption")
                 assert all(
                     link.get_attribute("href").startswith("http") for link in page.all("main a[target]")
                 )

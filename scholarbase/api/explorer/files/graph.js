@@ -7,7 +7,7 @@ const EACH = 14; // papers on each side of the paper, one step away
 const FAR = 20; // papers two steps away: those that most of the near ones are connected with
 const REFERENCES = 200; // references of each paper that are looked at
 const AT_ONCE = 4;
-const WIDTH = 900, HEIGHT = 460, MARGIN = 60;
+const WIDTH = 900, HEIGHT = 460, MARGIN = 66, COLUMNS = 9;
 const FIELDS = ["title", "year", "publication_date", "citation_count", "authors"];
 
 async function neighbours(paper, hops) {
@@ -46,32 +46,29 @@ function when(paper) {
   return paper.year ? paper.year + (month ? (Number(month) - 0.5) / 12 : 0.5) : null;
 }
 
-// Places without chance: columns by date, and in each the most cited nearest to the middle.
+// Places without chance: columns with equally many papers, by date, so that a busy year does not hide its papers. In each
+// column the most cited are nearest to the middle.
 function places(papers, centre) {
-  const dates = papers.map(when).filter(Boolean);
-  const first = Math.min(...dates), last = Math.max(...dates);
-  const x = (date) => (!date || first === last ? WIDTH / 2
-    : MARGIN + ((date - first) / (last - first)) * (WIDTH - 2 * MARGIN));
-  const columns = new Map();
-  const sorted = [...papers].sort((a, b) => (b.id === centre) - (a.id === centre)
-    || (b.citation_count ?? 0) - (a.citation_count ?? 0) || (a.id < b.id ? -1 : 1));
-  for (const one of sorted) {
-    const column = Math.round(x(when(one)) / 80);
-    columns.set(column, [...(columns.get(column) ?? []), one]);
-  }
-  const found = new Map();
-  const largest = Math.max(...[...columns.values()].map((column) => column.length));
-  const step = Math.min(105, (HEIGHT - 90) / Math.max(1, largest - 0.5));
-  for (const [number, column] of columns) {
-    const shift = number % 2 ? step / 2 : 0; // so that neighbouring columns do not hide each other's names
-    column.forEach((one, place) => {
+  const byDate = [...papers].sort((a, b) => (when(a) ?? Infinity) - (when(b) ?? Infinity) || (a.id < b.id ? -1 : 1));
+  const count = Math.min(COLUMNS, byDate.length);
+  const found = new Map(), years = [];
+  for (let column = 0; column < count; column++) {
+    const [from, to] = [column, column + 1].map((one) => Math.round((one * byDate.length) / count));
+    const own = byDate.slice(from, to);
+    const x = MARGIN + ((WIDTH - 2 * MARGIN) * (count === 1 ? 0.5 : column / (count - 1)));
+    const dates = own.map((one) => one.year).filter(Boolean);
+    const [first, last] = [Math.min(...dates), Math.max(...dates)];
+    years.push({ x, text: !dates.length ? "unknown" : first === last ? String(first) : `${first}\u2013${last}` });
+    own.sort((a, b) => (b.id === centre) - (a.id === centre) || (b.citation_count ?? 0) - (a.citation_count ?? 0));
+    const step = Math.min(90, (HEIGHT - 90) / Math.max(1, own.length - 0.5));
+    const shift = column % 2 ? step / 3 : 0; // so that neighbouring columns do not hide each other's names
+    own.forEach((one, place) => {
       const away = Math.ceil(place / 2) * (place % 2 ? -1 : 1);
-      const y = one.id === centre ? HEIGHT / 2 : HEIGHT / 2 + shift + away * step;
-      found.set(one.id, { x: x(when(one)), y: Math.max(20, Math.min(HEIGHT - 45, y)) });
+      const y = HEIGHT / 2 - 10 + (one.id === centre ? 0 : shift) + away * step;
+      found.set(one.id, { x, y: Math.max(22, Math.min(HEIGHT - 50, y)) });
     });
   }
-  const years = papers.map((one) => one.year).filter(Boolean);
-  return { found, first: Math.min(...years), last: Math.max(...years) };
+  return { found, years };
 }
 
 const radius = (paper) => 5 + Math.min(13, 2 * Math.log2(1 + (paper.citation_count ?? 0)));
@@ -87,14 +84,15 @@ export async function drawGraph(holder, paper, hops) {
     }
     const all = [{ ...paper, hops: 0 }, ...papers];
     const edges = await citationsAmong(all);
-    replace(holder, picture(all, edges, paper.id), legend(papers, total, edges), listed(papers));
+    replace(holder, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Picture of the citation graph" },
+      picture(all, edges, paper.id)), legend(papers, total, edges), listed(papers));
   } catch (error) {
     replace(holder, notice(error.message, "error"));
   }
 }
 
 function picture(papers, edges, centre) {
-  const { found, first, last } = places(papers, centre);
+  const { found, years } = places(papers, centre);
   const lines = edges.map(([from, to]) => {
     const a = found.get(from), b = found.get(to);
     return svg("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: from === centre || to === centre ? "near" : "far" });
@@ -106,15 +104,15 @@ function picture(papers, edges, centre) {
       svg("circle", { cx: x, cy: y, r: radius(one), class: `node hop${one.hops}` }),
       svg("text", { x, y: y + radius(one) + 11, "text-anchor": "middle" }, short(one)));
   });
-  const axis = Number.isFinite(first) ? [svg("text", { x: MARGIN, y: HEIGHT - 4 }, String(first)),
-    svg("text", { x: WIDTH - MARGIN, y: HEIGHT - 4, "text-anchor": "end" }, String(last))] : [];
+  const axis = years.map(({ x, text }) => svg("text", { x, y: HEIGHT - 6, "text-anchor": "middle", class: "axis" }, text));
   return svg("svg", { class: "graph", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group",
-    "aria-label": "Citation graph" }, lines, nodes, first === last ? [] : axis);
+    "aria-label": "Citation graph" }, lines, nodes, axis);
 }
 
 function legend(papers, total, edges) {
   return h("p", { class: "dim" }, `${plural(papers.length, "paper")} of ${number(total)}, ${plural(edges.length, "citation")} `
-    + "among them. From left to right by year; larger circles are cited more.");
+    + "among them. From left to right by date; larger circles are cited more. Red is this paper, blue is one step away, "
+    + "grey two steps.");
 }
 
 function listed(papers) {
