@@ -48,7 +48,8 @@ async function route(event) {
 function showPinned(view, params) {
   const others = new URLSearchParams(params);
   others.delete("snapshot");
-  replace(document.getElementById("pinned"), pinned && ["Snapshot ", h("code", null, pinned.slice(0, 8)), ". ",
+  const banner = document.getElementById("pinned");
+  if (pinned || banner.hasChildNodes()) replace(banner, pinned && ["Snapshot ", h("code", null, pinned.slice(0, 8)), ". ",
     h("a", { href: `#/${view}?${others}` }, "Show the current one")]);
 }
 

@@ -52,18 +52,25 @@ export function link(view, values = {}) {
   return `#/${view}${text ? "?" + text : ""}`;
 }
 
-// Goes to a view. Its request is sent first: the browser takes milliseconds for an entry of the history, in which it
-// starts nothing else.
+// Goes to a view. Its request is sent first, and the history gets its entry later: the browser takes milliseconds for
+// one, in which it starts nothing else.
 export function go(address) {
-  clearTimeout(waiting);
-  waiting = setTimeout(() => {
-    if (location.hash !== address) history.pushState(null, "", address);
-  }, 60);
+  clearTimeout(timer);
+  entry = address;
+  timer = setTimeout(enter, 300);
   window.dispatchEvent(new CustomEvent("go", { detail: address }));
 }
 
-let waiting = 0;
-window.addEventListener("hashchange", () => clearTimeout(waiting)); // a link was followed meanwhile
+let timer = 0, entry = null;
+
+function enter() {
+  clearTimeout(timer);
+  if (entry !== null && location.hash !== entry) history.pushState(null, "", entry);
+  entry = null;
+}
+
+window.addEventListener("click", enter, true); // before a link is followed
+window.addEventListener("hashchange", () => { entry = null; }); // the browser went elsewhere meanwhile
 
 export function say(text) {
   document.getElementById("status").textContent = text;

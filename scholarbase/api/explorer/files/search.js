@@ -223,11 +223,11 @@ export function open(main, params) {
     const sent = values.q && get("v1/search", { ...sentOf(values), explain: true,
       fields: values.sort ? `${FIELDS},publication_date` : FIELDS }, { signal });
     if (sent) list.setAttribute("aria-busy", "true");
-    document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase";
     setFields();
     if (sent) await drawResults(sent, signal);
     else intro();
     if (signal.aborted) return;
+    document.title = values.q ? `${values.q} - ScholarBase` : "ScholarBase"; // takes the browser milliseconds
     try { // after the results, so that counting does not delay them
       const counts = await get("v1/facets", { ...only(values, OF_FACETS.filter((name) => values.q
         || !["mode", "engine", "syntax"].includes(name))), limit: 12 }, { signal });

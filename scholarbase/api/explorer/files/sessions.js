@@ -7,6 +7,7 @@ import { bar, line } from "./papers.js";
 const PAGE = 25;
 const STEP = 50; // papers of a call that are shown
 const FIELDS = ["id", "title", "authors", "year", "venue", "status", "categories", "citation_count"];
+const FINDING = ["search", "match", "expand"]; // kinds of calls whose papers are candidates
 // Arguments of a search that the search view has too.
 const SEARCHED = ["q", "mode", "engine", "syntax", "from", "to", "min_citations", "status", "as_of", "category", "venue",
   "author", "exclude"];
@@ -120,11 +121,11 @@ async function drawStep(parts, number) {
   replace(step, h("p", { class: "row" }, to(number - 2, "Previous call"), to(number, "Next call")),
     h("h3", null, `Call ${number} of ${calls.length}: ${call.tool}`), h("p", null, asked(call, snapshot)),
     call.error ? notice(errorText(call.error), "error") : h("p", null, `${plural(call.ids.length, "paper")}, ${
-      fresh} of them new: ${before + fresh} so far.`),
+      fresh} of them new, ${before + fresh} different ones so far.`),
     ids.length ? h("ol", null, ids.map((id, place) => h("li", { class: "result" },
       h("a", { href: link("paper", { id, snapshot }) }, papers[place]?.title ?? id), " ",
       first.has(id) ? h("span", { class: "tag" }, `seen in call ${first.get(id)}`) : h("span", { class: "tag up" }, "new"),
-      relevant.has(id) && h("span", { class: "tag up" }, "relevant"),
+      relevant.has(id) && [" ", h("span", { class: "tag up" }, "relevant")],
       h("p", { class: "meta" }, papers[place] ? line(papers[place]) : "not in the library that is served")))) : "",
     call.ids?.length > STEP ? h("p", { class: "dim" }, `and ${call.ids.length - STEP} more`) : "");
   say(`Call ${number} of ${calls.length}: ${call.tool}, ${plural(call.ids?.length ?? 0, "paper")}`);
@@ -174,7 +175,7 @@ function budgets(report) {
 
 // One row for each call, with the candidates and tokens up to it.
 function table({ name, calls, held, relevant, report }) {
-  const seen = new Set();
+  const seen = new Set(), candidates = new Set();
   let tokens = 0;
   const most = Math.max(1, ...calls.map((one) => one.ids?.length ?? 0));
   const after = report.recall_after;
@@ -184,6 +185,7 @@ function table({ name, calls, held, relevant, report }) {
     const ids = one.ids ?? [];
     const before = seen.size;
     ids.forEach((id) => seen.add(id));
+    if (FINDING.includes(one.kind)) ids.forEach((id) => candidates.add(id)); // not those that are only looked up
     tokens += one.tokens ?? 0;
     const fresh = seen.size - before;
     return h("tr", { class: one.error ? "failed" : null },
@@ -191,7 +193,7 @@ function table({ name, calls, held, relevant, report }) {
       h("td", null, one.round ?? ""), h("td", null, one.tool),
       h("td", { class: "arguments" }, asked(one, snapshotOf(held, one)), listed(one, snapshotOf(held, one), relevant), one.error ? notice(errorText(one.error), "error") : ""),
       h("td", null, String(ids.length), bars(ids.length, fresh, most)), h("td", null, String(fresh)),
-      h("td", null, number(seen.size)), h("td", null, number(tokens)),
+      h("td", null, number(candidates.size)), h("td", null, number(tokens)),
       h("td", null, one.seconds === undefined || one.seconds === null ? "" : one.seconds.toFixed(3)),
       after && h("td", null, after[place] === undefined ? "" : [after[place].toFixed(2), bar(after[place])]));
   });
