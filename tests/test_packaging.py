@@ -58,9 +58,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(artefacts: tuple[list[str]
     data = {"scholarbase/construction/categories.toml", "scholarbase/py.typed"}
     names = (
         "api",
+        "author",
         "compare",
         "copyas",
         "dom",
+        "fulltext",
         "graph",
         "library",
         "paper",

@@ -174,6 +174,7 @@ VIEWS = {
         ".sides .result",
     ),
     "paper": (f"#/paper?id={STRINGS}", SIMILAR),
+    "author": ("#/author?name=Washington+Taylor", "section[aria-label=Papers] .result"),
     "text": (f"#/paper?id={MERGING}&snapshot=TEXTS", ".fulltext"),
     "sessions": ("#/sessions", "tbody tr"),
     "session": ("#/session?name=agent-1&call=3", "section[aria-label=Call] .result"),
@@ -247,7 +248,7 @@ def test_every_view_of_a_large_library(browser: Any, tmp_path: Path) -> None:  #
             best = client.search(LARGE_QUESTION, limit=1).results[0].paper.id
         page = Page(browser, url)
         for name, (address, shows) in VIEWS.items():
-            if name == "text":
+            if name in ("text", "author"):
                 continue
             address = address.replace("&b_snapshot=SMALL", "&b_engine=fts5").replace(STRINGS, best)  # noqa: PLW2901
             address = address.replace(quote(QUESTION), quote(LARGE_QUESTION)).replace("&call=3", "&call=1")  # noqa: PLW2901
@@ -534,6 +535,20 @@ def test_a_paper_has_its_citations_paged_and_sorted_and_its_graph(page: Page, li
     page.check()
 
 
+def test_an_author_of_a_paper_has_its_papers(page: Page, library: Library) -> None:
+    page.open(f"#/paper?id={STRINGS}", shows="h1 + p a")
+    page.wait("h1 + p a", "Washington Taylor").click()
+    page.wait("section[aria-label=Papers] .result")
+    expected = library.author_papers("name:washington taylor", limit=10, sort="-citation_count")
+    assert expected.results
+    assert page.texts("section[aria-label=Papers] h2") == [f"Papers {expected.total:,}"]
+    assert page.texts("section[aria-label=Papers] h3") == [one.title for one in expected.results]
+    found = library.search_authors("Washington Taylor", limit=10).results
+    assert page.texts("main li > a") == [one.name for one in found if one.id != "name:washington taylor"]
+    page.open("#/author?name=Nobody+Zzyzxq", shows=".notice")
+    assert page.texts(".notice") == ["No author of this library has this name."]
+
+
 def test_a_session_is_a_timeline_with_budgets_and_recall(page: Page, url: str, tmp_path: Path) -> None:
     page.open("#/sessions", shows="tbody tr")
     page.wait("td a", "agent-1").click()
@@ -720,6 +735,7 @@ def test_markup_of_papers_queries_and_sessions_is_text(
             ("#/search?q=neutrons", ".result mark"),
             (f"#/compare?q={quote('neutrons ' + NASTY)}&a_engine=bm25&b_engine=fts5", ".sides .result"),
             ("#/paper?id=arXiv:2401.00001", ".fulltext"),
+            (f"#/author?name={quote(NASTY + ' Author')}", "section[aria-label=Papers] .result"),
             ("#/sessions", "tbody tr"),
             ("#/session?name=nasty&call=1", "section[aria-label=Call] .result"),
             (f"#/session?name={quote(NASTY)}", ".notice.error"),

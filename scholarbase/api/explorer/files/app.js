@@ -7,6 +7,7 @@ const VIEWS = {
   search: async () => ({ open: openSearch }),
   compare: () => import("./compare.js"),
   paper: () => import("./paper.js"),
+  author: () => import("./author.js"),
   sessions: () => import("./sessions.js"),
   session: () => import("./sessions.js").then((module) => ({ open: module.openOne })),
   library: () => import("./library.js"),

@@ -26,8 +26,8 @@ export function open(main, params) {
       return;
     }
     document.title = `${paper.title} - ScholarBase`;
-    replace(main, head(paper), ids(paper), bibtex(paper), fullText(paper), edges(paper, "citations", "Cited by"),
-      edges(paper, "references", "References"), surroundings(paper), similar(paper));
+    replace(main, head(paper), ids(paper), bibtex(paper), fullText(paper), paged(`${paperPath(paper.id)}/citations`, "Cited by"),
+      paged(`${paperPath(paper.id)}/references`, "References"), surroundings(paper), similar(paper));
     say(paper.title ?? paper.id);
   }
 
@@ -39,7 +39,7 @@ function head(paper) {
   return [
     h("h1", null, paper.title ?? paper.id, status(paper)),
     h("p", null, paper.authors.map((one, place) => [place ? ", " : "", h("a",
-      { href: link("search", { q: one.name, author: one.author_id ?? one.name }) }, one.name)])),
+      { href: link("author", { name: one.name, id: one.author_id }) }, one.name)])),
     h("p", { class: "meta" }, facts(paper)),
     paper.comment && h("p", { class: "meta" }, paper.comment),
     h("h2", null, "Abstract"),
@@ -85,7 +85,8 @@ function bibtex(paper) {
   return details;
 }
 
-function edges(paper, direction, label) {
+// A list of papers, or of citations with theirs, page by page in a chosen order.
+export function paged(path, label) {
   const list = h("div", { class: "results" });
   const count = h("span");
   let offset = 0;
@@ -95,17 +96,17 @@ function edges(paper, direction, label) {
   async function load() {
     let page;
     try {
-      page = await get(`${paperPath(paper.id)}/${direction}`,
-        { limit: PAGE, offset, sort: sort.querySelector("select").value, fields: LISTED });
+      page = await get(path, { limit: PAGE, offset, sort: sort.querySelector("select").value, fields: LISTED });
     } catch (error) {
       replace(list, notice(error.message, "error"));
       return;
     }
     replace(count, ` ${number(page.total)}`);
+    sort.hidden = page.total < 2;
     const move = (to) => h("button", { type: "button", onclick: () => { offset = to; load(); } });
     replace(list, page.results.length ? h("ol", { start: offset + 1 }, page.results.map((one) => h("li", { class: "result" },
-      h("article", null, h("h3", null, paperLink(one.paper), status(one.paper)),
-        h("p", { class: "meta" }, line(one.paper),
+      h("article", null, h("h3", null, paperLink(one.paper ?? one), status(one.paper ?? one)),
+        h("p", { class: "meta" }, line(one.paper ?? one),
           one.is_influential ? " \u00b7 influential" : ""),
         one.contexts?.[0] && h("blockquote", null, one.contexts[0]))))) : h("p", { class: "dim" }, "None in this library."),
     h("p", { class: "row" }, offset > 0 && withText(move(Math.max(0, offset - PAGE)), "Previous"),

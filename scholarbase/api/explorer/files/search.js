@@ -113,6 +113,10 @@ export function open(main, params) {
       const filtered = OF_FACETS.some((name) => name in values);
       replace(summary, h("p", null, `${plural(found.total, "paper")} ${filtered ? "with these filters" : "in this library"}.`));
     }
+    if (values.q && !found.total) {
+      replace(facets);
+      return;
+    }
     const scope = { filters: "all papers", results: `the first ${plural(found.total, "result")}`, matches: "all matches" };
     replace(facets, h("h2", null, "Years"),
       histogram(found.year.values, (year) => go(link("search", { ...values, offset: "", from: year, to: year }))),
