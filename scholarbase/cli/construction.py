@@ -13,6 +13,7 @@ from scholarbase.cli.audit import audit
 from scholarbase.cli.models import Models, model_options, models, read_prices
 from scholarbase.cli.options import F, open_source, source_options
 from scholarbase.cli.pools import pools
+from scholarbase.cli.relations import relations
 from scholarbase.errors import InvalidRequest
 from scholarbase.settings import Settings
 
@@ -346,3 +347,4 @@ def queries(
 
 construction.add_command(audit)
 construction.add_command(pools)
+construction.add_command(relations)

@@ -12,19 +12,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
+from scholarbase.construction.rows import paper_field, rows, text_field
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
-from scholarbase.evaluation.formats import streams
 from scholarbase.files import atomic_write, storage_errors
-from scholarbase.identifiers import parse
-from scholarbase.models.checks import check_path, check_whole, shown
+from scholarbase.models.checks import check_whole, shown
 
 SIZE: Final = 30
 MAX_SIZE: Final = 1_000
 MAX_KEYWORDS: Final = 1_000
+DETAILS: Final = (
+    *("source_question", "source_section", "target_section", "similarity", "score"),
+    *("sentence", "mark", "section", "start", "end", "reference"),
+)
+"""What ``construct relations`` writes about a relation beside the fields of :class:`Relation`."""
 _SEPARATOR: Final = re.compile(r"[;|]")
 
 
@@ -126,12 +130,12 @@ def read_relations(path: Path) -> list[Relation]:
     """
     relations = []
     places: dict[str, str] = {}
-    for where, row in _rows(path, Relation._fields):
-        query_id, query = (_text(row, name, where) for name in ("query_id", "query"))
+    for where, row in rows(path, Relation._fields, DETAILS):
+        query_id, query = (text_field(row, name, where) for name in ("query_id", "query"))
         if query_id in places:
             raise QueryFileError(f"{where} has the query_id {query_id!r} of {places[query_id]} again.")
         places[query_id] = where
-        source, target = (_paper(row, name, where) for name in ("source", "target"))
+        source, target = (paper_field(row, name, where) for name in ("source", "target"))
         if source == target:
             raise QueryFileError(f"{where}: source and target are both {source}: they must differ.")
         relations.append(Relation(query_id, query, source, target))
@@ -146,8 +150,8 @@ def read_keywords(path: Path) -> dict[str, frozenset[str]]:
     Keywords are compared in lower case, without blanks at their ends. Raises as :func:`read_relations`.
     """
     found: dict[str, frozenset[str]] = {}
-    for where, row in _rows(path, ("paper", "keywords")):
-        paper = _paper(row, "paper", where)
+    for where, row in rows(path, ("paper", "keywords")):
+        paper = paper_field(row, "paper", where)
         if paper in found:
             raise QueryFileError(f"{where} has the paper {paper} again: give each paper once.")
         value = row["keywords"]
@@ -158,56 +162,6 @@ def read_keywords(path: Path) -> dict[str, frozenset[str]]:
             raise QueryFileError(f"{where} has {len(keywords):,} keywords: at most {MAX_KEYWORDS:,}.")
         found[paper] = frozenset(" ".join(keyword.split()).lower() for keyword in keywords) - {""}
     return found
-
-
-def _rows(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    path = check_path(path, "path")
-    if not path.is_file():
-        raise QueryFileError(f"No file at {path}: give CSV or JSON lines with {', '.join(names)}.")
-    shape = streams.shape_of(streams.start_of(path))
-    if shape not in ("lines", "table"):
-        raise QueryFileError(f"{path} is neither CSV nor JSON lines: it must have {', '.join(names)}.")
-    for place, row in _of_lines(path) if shape == "lines" else _of_table(path):
-        where = f"{path}, {place}"
-        for name in names:
-            if row.get(name) is None:
-                raise QueryFileError(f"{where} has no {name}: each line has {', '.join(names)}.")
-        for name in row:
-            if name not in names:
-                raise QueryFileError(
-                    f"{where} has the unknown field {name!r}: each line has {', '.join(names)}."
-                )
-        yield where, row
-
-
-def _of_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for record in streams.json_lines(path):
-        if record.problem is not None:
-            raise QueryFileError(f"{path}, {record.where}: {record.problem}")
-        yield record.where, record.fields
-
-
-def _of_table(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    rows = streams.table_rows(path)
-    _, header = next(rows)
-    for place, cells in rows:
-        if len(cells) != len(header):
-            raise QueryFileError(f"{path}, {place} has {len(cells)} cells, and the header {len(header)}.")
-        yield place, dict(zip(header, cells, strict=True))
-
-
-def _text(row: Mapping[str, Any], name: str, where: str) -> str:
-    value = row[name]
-    if not isinstance(value, str) or not value.strip():
-        raise QueryFileError(f"{where}: {name} is {shown(value, 80)}, and must be a text.")
-    return value.strip()
-
-
-def _paper(row: Mapping[str, Any], name: str, where: str) -> str:
-    try:
-        return str(parse(_text(row, name, where)))
-    except InvalidRequest as error:
-        raise QueryFileError(f"{where}: {name}: {error}") from error
 
 
 def write_pools(pools: Iterable[Pool], path: Path) -> tuple[int, int, int]:
