@@ -141,7 +141,7 @@ def _modes(text: str | None) -> list[Mode | None]:
     show_default=True,
     help="How queries are read: as words (plain), as query syntax (query), or as query syntax if they contain some.",
 )
-@click.option("--limit", default=100, show_default=True, help="Results per query.")
+@click.option("--limit", default=1000, show_default=True, help="Results per query.")
 @click.option("--exact", is_flag=True, help="No approximation.")
 @rerank_options
 @click.option("--to", help="The latest date of a paper: YYYY[-MM[-DD]], or query for each query's own date.")

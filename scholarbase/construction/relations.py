@@ -33,7 +33,8 @@ MAX_QUESTIONS: Final = 500_000
 MAX_PER_PAPER: Final = 2_000
 """Questions of a paper, so that those of two papers always fit into a block."""
 _BLOCK: Final = 4_000_000
-"""Pairs of questions that are compared at once: some 100 MB."""
+"""Pairs of questions that are compared at once: 16 MB, and some 100 bytes for each pair above the threshold."""
+_ROUNDING: Final = 1e-5
 
 
 class PaperQuestion(NamedTuple):
@@ -202,12 +203,15 @@ def _best(
 ) -> list[_Found]:
     """The relations of a source with the papers of a block: the top pairs of sections of each paper."""
     own = table.of(number)
-    cosines = (vectors[own.start : own.stop] @ vectors[columns].T).round(6)
-    left, right = np.nonzero(cosines > threshold)
-    if not left.size:
+    first, last = int(columns[0]), int(columns[-1]) + 1
+    others = vectors[first:last] if last - first == len(columns) else vectors[columns]
+    cosines = vectors[own.start : own.stop] @ others.T
+    left, right = np.nonzero(cosines > threshold - _ROUNDING)
+    values = cosines[left, right].astype(np.float64).round(6)
+    above = values > threshold
+    if not above.any():
         return []
-    values = cosines[left, right].astype(np.float64)
-    left, right = left + own.start, columns[right]
+    values, left, right = values[above], left[above] + own.start, columns[right[above]]
     pairs, group = np.unique(table.section[right] * table.sections + table.section[left], return_inverse=True)
     totals = np.bincount(group, weights=values).round(6)
     # The first of each group in this order is the most similar pair of questions.

@@ -166,10 +166,13 @@ def check_over(over: str) -> None:
 
 
 def default_measures(run: Run) -> tuple[str, ...]:
-    """The default measures with a cutoff within the run's search limit."""
+    """The default measures with a cutoff within the run's search limit; without R@All where the run is no deeper than
+    the last recall with a cutoff, which it equals."""
     limit = _limit(run)
     parsed = map(parse_measure, PASSAGE_MEASURES if _ranks_passages(run) else DEFAULT_MEASURES)
-    return tuple(m.name for m in parsed if limit is None or m.cutoff is None or m.cutoff <= limit)
+    used = [m for m in parsed if limit is None or m.cutoff is None or m.cutoff <= limit]
+    last = max((m.cutoff or 0 for m in used if m.family == "R"), default=0)
+    return tuple(m.name for m in used if m.family != "SetR" or run.depth > last)
 
 
 def evaluate(run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> Evaluation:

@@ -47,7 +47,7 @@ class PassageSettings:
     """
 
     mode: Mode | None = None
-    limit: int = 100
+    limit: int = 1000
     exact: bool = False
     to: str | None = None
     syntax: Syntax = "plain"

@@ -50,7 +50,7 @@ class SearchSettings:
 
     mode: Mode | None = None
     engine: Engine | None = None
-    limit: int = 100
+    limit: int = 1000
     exact: bool = False
     to: str | None = None
     pool: bool = False

@@ -209,7 +209,7 @@ def test_a_bad_query_file_is_one_clear_sentence(
     ("arguments", "status", "message"),
     [
         (["show", "nowhere"], 12, "No run at nowhere"),
-        (["show", "runs/bm25", "--measure", "R@1000"], 2, "--limit"),
+        (["show", "runs/bm25", "--measure", "R@1001"], 2, "--limit"),
         (["show", "runs/bm25", "--measure", "Recal@10"], 2, "Recal@10"),
         (["show", "runs/bm25", "--by", "colour"], 2, "colour"),
         (["compare", "runs/bm25", "runs/fts5", "--query", "no-such"], 2, "no-such"),

@@ -167,7 +167,7 @@ class TestRuns:
         run = search(full_texts, file, PassageSettings(mode="sparse", limit=10), tmp_path)
         assert (run.manifest.kind, run.manifest.search["in_paper"]) == ("passages", False)  # type: ignore[index]
         evaluated = evaluate(run, default_measures(run))
-        assert evaluated.measures == ("R@1", "R@5", "R@10", "R@All", "RR@10")
+        assert evaluated.measures == ("R@1", "R@5", "R@10", "RR@10")
         # Each text is one passage of 512 tokens. One of the two pieces of the second query is not in its text.
         assert evaluated.values("R@1") == {"depth": 1.0, "lost": 0.5}
         assert evaluated.values("R@1", "held") == {"depth": 1.0, "lost": 1.0}

@@ -356,13 +356,25 @@ def test_a_cutoff_deeper_than_the_search_is_an_error() -> None:
     run = make_run({"q": ["a"]}, {"q": {"a": 1}}, limit=50)
     with pytest.raises(InvalidRequest, match=r"R@100 needs the first 100 results.*--limit 100"):
         evaluate(run, ["R@100"])
-    assert default_measures(run) == ("R@25", "R@All", "nDCG@10", "RR@10", "P@10")
+    assert default_measures(run) == ("R@25", "nDCG@10", "RR@10", "P@10")
     assert evaluate(run, default_measures(run)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("depth", "limit", "shown"),
+    [(100, 100, False), (101, 1000, True), (40, 1000, False), (40, 40, True), (25, 40, False), (7, 7, True)],
+)
+def test_recall_of_the_whole_ranking_is_left_out_where_it_repeats_a_cutoff(
+    depth: int, limit: int, shown: bool
+) -> None:
+    run = make_run({"q": [f"p{n}" for n in range(depth)]}, {"q": {"a": 1}}, limit=limit)
+    assert ("R@All" in default_measures(run)) is shown
+    assert evaluate(run, ["R@All"]).measures == ("R@All",)
 
 
 def test_a_cutoff_deeper_than_an_imported_runs_rankings_has_a_note() -> None:
     run = make_run({"q": ["a", "b"]}, {"q": {"a": 1}}, limit=None)
-    assert default_measures(run) == DEFAULT_MEASURES
+    assert default_measures(run) == ("R@25", "R@100", "nDCG@10", "RR@10", "P@10")
     (note,) = evaluate(run, ["R@2", "R@100"]).notes
     assert note.startswith("R@100 is computed from rankings of at most 2 papers")
 
