@@ -66,6 +66,16 @@ def name_option(default: str) -> Callable[[F], F]:
     return click.option("--name", callback=_folder_name, help=f"The run's name; default: {default}.")
 
 
+def average_option(command: F) -> F:
+    return click.option(
+        "--average",
+        "averages",
+        multiple=True,
+        metavar="NAME=RUN,RUN",
+        help="Also show the mean and spread of these runs of one system, by their names; may be repeated.",
+    )(command)
+
+
 def across_option(command: F) -> F:
     return click.option("--across-snapshots", is_flag=True, help="Allow runs of different snapshots.")(
         command
@@ -359,8 +369,8 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
 @click.option(
     "--by",
     multiple=True,
-    help="Also show groups by intent, category, year or answers, or by two of them, such as answers,intent; may be "
-    "repeated.",
+    help="Also show groups by intent, category, year, answers or answer-category, or by two of them, such as "
+    "answers,intent; may be repeated.",
 )
 @click.option(
     "--query",
@@ -370,6 +380,7 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @measure_option
+@average_option
 @across_option
 def show(
     runs: Sequence[Path],
@@ -377,13 +388,23 @@ def show(
     queries: Sequence[str],
     as_json: bool,
     measures: Sequence[str],
+    averages: Sequence[str],
     across_snapshots: bool,
 ) -> None:
     """Measure existing RUNS."""
+    from scholarbase.evaluation.averages import average, chosen
     from scholarbase.evaluation.cases import case_json, case_of
     from scholarbase.evaluation.comparison import check_comparable
     from scholarbase.evaluation.crossing import cross, parse_pair
-    from scholarbase.evaluation.display import figures, show_case, show_crossing, show_groups, show_runs
+    from scholarbase.evaluation.display import (
+        average_json,
+        figures,
+        show_averages,
+        show_case,
+        show_crossing,
+        show_groups,
+        show_runs,
+    )
     from scholarbase.evaluation.runs import read_run
 
     if by and as_json:
@@ -395,13 +416,21 @@ def show(
             check_comparable(read[0], run, across_snapshots=across_snapshots)
     cases = [case_of(read, query) for query in queries]
     evaluations = _measured(read, measures)
+    by_run = {id(run): evaluated for run, evaluated in zip(read, evaluations, strict=True)}
+    averaged = [
+        average(name, own, [by_run[id(run)] for run in own], across_snapshots=across_snapshots)
+        for name, own in chosen(averages, read).items()
+    ]
     if as_json:
         result: dict[str, Any] = {"runs": [figures(*pair) for pair in zip(read, evaluations, strict=True)]}
+        if averaged:
+            result["averages"] = [average_json(one) for one in averaged]
         if cases:
             result["queries"] = [case_json(case) for case in cases]
         click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
         return
     show_runs(read, evaluations)
+    show_averages(averaged)
     for dimensions in filter(None, pairs):
         common = [m for m in evaluations[0].measures if all(m in e.measures for e in evaluations)]
         for measure in common:
@@ -457,6 +486,7 @@ def compare(
 @click.option("--title", help="The report's title.")
 @click.option("--drill-down", default=10, show_default=True, help="Results to show per query and run.")
 @measure_option
+@average_option
 @across_option
 def report(
     runs: Sequence[Path],
@@ -464,16 +494,19 @@ def report(
     title: str | None,
     drill_down: int,
     measures: Sequence[str],
+    averages: Sequence[str],
     across_snapshots: bool,
 ) -> None:
     """Write a report of RUNS: one page, and its tables as Markdown, CSV and LaTeX.
 
     The other runs are tested against the first one.
     """
+    from scholarbase.evaluation.averages import chosen
     from scholarbase.evaluation.runs import read_run
 
     read = [read_run(path) for path in runs]
-    _report(read, out, measures, title=title, drill_down=drill_down, across_snapshots=across_snapshots)
+    options = {"title": title, "drill_down": drill_down, "across_snapshots": across_snapshots}
+    _report(read, out, measures, **options, averages=chosen(averages, read))
 
 
 # -- ceilings and sweeps --------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""A run's measures by groups of its queries: intent, category, year and number of answers."""
+"""A run's measures by groups of its queries: intent, category, year, number and categories of answers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -9,11 +10,13 @@ from typing import Final, Literal
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.measures import Evaluation, Over
 from scholarbase.evaluation.statistics import Interval, bootstrap_interval
-from scholarbase.models.runs import JudgedQuery, Run
+from scholarbase.models.runs import JudgedQuery, PaperNote, Run
 
-Dimension = Literal["intent", "category", "year", "answers"]
+Dimension = Literal["intent", "category", "year", "answers", "answer-category"]
 
-DIMENSIONS: Final[tuple[Dimension, ...]] = ("intent", "category", "year", "answers")
+DIMENSIONS: Final[tuple[Dimension, ...]] = ("intent", "category", "year", "answers", "answer-category")
+_BY_SIZE: Final = ("intent", "category", "answer-category")
+"""Dimensions whose largest group is shown first."""
 NONE: Final = "(none)"
 """The label of queries without a value of the dimension."""
 
@@ -45,7 +48,8 @@ def break_down(run: Run, evaluation: Evaluation, by: str, *, over: Over = "all")
     """The run's measures by group. Every query is in exactly one group; ``(none)`` is the last.
 
     ``by`` is ``intent`` or ``category`` (largest group first), ``year`` of the query's date, or ``answers``, the
-    number of relevant answers, held or not.
+    number of relevant answers, held or not; or ``answer-category``, the most frequent primary category of the relevant
+    answers that the library holds, the first one in the alphabet of several (ScholarQuest's figure 2).
 
     Raises:
         InvalidRequest: the dimension is unknown, or the evaluation is of other queries.
@@ -72,33 +76,32 @@ def dimensions(run: Run) -> list[Dimension]:
     return [by for by in DIMENSIONS if len(_members(run, by)) > 1]
 
 
-def group_label(query: JudgedQuery, by: str) -> str:
-    """The label of the query's group. Raises InvalidRequest: the dimension is unknown."""
+def group_label(query: JudgedQuery, by: str, papers: Mapping[str, PaperNote]) -> str:
+    """The label of the query's group; ``papers`` are those of its run. Raises InvalidRequest: unknown dimension."""
     if by not in DIMENSIONS:
         raise InvalidRequest(f"Unknown dimension {by!r}: it is one of {', '.join(DIMENSIONS)}.")
-    return _LABELS[by](query) or NONE
+    return (_answer_category(query, papers) if by == "answer-category" else _LABELS[by](query)) or NONE
 
 
 def _members(run: Run, by: str) -> Mapping[str, list[JudgedQuery]]:
     """The queries of each label, in display order."""
     members: dict[str, list[JudgedQuery]] = {}
     for query in run.queries:
-        members.setdefault(group_label(query, by), []).append(query)
-    if by in ("intent", "category"):
+        members.setdefault(group_label(query, by, run.papers), []).append(query)
+    if by in _BY_SIZE:
         largest = sorted(members, key=lambda name: (name == NONE, -len(members[name]), name))
         return {name: members[name] for name in largest}
     return {name: members[name] for name in group_order(by, members)}
 
 
 def group_order(by: str, labels: Iterable[str]) -> list[str]:
-    """Labels in display order: years and numbers of answers ascending, intents and categories unchanged, ``(none)``
-    last."""
+    """Labels in display order: years and numbers of answers ascending, others unchanged, ``(none)`` last."""
 
     def place(label: str) -> tuple[bool, int, str]:
         first = int(label.rstrip("+").partition("-")[0]) if by == "answers" and label != NONE else 0
         return label == NONE, first, label
 
-    if by in ("intent", "category"):
+    if by in _BY_SIZE:
         return sorted(labels, key=lambda label: label == NONE)
     return sorted(labels, key=place)
 
@@ -109,6 +112,12 @@ def _bucket(query: JudgedQuery) -> str | None:
         if count >= first and (last is None or count <= last):
             return f"{first}+" if last is None else f"{first}-{last}"
     return None
+
+
+def _answer_category(query: JudgedQuery, papers: Mapping[str, PaperNote]) -> str | None:
+    notes = (papers.get(answer.paper_id) for answer in query.relevant)
+    counts = Counter(note.category for note in notes if note is not None and note.category is not None)
+    return min(counts, key=lambda name: (-counts[name], name), default=None)
 
 
 _LABELS: Final[dict[str, Callable[[JudgedQuery], str | None]]] = {

@@ -65,7 +65,7 @@ def cross(
         by_query = evaluation.values(measure, "all")
         cells: dict[tuple[str, str], list[float]] = {}
         for query in run.queries:
-            row, column = group_label(query, rows), group_label(query, columns)
+            row, column = (group_label(query, by, run.papers) for by in (rows, columns))
             for key in ((row, column), (row, OVERALL), (OVERALL, column), (OVERALL, OVERALL)):
                 cells.setdefault(key, []).extend([by_query[query.id]] if query.id in by_query else [])
         values.append(cells)

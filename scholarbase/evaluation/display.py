@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.breakdown import break_down, summary
 from scholarbase.evaluation.cases import Case
 from scholarbase.evaluation.comparison import Change, Comparison, Place, Row
@@ -104,6 +105,28 @@ def _query_set(manifest: RunManifest) -> str:
         f"{answers['answers']:,} answers: {answers['by_id']:,} found by id, {answers['by_title']:,} by title, "
         f"{answers['absent']:,} not in the library, {answers['duplicates']:,} duplicates; "
         f"{manifest.papers:,} papers, snapshot {manifest.snapshot}[/dim]"
+    )
+
+
+def show_averages(averages: Sequence[Average]) -> None:
+    """One row per figure of each system's runs; nothing without averages."""
+    if not averages:
+        return
+
+    def build(narrow: bool) -> Table:
+        table = new_table(
+            names_column("mean of runs"), "runs", "figure", "mean", "± deviation", "lowest", "highest"
+        )
+        for one in averages:
+            for place, (figure, spread) in enumerate(one.figures.items()):
+                first = (escape(one.name), str(len(one.runs))) if place == 0 else ("", "")
+                table.add_row(*first, figure, *map(_number, spread))
+        return table
+
+    console = open_console()
+    print_table(console, build)
+    console.print(
+        "[dim]Means over queries, averaged over runs; the deviation is that of the sample of runs.[/dim]"
     )
 
 
@@ -296,6 +319,12 @@ def show_notes(notes: Sequence[str]) -> None:
         sys.stderr.write(f"note: {note}\n")
     if len(notes) > _MAX_NOTES:
         sys.stderr.write(f"note: and {len(notes) - _MAX_NOTES} more, in the runs' manifests\n")
+
+
+def average_json(average: Average) -> dict[str, Any]:
+    """The average as JSON."""
+    spreads = {figure: spread._asdict() for figure, spread in average.figures.items()}
+    return {"name": average.name, "runs": list(average.runs), "figures": spreads}
 
 
 def figures(run: Run, evaluation: Evaluation) -> dict[str, Any]:

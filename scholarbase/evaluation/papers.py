@@ -1,4 +1,4 @@
-"""Papers of a run, looked up in the library in batches: their ids, titles and years."""
+"""Papers of a run, looked up in the library in batches: their ids, titles, years and categories."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def noted_papers(judged: Sequence[JudgedQuery], rankings: Mapping[str, Sequence[
 
 
 def paper_notes(source: Source, ids: Iterable[str]) -> dict[str, PaperNote]:
-    """Title and year of those papers that the library holds."""
+    """Title, year and primary category of those papers that the library holds."""
     return {
-        requested: PaperNote(paper.title, paper.year)
-        for requested, paper in _papers(source, ids, ["title", "year"])
+        requested: PaperNote(paper.title, paper.year, next(iter(paper.categories or ()), None))
+        for requested, paper in _papers(source, ids, ["title", "year", "categories"])
     }
 
 

@@ -4,7 +4,7 @@
     run.trec.gz         query_id Q0 paper_id rank score tag: https://github.com/usnistgov/trec_eval
     qrels.trec.gz       query_id 0 paper_id grade
     queries.jsonl.gz    each query with its answers as resolved in the library
-    papers.jsonl.gz     title and year of the first results and of the answers, so that a report needs no library
+    papers.jsonl.gz     title, year and primary category of the first results and of the answers, for reports
     calls.jsonl.gz      an agent's tool calls, only in the run of a trajectory
     seconds.json        seconds of each query: the only file that differs between two identical runs
 
@@ -137,8 +137,7 @@ def write_run(folder: Path, run: Run) -> Run:
         QRELS: _trec_qrels(run.queries),
         QUERIES: (orjson.dumps(asdict(query)) for query in run.queries),
         PAPERS: (
-            orjson.dumps({"id": paper_id, "title": note.title, "year": note.year})
-            for paper_id, note in sorted(run.papers.items())
+            orjson.dumps({"id": paper_id, **asdict(note)}) for paper_id, note in sorted(run.papers.items())
         ),
     }
     if run.manifest.kind == "trajectory":
@@ -246,7 +245,10 @@ def read_run(folder: Path) -> Run:
             )
     try:
         queries = tuple(_judged(row) for row in _rows(folder / QUERIES))
-        papers = {row["id"]: PaperNote(row["title"], row["year"]) for row in _rows(folder / PAPERS)}
+        papers = {
+            row["id"]: PaperNote(row["title"], row["year"], row.get("category"))
+            for row in _rows(folder / PAPERS)
+        }
         calls = tuple(
             Call(**row | {"ids": tuple(row["ids"])})
             for row in (_rows(folder / CALLS) if CALLS in manifest.files else ())

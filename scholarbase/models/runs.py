@@ -62,10 +62,11 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class PaperNote:
-    """Title and year of a paper, for reports."""
+    """Title, year and primary category (the first one) of a paper, for reports."""
 
     title: str | None
     year: int | None
+    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

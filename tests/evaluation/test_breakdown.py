@@ -10,7 +10,7 @@ import pytest
 from scholarbase.errors import InvalidRequest
 from scholarbase.evaluation.breakdown import DIMENSIONS, break_down, dimensions, group_label, summary
 from scholarbase.evaluation.measures import evaluate
-from scholarbase.models.runs import JudgedAnswer, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.models.runs import JudgedAnswer, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 
 MANIFEST = RunManifest(
     "made", "search", "s", 9, "1", {"name": "made", "sha256": "0"}, {"limit": 300}, {}, "scholarbase eval run"
@@ -80,7 +80,7 @@ def test_the_largest_group_comes_first_and_equal_ones_by_name() -> None:
     ],
 )
 def test_the_classes_of_answer_set_size(count: int, label: str) -> None:
-    assert group_label(query("q", count), "answers") == label
+    assert group_label(query("q", count), "answers", {}) == label
 
 
 def test_classes_of_answer_set_size_are_ordered_by_size() -> None:
@@ -101,7 +101,7 @@ def test_classes_of_answer_set_size_are_ordered_by_size() -> None:
 def test_answers_judged_wrong_do_not_make_a_set_larger() -> None:
     right = JudgedAnswer("a", "id")
     wrong = tuple(JudgedAnswer(f"w{number}", "id", 0) for number in range(30))
-    assert group_label(JudgedQuery("q", "q", (right, *wrong)), "answers") == "1-4"
+    assert group_label(JudgedQuery("q", "q", (right, *wrong)), "answers", {}) == "1-4"
 
 
 def test_years_are_those_of_the_dates_in_order() -> None:
@@ -130,6 +130,19 @@ def test_dimensions_of_one_group_are_not_listed() -> None:
     assert dimensions(made(query("q1", intent="a"), query("q2"))) == ["intent"]
     categories = made(replace(query("q1"), category="cs.CL"), replace(query("q2"), category="cs.IR"))
     assert dimensions(categories) == ["category"]
+
+
+def test_a_query_belongs_to_the_category_that_most_of_its_answers_have() -> None:
+    run = made(query("q1", 3), query("q2", 2), query("q3", 4), query("q4", 0), query("q5", 1, absent=1))
+    # a0 has no category, a1 cs.CV, a2 and a3 cs.CL: q1 has one of both, so the alphabet decides.
+    categories = {"a1": "cs.CV", "a2": "cs.CL", "a3": "cs.CL", "other": "math.CO"}
+    notes = {name: PaperNote(None, None, category) for name, category in categories.items()}
+    run = replace(run, papers=notes | {"a0": PaperNote(None, None)})
+    groups = break_down(run, evaluate(run, ["R@All"]), "answer-category")
+    assert [(group.label, group.n) for group in groups] == [("cs.CL", 2), ("cs.CV", 1), ("(none)", 2)]
+    # q1 finds one of three answers, q3 one of four.
+    assert groups[0].values["R@All"].mean == pytest.approx((1 / 3 + 1 / 4) / 2)
+    assert dimensions(run) == ["answers", "answer-category"]
 
 
 def test_the_summary_is_the_mean_of_all_queries() -> None:

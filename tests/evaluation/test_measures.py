@@ -18,7 +18,6 @@ import pytrec_eval
 
 from scholarbase.errors import EvaluationError, InvalidRequest, MissingExtra
 from scholarbase.evaluation.measures import (
-    DEFAULT_MEASURES,
     default_measures,
     evaluate,
     parse_measure,

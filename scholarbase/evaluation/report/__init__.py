@@ -13,12 +13,13 @@ and ``plots`` render them, ``drilldown`` lists the queries, ``published`` has pu
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from scholarbase.errors import InvalidRequest, RunExists, StorageError
 from scholarbase.evaluation import folders
+from scholarbase.evaluation.averages import average
 from scholarbase.evaluation.comparison import check_comparable
 from scholarbase.evaluation.evidence import check_papers
 from scholarbase.evaluation.measures import DEFAULT_MEASURES
@@ -44,11 +45,13 @@ def write_report(
     measures: Sequence[str] = DEFAULT_MEASURES,
     drill_down: int = 10,
     across_snapshots: bool = False,
+    averages: Mapping[str, Sequence[Run]] | None = None,
 ) -> Path:
     """Write the report of runs of one query set to ``folder`` and return the page's path.
 
     The folder is written completely or not at all, and replaces an earlier report. The other runs are tested against
-    the first one. The page lists the first ``drill_down`` results of each run for each query.
+    the first one. The page lists the first ``drill_down`` results of each run for each query. ``averages`` are the runs
+    of each system that has several of them among ``runs``.
 
     Raises:
         InvalidRequest: no runs, or an invalid argument.
@@ -61,7 +64,12 @@ def write_report(
     folder = Path(folder).absolute()
     folders.repair(folder, PAGE)
     _check_place(folder)
-    report = build(Measured.of(runs, measures), title, drill_down)
+    measured = Measured.of(runs, measures)
+    averaged = [
+        average(name, own, [measured.evaluation(run) for run in own], across_snapshots=across_snapshots)
+        for name, own in (averages or {}).items()
+    ]
+    report = build(measured, title, drill_down, averaged)
     building = folders.building(folder)
     try:
         shutil.rmtree(building, ignore_errors=True)

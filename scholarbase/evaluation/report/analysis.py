@@ -76,9 +76,9 @@ def shared_failures(measured: Measured, computed: Sequence[Efficiency]) -> list[
         means = (fmean(seen[i] for i in ids) if ids else None for seen in candidates)
         return [Cell(label), Cell(value=len(ids), digits=0), *(Cell(value=mean, digits=1) for mean in means)]
 
-    intents = Counter(group_label(query, "intent") for query in queries)
+    intents = Counter(group_label(query, "intent", {}) for query in queries)
     by_intent = [
-        row_of(intent, [query.id for query in queries if group_label(query, "intent") == intent])
+        row_of(intent, [query.id for query in queries if group_label(query, "intent", {}) == intent])
         for intent in group_order("intent", [intent for intent, _ in intents.most_common()])
     ]
     headings = [f"Candidates: {label}" for label, _ in agents]
@@ -102,7 +102,7 @@ def shared_failures(measured: Measured, computed: Sequence[Efficiency]) -> list[
         ["Answers", *headings],
         [
             [
-                Cell(group_label(query, "intent")),
+                Cell(group_label(query, "intent", {})),
                 Cell(query.id),
                 Cell(query.text),
                 Cell(value=len(query.relevant), digits=0),

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from scholarbase.errors import InvalidRequest
+from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.breakdown import break_down, dimensions, group_order
 from scholarbase.evaluation.measures import Evaluation, Over, evaluate, recall_curve
 from scholarbase.evaluation.report.plots import MAX_PANELS, Curve, Panel
@@ -33,6 +35,7 @@ DIMENSIONS: Final = {
     "category": "category",
     "year": "year of the query",
     "answers": "number of answers",
+    "answer-category": "primary category of the answers",
 }
 
 
@@ -48,6 +51,13 @@ class Measured:
     def of(cls, runs: Sequence[Run], measures: Sequence[str]) -> Measured:
         """Evaluate the runs. Raises as :func:`scholarbase.evaluation.measures.evaluate`."""
         return cls(tuple(runs), labels(runs), tuple(evaluate(run, measures) for run in runs))
+
+    def evaluation(self, run: Run) -> Evaluation:
+        """The evaluation of one of the runs. Raises InvalidRequest: it is another run."""
+        for place, one in enumerate(self.runs):
+            if one is run:
+                return self.evaluations[place]
+        raise InvalidRequest(f"The run {run.name!r} is not among the runs of the report: add it.")
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -119,6 +129,30 @@ def results(measured: Measured, over: Over) -> Table:
             for label, evaluation, row in zip(measured.labels, measured.evaluations, rows, strict=True)
         ],
         list(dict.fromkeys(notes)),
+    )
+
+
+def averages(computed: Sequence[Average]) -> Table:
+    """The figures of systems with several runs: means over the runs, and their spread."""
+    return Table.of(
+        "averages",
+        "Means over several runs of one system, over all answers",
+        ["System", "Figure"],
+        ["Runs", "Mean", "Standard deviation", "Lowest", "Highest"],
+        [
+            [
+                Cell(one.name),
+                Cell(figure),
+                Cell(value=len(one.runs), digits=0),
+                *(Cell(value=v) for v in spread),
+            ]
+            for one in computed
+            for figure, spread in one.figures.items()
+        ],
+        [
+            *(f"{one.name}: {', '.join(one.runs)}." for one in computed),
+            "Each run's figure is its mean over queries; the standard deviation is that of the sample of runs (n - 1).",
+        ],
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from scholarbase.evaluation.averages import Average
 from scholarbase.evaluation.report import agents, analysis, contents, plots, tables
 from scholarbase.evaluation.report.contents import Measured
 from scholarbase.evaluation.report.drilldown import drilldown, script_json
@@ -51,14 +52,14 @@ class Report:
         return (part for section in self.sections for part in section.parts if isinstance(part, Plot))
 
 
-def build(measured: Measured, title: str | None, drill_down: int) -> Report:
+def build(measured: Measured, title: str | None, drill_down: int, averages: Sequence[Average] = ()) -> Report:
     """Compute the tables, plots and data of a report."""
     facts = measured.runs[0].manifest.queries
     found = analysis.Found(measured) if agents.has_agents(measured) else None
     return Report(
         title=title or f"Recall on {facts['name']}",
         lead=_lead(measured),
-        sections=tuple(section for section in _sections(measured, found) if section.parts),
+        sections=tuple(section for section in _sections(measured, found, averages) if section.parts),
         commands=tuple((", ".join(labels), command) for command, labels in _commands(measured).items()),
         data=drilldown(measured, drill_down),
         files=() if found is None else tuple(analysis.call_files(found)),
@@ -76,13 +77,16 @@ def _lead(measured: Measured) -> str:
     )
 
 
-def _sections(measured: Measured, found: analysis.Found | None) -> Iterator[Section]:
+def _sections(
+    measured: Measured, found: analysis.Found | None, averages: Sequence[Average]
+) -> Iterator[Section]:
     held = (
         "The library holds every answer, so recall over held answers is the same."
         if measured.all_held
         else contents.results(measured, "held")
     )
-    yield Section("results", "Results", (contents.results(measured, "all"), held))
+    averaged = (contents.averages(averages),) if averages else ()
+    yield Section("results", "Results", (contents.results(measured, "all"), *averaged, held))
     yield Section(
         "measured", "What was measured", (contents.query_set(measured), contents.settings(measured))
     )
