@@ -28,7 +28,13 @@ def agent(name: str, *found: list[str], tokens: int | None = None) -> Run:
         for query, ids in zip(QUERIES, found, strict=True)
     )
     return a_run(
-        name, QUERIES, dict(zip(("q1", "q2"), found, strict=True)), kind="trajectory", calls=calls, search={}, answers=ANSWERS
+        name,
+        QUERIES,
+        dict(zip(("q1", "q2"), found, strict=True)),
+        kind="trajectory",
+        calls=calls,
+        search={},
+        answers=ANSWERS,
     )
 
 
