@@ -297,7 +297,7 @@ def _import_run(
     file: Path,
     queries: Path,
     options: dict[str, Any],
-) -> None:
+) -> Run:
     """Write the results of another system as a run with ``make``, and show it."""
     from scholarbase.evaluation.answers import judge
     from scholarbase.extras import check_installed
@@ -320,6 +320,7 @@ def _import_run(
         )
     _show([run], options["measures"], options["as_json"])
     click.echo(f"The run is at {options['out'] / name}.", err=True)
+    return run
 
 
 @evaluation.command(short_help="Convert an agent's tool calls to a run.")
@@ -355,10 +356,24 @@ def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, 
 @source_options
 @click.pass_obj
 def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any) -> None:
-    """Import a TREC RUN of another system for QUERIES."""
-    from scholarbase.evaluation.imports import run_from_trec
+    """Import the results of another system for QUERIES: a TREC run, or JSON lines with ids or titles.
 
-    _import_run(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
+    A line of JSON has query_id or query, and results: a list of objects with any of id, link, title and year.
+    """
+    from scholarbase.evaluation.imports import run_from_trec
+    from scholarbase.evaluation.results import is_results, run_from_results
+
+    if not is_results(run_file):
+        _import_run(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
+        return
+    run = _import_run(settings, partial(run_from_results, path=run_file), run_file, queries, options)
+    facts = run.manifest.search or {}
+    click.echo(
+        f"{facts['results']:,} results: {facts['by_id']:,} found by id, {facts['by_title']:,} by title, "
+        f"{facts['absent']:,} not in the library ({facts['other_year']:,} with a title of another year), "
+        f"{facts['duplicates']:,} duplicates; {facts['queries_without_results']:,} queries without results.",
+        err=True,
+    )
 
 
 # -- existing runs --------------------------------------------------------------------------------------

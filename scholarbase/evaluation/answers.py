@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scholarbase.errors import QueryFileError
-from scholarbase.evaluation.papers import resolve
+from scholarbase.evaluation.papers import BY_TITLE, resolve
 from scholarbase.identifiers import parse
 from scholarbase.models.checks import check_title_match, check_type
+from scholarbase.models.papers import Paper
 from scholarbase.models.queries import Answer, Query, QuerySet
 from scholarbase.models.runs import Found, JudgedAnswer, JudgedQuery
 from scholarbase.models.source import Source
@@ -96,7 +97,15 @@ def _canonical(queries: Iterable[Query]) -> dict[str, str]:
 
 def match_titles(source: Source, titles: Mapping[str, str], min_score: float) -> dict[str, str | None]:
     """Each casefolded title to the id of the paper with the most similar title, or None."""
-    found: dict[str, str | None] = {}
+    matches = title_candidates(source, titles, min_score, ("id", "title"))
+    return {folded: papers[0].id if papers else None for folded, papers in matches.items()}
+
+
+def title_candidates(
+    source: Source, titles: Mapping[str, str], min_score: float, fields: Sequence[str]
+) -> dict[str, list[Paper]]:
+    """Each casefolded title to the papers with this title, the most similar first. ``fields`` include the title."""
+    found: dict[str, list[Paper]] = {}
     ordered = sorted(titles)
     for first in range(0, len(ordered), _BATCH):
         batch = ordered[first : first + _BATCH]
@@ -104,13 +113,12 @@ def match_titles(source: Source, titles: Mapping[str, str], min_score: float) ->
             [titles[folded] for folded in batch],
             limit=_CANDIDATES,
             min_score=min_score,
-            fields=["id", "title"],
+            fields=fields,
         )
         for folded, response in zip(batch, responses, strict=True):
-            matches = (
+            found[folded] = [
                 hit.paper for hit in response.results if _numbers(hit.paper.title or "") == _numbers(folded)
-            )
-            found[folded] = next((paper.id for paper in matches), None)
+            ]
     return found
 
 
@@ -153,8 +161,12 @@ def resolved(answer: Answer, papers: AnswerPapers) -> JudgedAnswer:
             return JudgedAnswer(held, "title", answer.grade)
     if answer.id is not None:
         return JudgedAnswer(papers.canonical[answer.id], "absent", answer.grade)
-    title = hashlib.sha1(folded_title(answer.title or "").encode(), usedforsecurity=False).hexdigest()
-    return JudgedAnswer(f"title:{title[:12]}", "absent", answer.grade)
+    return JudgedAnswer(absent_title(answer.title or ""), "absent", answer.grade)
+
+
+def absent_title(title: str) -> str:
+    """The id in a run of a paper that the library lacks, and of which only the title is known."""
+    return BY_TITLE + hashlib.sha1(folded_title(title).encode(), usedforsecurity=False).hexdigest()[:12]
 
 
 def counts_of(

@@ -24,7 +24,7 @@ from scholarbase.evaluation.runs import MANIFEST, check_place, read_manifest, re
 from scholarbase.files import storage_errors, text_lines
 from scholarbase.identifiers import parse
 from scholarbase.models.queries import QuerySet
-from scholarbase.models.runs import Call, JudgedQuery, RankedId, Run, RunManifest
+from scholarbase.models.runs import Call, JudgedQuery, PaperNote, RankedId, Run, RunManifest
 from scholarbase.models.source import Source
 
 _MAX_FLOAT: Final = 3.4028234663852886e38
@@ -177,9 +177,10 @@ def write_external_run(
     *,
     calls: Sequence[Call] = (),
     seconds: Mapping[str, float] | None = None,
+    absent: Mapping[str, PaperNote] | None = None,
     restart: bool = False,
 ) -> Run:
-    """Write the folder of an imported run or a trajectory.
+    """Write the folder of an imported run or a trajectory. ``absent`` describes papers that the library lacks.
 
     Raises:
         RunExists: ``folder`` has another run, and ``restart`` is off; or it has other files.
@@ -191,7 +192,10 @@ def write_external_run(
     with Checkpoint(folder), storage_errors(folder):
         repair(folder)
         _check_free(folder, manifest, restart)
-        notes = paper_notes(source, noted_papers(judged, rankings))
+        noted, known = noted_papers(judged, rankings), absent or {}
+        notes = paper_notes(source, noted.difference(known)) | {
+            i: known[i] for i in noted.intersection(known)
+        }
         return write_run(folder, Run(manifest, tuple(judged), rankings, notes, seconds or {}, tuple(calls)))
 
 

@@ -12,6 +12,8 @@ from scholarbase.models.source import Source
 NOTED_RESULTS: Final = 20
 """First results of each query whose title and year a run keeps."""
 BATCH: Final = 1000
+BY_TITLE: Final = "title:"
+"""The start of the ids that runs give papers of which only the title is known, and which the library lacks."""
 
 
 def resolve(source: Source, ids: Iterable[str]) -> dict[str, str]:
@@ -35,7 +37,7 @@ def paper_notes(source: Source, ids: Iterable[str]) -> dict[str, PaperNote]:
 
 
 def _papers(source: Source, ids: Iterable[str], fields: Sequence[str]) -> Iterator[tuple[str, Paper]]:
-    ordered = sorted(ids)
+    ordered = sorted(paper_id for paper_id in ids if not paper_id.startswith(BY_TITLE))
     for first in range(0, len(ordered), BATCH):
         batch = ordered[first : first + BATCH]
         papers = zip(batch, source.papers(batch, fields=fields), strict=True)
