@@ -91,7 +91,12 @@ def shares(count: int) -> dict[RewriteKind, int]:
 
 
 class RuleRewriter:
-    """Rewrites by rules, without a model: parts of the question, and terms from the titles of its first results."""
+    """Rewrites by rules, without a model: the question's words with more weight on a part of them, or with terms from
+    the titles of its first results.
+
+    Every rewrite has all words of the question. Parts of it alone, and titles alone, find fewer answers than as many
+    results of the question itself (``docs/construct.md``).
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -120,17 +125,21 @@ class RuleRewriter:
 
 def _by_rules(question: str, titles: Sequence[str]) -> dict[RewriteKind, list[str]]:
     core = " ".join(words(_FRAME.sub("", question)))
+
+    def added(*texts: str) -> list[str]:
+        return [f"{core} {text}" for text in texts if text]
+
     parts = [" ".join(words(part)) for part in _SPLIT.split(_FRAME.sub("", question))]
     parts = [part for part in parts if part]
     before, after = _halves(question)
     new = _new_terms(question, titles)
     longest = sorted(parts, key=lambda part: -len(part.split()))
     return {
-        "method": [after, *(f"{part} method" for part in longest[:2])],
-        "task": [before, *parts[:1], *parts[-1:]],
-        "broader": [*longest[:2], " ".join(part.split()[-1] for part in parts)],
-        "narrower": [f"{core} {term}" for term in new[:3]],
-        "terminology": [*titles[:1], " ".join(new[:5]), *titles[1:3], core],
+        "method": added(after, *(part for part in longest[:2] if part != before)),
+        "task": added(before, *parts[:1], *parts[-1:]),
+        "broader": [core, *added(*longest[:1])],
+        "narrower": added(*new[:5]),
+        "terminology": added(*titles[:2], " ".join(new[:5]), *titles[2:4]),
     }
 
 

@@ -70,7 +70,7 @@ _READ: Final = [
 ]
 
 _ID: Final = "arXiv:1706.03762, DOI:..., CorpusId:... or a link"
-_MAX_TOKENS: Final = "response size"
+_MAX_TOKENS: Final = "size"
 
 
 def never_short(library: Library, request: Any) -> bool:
@@ -222,7 +222,7 @@ _EDGE_ARGUMENTS: Final = {
     "paper_id": "any id form",
     "limit": _LIMIT,
     "offset": _OFFSET,
-    "sort": "- is descending",
+    "sort": "- descends",
     "from": _DATE,
     "to": _TO,
     "max_tokens": _MAX_TOKENS,
@@ -238,15 +238,15 @@ TOOLS: Final[tuple[Tool, ...]] = (
         {
             "q": "a question, words, title, id or link",
             "syntax": 'query for "phrases", AND, OR, NOT, prefix*, title:word; default plain',
-            "mode": "words (sparse), meaning or both",
+            "mode": "words, meaning or both",
             "limit": f"default {DEFAULT_RESULTS}, to {MAX_LIMIT}",
             "offset": _OFFSET,
             "from": _FROM,
             "to": _TO,
             "category": "cs.CL or cs",
             "min_citations": "worldwide",
-            "exclude": "phrases that must not be the topic",
-            "exclude_seen": "leave out returned papers",
+            "exclude": "unwanted phrases",
+            "exclude_seen": "unseen only",
             "max_tokens": _MAX_TOKENS,
         },
         {"fields": _FOUND, "syntax": "plain"},
@@ -255,11 +255,10 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "match_titles",
-        "Find papers by titles, exact or misspelt: for each the best matches, score 1 if the same; empty "
-        "if none.",
+        "Find papers by titles, exact or misspelt; score 1 if the same, empty if none.",
         TitleBatchBody,
         Library.run_titles,
-        {"titles": "titles", "limit": "default 1 each", "max_tokens": _MAX_TOKENS},
+        {"titles": "titles", "limit": "default 1", "max_tokens": _MAX_TOKENS},
         {"fields": _LISTED},
     ),
     Tool(
@@ -272,16 +271,16 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "get_papers",
-        "Read papers: abstract, authors, date, venue, counts; null if not in the library.",
+        "Read papers: abstract, authors, date, venue, counts; null if not held.",
         PaperBatchBody,
         _read_papers,
-        {"ids": _ID, "fields": "such as external_ids", "max_tokens": _MAX_TOKENS},
+        {"ids": _ID, "fields": "e.g. external_ids", "max_tokens": _MAX_TOKENS},
         {"fields": _READ},
         Library.is_short_batch,
     ),
     Tool(
         "get_citations",
-        "Papers that cite a paper, most cited first.",
+        "Papers citing a paper, most cited first.",
         EdgeBody,
         Library.run_citations,
         _EDGE_ARGUMENTS,
@@ -290,7 +289,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "get_references",
-        "Papers that a paper cites, most cited first.",
+        "Papers a paper cites, most cited first.",
         EdgeBody,
         Library.run_references,
         _EDGE_ARGUMENTS,
@@ -299,18 +298,20 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "expand_papers",
-        "Citation neighbours of papers, each once; first those that most seeds reach.",
+        "Citation neighbours, each once; most seeds first.",
         ExpandBody,
         Library.run_expand,
         {
             "seeds": "paper ids",
             "direction": "default both",
             "hops": "1 or 2",
+            "citations_per_seed": "most cited",
+            "references_per_seed": "default all",
             "limit": _LIMIT,
             "offset": _OFFSET,
             "from": _DATE,
             "to": _TO,
-            "category": "such as cs.CL",
+            "category": "cs.CL",
             "min_citations": "worldwide",
             "exclude": "phrases",
             "exclude_seen": "unseen only",

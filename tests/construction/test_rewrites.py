@@ -29,12 +29,23 @@ def test_rules_rewrite_without_a_model(sample: Library) -> None:
     by_kind: dict[str, list[str]] = {}
     for one in found.rewrites[1:]:
         by_kind.setdefault(one.kind, []).append(one.text)
-    assert by_kind["method"][0] == "conformal field theory"
-    assert by_kind["task"][0] == "black holes"
+    assert by_kind["method"][0] == "black holes conformal field theory conformal field theory"
+    assert by_kind["task"][0] == "black holes conformal field theory black holes"
     assert set(by_kind) == set(KINDS)
     assert len(found.rewrites) == 11
     assert len({one.text.casefold() for one in found.rewrites}) == 11
     assert [one.number for one in found.rewrites] == list(range(11))
+
+
+def test_every_rewrite_by_rules_has_the_questions_words(sample: Library) -> None:
+    """Rewrites of single parts found fewer answers than as many results of the question."""
+    for question in (
+        QUESTION,
+        "How do neural networks translate text without parallel data, for example by cycles?",
+    ):
+        wanted = stems(question) - stems("which how do for by example")
+        for one in RuleRewriter(sample).rewrite(question, 10, None).rewrites[1:]:
+            assert wanted <= stems(one.text), one
 
 
 @pytest.mark.parametrize("question", ["?", "Which papers?", "the", "量子 重力", "a" * 900, "LHC"])
