@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,10 @@ def questions(
     from scholarbase.cli.encoders import open_encoders
     from scholarbase.construction.pools import read_keywords
     from scholarbase.construction.relations import (
+        SharingKeywords,
         read_pairs,
         read_paper_questions,
         relate_questions,
-        sharing_keywords,
         write_relations,
     )
     from scholarbase.models.encoders import PACKAGED
@@ -72,9 +73,9 @@ def questions(
         raise InvalidRequest("Give --keywords or --pairs, not both.")
     _check_free(out)
     found = read_paper_questions(questions)
-    candidates = None
+    candidates: Mapping[str, Collection[str]] | None = None
     if keywords is not None:
-        candidates = sharing_keywords(read_keywords(keywords))
+        candidates = SharingKeywords(read_keywords(keywords))
     elif pairs is not None:
         candidates = read_pairs(pairs)
     with open_encoders(settings, device, encoder or PACKAGED, None) as (used, _):

@@ -21,7 +21,7 @@ from scholarbase.construction.rows import paper_field, rows, text_field
 from scholarbase.encoders.base import Encoder
 from scholarbase.errors import InvalidRequest, QueryFileError, RunExists
 from scholarbase.files import atomic_write, storage_errors
-from scholarbase.models.checks import check_type, check_whole
+from scholarbase.models.checks import check_text, check_type, check_whole
 from scholarbase.models.limits import MAX_QUERY_LENGTH
 from scholarbase.progress import Reporter, SilentReporter
 
@@ -253,7 +253,7 @@ def read_paper_questions(path: Path) -> list[PaperQuestion]:
     Raises:
         QueryFileError: the file cannot be read, or a line is invalid.
     """
-    found = []
+    found: list[PaperQuestion] = []
     optional = ("paper", "pmcid", "section", "id", "answer", "evidence", "title")
     for where, row in rows(path, ("question",), optional):
         if (row.get("paper") is None) == (row.get("pmcid") is None):
@@ -268,6 +268,12 @@ def read_paper_questions(path: Path) -> list[PaperQuestion]:
             raise QueryFileError(
                 f"{where}: the question has {len(question):,} characters: at most {MAX_QUERY_LENGTH:,}."
             )
+        try:
+            check_text(question, "question")
+        except InvalidRequest as error:
+            raise QueryFileError(f"{where}: {error}") from error
+        if len(found) == MAX_QUESTIONS:
+            raise QueryFileError(f"{where} is one question too many: at most {MAX_QUESTIONS:,} are compared.")
         section = "" if row.get("section") in (None, "") else text_field(row, "section", where)
         found.append(PaperQuestion(paper, section, question))
     if not found:
@@ -287,13 +293,25 @@ def read_pairs(path: Path) -> dict[str, set[str]]:
     return found
 
 
-def sharing_keywords(keywords: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
-    """For each paper, the others that share a keyword with it."""
-    papers: dict[str, set[str]] = {}
-    for paper, own in keywords.items():
-        for keyword in own:
-            papers.setdefault(keyword, set()).add(paper)
-    return {paper: set().union(*(papers[one] for one in own)) - {paper} for paper, own in keywords.items()}
+class SharingKeywords(Mapping[str, set[str]]):
+    """For each paper, the others that share a keyword with it: computed when it is read, since all together may be many
+    times larger than the papers."""
+
+    def __init__(self, keywords: Mapping[str, Collection[str]]) -> None:
+        self._keywords = keywords
+        self._papers: dict[str, set[str]] = {}
+        for paper, own in keywords.items():
+            for keyword in own:
+                self._papers.setdefault(keyword, set()).add(paper)
+
+    def __getitem__(self, paper: str) -> set[str]:
+        return set().union(*(self._papers[one] for one in self._keywords[paper])) - {paper}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keywords)
+
+    def __len__(self) -> int:
+        return len(self._keywords)
 
 
 def write_relations(relations: Iterable[Any], path: Path) -> int:

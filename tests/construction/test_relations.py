@@ -17,10 +17,10 @@ from scholarbase.construction.pools import read_relations
 from scholarbase.construction.relations import (
     PaperQuestion,
     QuestionRelation,
+    SharingKeywords,
     read_pairs,
     read_paper_questions,
     relate_questions,
-    sharing_keywords,
     write_relations,
 )
 from scholarbase.encoders.base import Encodings
@@ -113,7 +113,7 @@ def test_candidates_limit_the_targets() -> None:
         (one.source, one.target) for one in related(QUESTIONS, candidates={A: [C, "arXiv:9999.00001"]})
     } == {(A, C)}
     keywords = {A: frozenset("x"), B: frozenset("xy"), C: frozenset("z")}
-    assert sharing_keywords(keywords) == {A: {B}, B: {A}, C: set()}
+    assert dict(SharingKeywords(keywords)) == {A: {B}, B: {A}, C: set()}
 
 
 def test_the_order_of_questions_and_the_size_of_blocks_change_nothing(
