@@ -362,7 +362,9 @@ def import_(settings: Settings, /, run_file: Path, queries: Path, **options: Any
     """
     from scholarbase.evaluation.imports import run_from_trec
     from scholarbase.evaluation.results import is_results, run_from_results
+    from scholarbase.extras import check_installed
 
+    check_installed("evaluation", "The evaluation")
     if not is_results(run_file):
         _import_run(settings, partial(run_from_trec, path=run_file), run_file, queries, options)
         return
