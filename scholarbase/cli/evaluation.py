@@ -347,7 +347,7 @@ def trajectory(settings: Settings, /, calls: Path, queries: Path, ranking: Any, 
     _import_run(settings, make, calls, queries, options)
 
 
-@evaluation.command("import")
+@evaluation.command("import", short_help="Import the results of another system.")
 @click.argument("run_file", metavar="RUN", type=A_PATH)
 @click.argument("queries", type=A_PATH)
 @name_option("the file's name")
