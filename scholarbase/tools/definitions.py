@@ -298,7 +298,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     Tool(
         "expand_papers",
-        "Citation neighbours, each once; most seeds first.",
+        "Papers citing or cited by seeds, most linked first.",
         ExpandBody,
         Library.run_expand,
         {
