@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks", "torture")
+FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks", "torture", "website")
 FILES = ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
 
 
