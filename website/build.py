@@ -27,7 +27,7 @@ PAGES: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "
 """Pages of the site for files outside docs/."""
 PYTHON: Final = {
     "Library": ["autoclass:: scholarbase.Library"],
-    "Clients": ["autoclass:: scholarbase.Client", "autoclass:: scholarbase.AsyncClient\n   :no-members:"],
+    "Clients": ["autoclass:: scholarbase.Client", "autoclass:: scholarbase.AsyncClient"],
     "Requests, papers and bibliographies": [
         "autoclass:: scholarbase.SearchRequest",
         "autoclass:: scholarbase.Paper",
@@ -43,7 +43,7 @@ PYTHON: Final = {
     "Language models": ["automodule:: scholarbase.llm.base"],
     "Errors": ["automodule:: scholarbase.errors"],
 }
-"""The pages of the Python reference, as directives of Sphinx. ``AsyncClient`` has the methods of ``Client``."""
+"""The pages of the Python reference, as directives of Sphinx."""
 
 
 class Entry(NamedTuple):

@@ -21,8 +21,6 @@ python_display_short_literal_types = True
 
 html_theme = "furo"
 html_favicon = "../scholarbase/api/explorer/files/icon.svg"
-html_static_path = ["static"]
-html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False
 # No icons or fonts of other hosts.
