@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+SOURCE: Final = "https://github.com/scholarbase/scholarbase"
 ROOT: Final = Path(__file__).resolve().parent.parent
 PLACES: Final = {
     "pyproject.toml": r'^(version = ")[^"]+(")$',
@@ -21,7 +22,7 @@ PLACES: Final = {
 
 
 def notes(changelog: str, version: str) -> str:
-    """The section of a version, without its heading.
+    """The section of a version, without its heading. Its links lead to the files of the version's tag.
 
     Raises:
         ValueError: there is none, or it is empty.
@@ -31,7 +32,7 @@ def notes(changelog: str, version: str) -> str:
     )
     if match is None or not match[1].strip():
         raise ValueError(f"CHANGELOG.md has no entries for {version}: run python -m release.changelog first.")
-    return match[1].strip() + "\n"
+    return re.sub(r"\]\((?!https?:|#)", f"]({SOURCE}/blob/v{version}/", match[1].strip()) + "\n"
 
 
 def with_version(changelog: str, version: str, date: str) -> str:

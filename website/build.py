@@ -20,10 +20,16 @@ from sphinx.cmd.build import main as sphinx
 
 from website.check import problems
 from website.http_reference import http_reference
+from website.notebook import notebook_page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = "https://github.com/scholarbase/scholarbase"
-PAGES: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES: Final = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "examples/recall.ipynb": "notebook.md",
+}
 """Pages of the site for files outside docs/."""
 PYTHON: Final = {
     "Library": ["autoclass:: scholarbase.Library"],
@@ -93,7 +99,7 @@ def sections(index: str) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
     for heading, body in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", index, re.S | re.M):
         for item in re.split(r"^- ", body, flags=re.M)[1:]:
-            match = re.fullmatch(r"\[([^\]]+)\]\(([^)]+\.md)\): (.+?)\s*", item, re.S)
+            match = re.fullmatch(r"\[([^\]]+)\]\(([^)]+\.(?:md|ipynb))\): (.+?)\s*", item, re.S)
             if match is None:
                 raise ValueError(f"docs/index.md: {item!r} is not [Title](page.md): what it describes")
             found.setdefault(heading, []).append(Entry(match[1], match[2], " ".join(match[3].split())))
@@ -150,7 +156,9 @@ def stage(folder: Path) -> dict[str, list[Entry]]:
     """Write the sources of the site to ``folder``, and return its navigation."""
     shutil.copytree(ROOT / "docs", folder)
     for name, page in PAGES.items():
-        if not (folder / page).exists():
+        if name.endswith(".ipynb"):
+            notebook_page(ROOT / name, folder / page)
+        elif not (folder / page).exists():
             (folder / page).write_text(
                 with_site_links((ROOT / name).read_text("utf-8"), ROOT / name), "utf-8"
             )

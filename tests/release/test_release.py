@@ -17,13 +17,20 @@ from tests.conftest import ROOT
 
 yaml = pytest.importorskip("yaml")
 
-CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Two.\n\n## [0.1.0] - 2026-01-31\n\n- One.\n"
+CHANGELOG = (
+    "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- [Two](docs/two.md#a).\n\n"
+    "## [0.1.0] - 2026-01-31\n\n- One.\n"
+)
 
 
 def test_the_entries_of_unreleased_become_those_of_the_version() -> None:
     text = with_version(CHANGELOG, "0.2.0", "2026-11-23")
-    assert "## [Unreleased]\n\n## [0.2.0] - 2026-11-23\n\n### Added\n\n- Two.\n\n## [0.1.0]" in text
-    assert notes(text, "0.2.0") == "### Added\n\n- Two.\n"
+    assert (
+        "## [Unreleased]\n\n## [0.2.0] - 2026-11-23\n\n### Added\n\n- [Two](docs/two.md#a).\n\n## [0.1.0]"
+        in text
+    )
+    link = "https://github.com/scholarbase/scholarbase/blob/v0.2.0/docs/two.md#a"
+    assert notes(text, "0.2.0") == f"### Added\n\n- [Two]({link}).\n"
     assert notes(text, "0.1.0") == "- One.\n"
     with pytest.raises(ValueError, match=r"a section 0\.2\.0 already"):
         with_version(text, "0.2.0", "2026-11-24")
