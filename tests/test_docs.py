@@ -65,9 +65,10 @@ def test_relative_links_resolve(path: Path) -> None:
 
 
 def test_the_index_lists_every_page() -> None:
-    listed = re.findall(r"^- \[[^\]]+\]\((\w[\w-]*\.md)\): ", text("docs/index.md"), re.M)
+    listed = re.findall(r"^- \[[^\]]+\]\((\w[\w/-]*\.md)\): ", text("docs/index.md"), re.M)
     assert len(set(listed)) == len(listed)
-    assert set(listed) == {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
+    assert set(listed) == pages - {"index.md"}
 
 
 # -- the command line -----------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ MODEL = "needs a model that is not in the package"
 FILES = "needs files of the reader"
 PROGRAM = "runs a program that is not of this project"
 MACHINE = "opens a port to other machines, or signals servers that are not of the test"
+EXCERPT = "is of a script in examples/, which tests/examples runs against a scripted model"
 LONG = "takes minutes to hours; the part has tests of its own"
 
 NOT_RUN: Final = (
@@ -56,6 +57,8 @@ NOT_RUN: Final = (
     ),
     (r"kill -HUP|SCHOLARBASE_RATE_LIMIT=600 .* --host 0\.0\.0\.0", MACHINE),
     (r"sqlite3 ", PROGRAM),
+    (r"export OPENAI_API_KEY|uv run ", EXCERPT),
+    (r"scholarbase session report langchain-", "needs the session of an agent with a model"),
     (r"scholarbase doctor ", "reports the machine, which may lack something; its tests compare the report"),
 )
 """The start of commands that do not run here, or of a page and its command, as regular expressions, and why."""
@@ -69,6 +72,11 @@ PYTHON_NOT_RUN: Final = (
     ("encoders.md", 'serve_encoder("BAAI/bge-m3"', MODEL),
     ("reranking.md", "/models/ms-marco", MODEL),
     ("llm.md", "http://localhost:8080", "needs a server of a language model"),
+    ("examples/claude.md", "tool_runner(", EXCERPT),
+    ("examples/langchain.md", "MultiServerMCPClient(", EXCERPT),
+    ("examples/openai.md", "MCPServerStreamableHttp(", EXCERPT),
+    ("examples/pydantic-ai.md", "MCPToolset(", EXCERPT),
+    ("examples/smolagents.md", "self.inputs = ", EXCERPT),
     ("dialects.md", "knowledge_storm", PROGRAM),
     ("dialects.md", "paperqa", PROGRAM),
     ("dialects.md", "langchain_community", PROGRAM),
@@ -101,9 +109,14 @@ def console_commands(block: str) -> list[str]:
     return found
 
 
+def name_of(path: Path) -> str:
+    """The path of a page in docs/, or in the repository."""
+    return path.relative_to(ROOT).as_posix().removeprefix("docs/")
+
+
 def page_blocks(path: Path) -> list[Block]:
     matches = re.finditer(r"^```(console|python)\n(.*?)^```$", path.read_text("utf-8"), re.S | re.M)
-    return [Block(path.name, match[1], match[2]) for match in matches]
+    return [Block(name_of(path), match[1], match[2]) for match in matches]
 
 
 BLOCKS: Final = [block for path in PAGES for block in page_blocks(path)]
@@ -139,7 +152,7 @@ def todo(path: Path) -> list[Block]:
         commands = [
             one
             for one in console_commands(block.text)
-            if reason(path.name, one) is None and not compared(one)
+            if reason(name_of(path), one) is None and not compared(one)
         ]
         found += [block._replace(text=one) for one in joined(commands)]
     return found
@@ -174,6 +187,16 @@ def test_each_reason_is_that_of_a_block() -> None:
     for page, part, _ in PYTHON_NOT_RUN:
         assert any(block.page == page and part in block.text for block in BLOCKS), f"{page} has no {part}"
     assert len(RUN_PAGES) > 15
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _, why in PYTHON_NOT_RUN if why == EXCERPT}))
+def test_excerpts_are_in_the_script_of_their_page(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    scripts = set(re.findall(r"\]\(\.\./\.\./(examples/\w+\.py)\)", text))
+    lines = {line.strip() for script in scripts for line in (ROOT / script).read_text("utf-8").splitlines()}
+    for block in BLOCKS:
+        if block.page == page and block.language == "python":
+            assert {line.strip() for line in block.text.splitlines()} <= lines
 
 
 def built(blocks: list[Block]) -> set[str]:
