@@ -19,6 +19,7 @@ pytest.importorskip("myst_parser")
 from website.build import sections, with_site_links
 from website.check import problems
 from website.http_reference import type_of
+from website.notebook import notebook_page
 
 SNAPSHOTS = ROOT / "tests" / "snapshots"
 
@@ -87,6 +88,25 @@ def test_every_section_of_the_index_lists_pages() -> None:
 def test_links_of_the_repository_lead_to_pages_or_sources(page: str, link: str, expected: str) -> None:
     assert with_site_links(f"See [this]({link}).", ROOT / page).endswith(f"{expected}.")
     assert with_site_links(f"```\n[this]({link})\n```", ROOT / page) == f"```\n[this]({link})\n```"
+
+
+def test_a_notebook_is_a_page_with_its_output(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# A\n", "b"]},
+        {"cell_type": "code", "source": ["%%bash\n", "ls"], "outputs": [{"name": "stdout", "text": ["c\n"]}]},
+        {
+            "cell_type": "code",
+            "source": "d()",
+            "outputs": [{"data": {"image/png": "aGk=", "text/plain": "e"}}],
+        },
+    ]
+    (tmp_path / "in.ipynb").write_text(json.dumps({"cells": cells}))
+    notebook_page(tmp_path / "in.ipynb", tmp_path / "out.md")
+    assert (tmp_path / "out.md").read_text("utf-8") == (
+        "# A\nb\n\n```bash\nls\n```\n\n```text\nc\n```\n\n```python\nd()\n```\n\n"
+        "![The plot of the code above](out-2.png)\n"
+    )
+    assert (tmp_path / "out-2.png").read_bytes() == b"hi"
 
 
 def test_broken_links_and_other_hosts_are_found(tmp_path: Path) -> None:
