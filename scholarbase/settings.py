@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.vectors.addresses import read_addresses
 from scholarbase.models.limits import Engine
+from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
 

@@ -133,7 +133,7 @@ def _nodes(addresses: str | None, settings: Settings, purpose: str) -> Nodes:
     from scholarbase.extras import check_installed
 
     check_installed("qdrant", purpose)
-    from scholarbase.indexes.vectors.addresses import read_addresses
+    from scholarbase.models.qdrant_addresses import read_addresses
     from scholarbase.search.opening import open_nodes
 
     if addresses is None and settings.qdrant_url is None:

@@ -24,7 +24,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from scholarbase.deadlines import DEADLINE
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.vectors.addresses import Address
+from scholarbase.models.qdrant_addresses import Address
 
 log = logging.getLogger("scholarbase.qdrant")
 

@@ -18,10 +18,10 @@ from qdrant_client import grpc as qdrant
 from qdrant_client.conversions.conversion import json_to_value
 
 from scholarbase.errors import VectorIndexError
-from scholarbase.indexes.vectors.addresses import Address
 from scholarbase.indexes.vectors.base import DENSE
 from scholarbase.indexes.vectors.halves import sent
 from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.models.qdrant_addresses import Address
 
 log = logging.getLogger("scholarbase.qdrant")
 

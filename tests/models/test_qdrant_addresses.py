@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scholarbase.errors import InvalidRequest
-from scholarbase.indexes.vectors.addresses import Address, read_addresses
+from scholarbase.models.qdrant_addresses import Address, read_addresses
 from scholarbase.settings import load_settings
 
 
