@@ -38,6 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection"))
             if URLS is None:
                 item.add_marker(pytest.mark.skip(reason="SCHOLARBASE_TEST_QDRANT_URLS is not set"))
 

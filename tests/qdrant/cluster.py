@@ -150,6 +150,10 @@ class Cluster:
         with self.lock:
             name = self.named(name)
             self.collections[name].changes.append(request)
+            if request.optimizers_config is not None:
+                for node in self.nodes:
+                    if node.status == models.CollectionStatus.GREY:
+                        node.status = models.CollectionStatus.YELLOW
             if request.metadata is not None:
                 self.local.update_collection(name, metadata=request.metadata)
 

@@ -28,7 +28,7 @@ from scholarbase.indexes.vectors.nodes import Nodes
 SNAPSHOT: Final = "snapshot"
 COMPLETE: Final = "complete"
 LAYOUT: Final = "layout"
-FAN_OUT_MS: Final = 300
+FAN_OUT_MS: Final = 200
 """A node that waits this long for another node's replica asks the next replica too, so that a silent node does not
 delay searches of the others."""
 _DIGITS: Final = 16
@@ -197,6 +197,16 @@ class Collection:
             return (await client.count(self.name, count_filter=among, exact=True)).count
 
         return self.nodes.read(f"count the points of {self.name!r}", count)
+
+    def optimize(self) -> None:
+        """Start the optimizers. After its start, a node with status grey waits for this or another update."""
+        nothing = models.OptimizersConfigDiff()
+        self.nodes.change(
+            f"optimize {self.name!r}",
+            lambda client: client.update_collection(
+                self.name, optimizers_config=nothing, timeout=_TIMEOUT_SECONDS
+            ),
+        )
 
     def publish(self) -> str | None:
         """Mark the collection as complete and switch the alias to it. Returns the collection that it named before."""

@@ -104,7 +104,10 @@ class Nodes:
         return self._run(action, lambda: self._first_of(call, key, hedged=True))
 
     def change(self, action: str, call: Call[T]) -> T:
-        """The result of a call that may be repeated, from the first node that does not fail. Raises as ``read``."""
+        """The result of a call that may be repeated, from the first node that answers a probe and does not fail.
+
+        Raises as ``read``.
+        """
         return self._run(action, lambda: self._first_of(call, 0, hedged=False))
 
     def each(self, call: Call[T]) -> dict[Address, T | Exception]:
@@ -159,6 +162,9 @@ class Nodes:
         waiting = self._ordered(key, loop.time())
         running: dict[asyncio.Task[T], Node] = {}
         failures = Failures()
+
+        while not hedged and len(waiting) > 1 and not await self._answers(waiting[0]):
+            self._watch(waiting.pop(0), PROBE_SECONDS)
 
         def send() -> None:
             node = waiting.pop(0)
@@ -278,7 +284,7 @@ class Nodes:
         return client
 
     async def _close(self) -> None:
-        tasks = [node.probe for node in self._nodes if node.probe is not None]
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

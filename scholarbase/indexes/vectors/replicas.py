@@ -68,9 +68,9 @@ class _View(NamedTuple):
     info: models.CollectionInfo
 
 
-def wait_until_complete(collection: Collection, total: int, progress: Callable[[str], None]) -> Survey:
+def wait_until_complete(collection: Collection, progress: Callable[[str], None]) -> Survey:
     """Wait until all nodes have indexed a collection, all replicas are active and those of a shard have equally many
-    points, ``total`` together.
+    points.
 
     ``progress`` is called with what is being waited for.
 
@@ -81,7 +81,7 @@ def wait_until_complete(collection: Collection, total: int, progress: Callable[[
     sound = began
     pause = _FIRST_PAUSE
     while True:
-        found = survey(collection, total)
+        found = survey(collection)
         now = time.monotonic()
         if not found.problems:
             sound = now
@@ -99,8 +99,8 @@ def wait_until_complete(collection: Collection, total: int, progress: Callable[[
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def survey(collection: Collection, total: int) -> Survey:
-    """Ask every node for the state of a collection that is to have ``total`` points.
+def survey(collection: Collection) -> Survey:
+    """Ask every node for the state of a collection.
 
     Raises:
         VectorIndexError: no node answers, or one reports an error of its optimizer.
@@ -115,6 +115,8 @@ def survey(collection: Collection, total: int) -> Survey:
     answered = {one.cluster.peer_id: one for one in views.values() if not isinstance(one, Exception)}
     problems = [f"{url} does not answer" for url in silent]
     unfinished = []
+    if any(one.info.status == models.CollectionStatus.GREY for one in answered.values()):
+        collection.optimize()
     for peer, one in answered.items():
         _check_errors(collection, peer, one.info)
         if (doing := _unfinished(one)) is not None:
@@ -128,7 +130,7 @@ def survey(collection: Collection, total: int) -> Survey:
         elif replica.state != _ACTIVE:
             problems.append(f"the replica of shard {replica.shard} on node {replica.peer} is {replica.state}")
     if answered and not unfinished:
-        problems += _wrong_counts(collection, replicas, total)
+        problems += _wrong_counts(collection, replicas)
     asked = set(answered)
     unasked = [] if silent else [uri for peer, uri in peers_of(collection.nodes).items() if peer not in asked]
     return Survey(replicas, problems, unfinished, unasked)
@@ -174,8 +176,8 @@ def _check_errors(collection: Collection, peer: int, info: models.CollectionInfo
         )
 
 
-def _wrong_counts(collection: Collection, replicas: list[Replica], total: int) -> list[str]:
-    """What is wrong with the numbers of replicas, and of points that nodes count themselves."""
+def _wrong_counts(collection: Collection, replicas: list[Replica]) -> list[str]:
+    """What is wrong with the numbers of replicas and of their points. The sum of all shards is counted before."""
     by_shard: dict[int, list[Replica]] = {}
     for replica in replicas:
         by_shard.setdefault(replica.shard, []).append(replica)
@@ -183,8 +185,6 @@ def _wrong_counts(collection: Collection, replicas: list[Replica], total: int) -
     problems = []
     if len(by_shard) != shards:
         problems.append(f"{len(by_shard)} of {shards} shards are known")
-    counted = 0
-    complete = True
     for shard, found in sorted(by_shard.items()):
         if len(found) < (copies or 1):
             problems.append(f"shard {shard} has {len(found)} of {copies} replicas")
@@ -192,8 +192,4 @@ def _wrong_counts(collection: Collection, replicas: list[Replica], total: int) -
         if len(counts) > 1:
             listed = ", ".join(f"{one.points} on node {one.peer}" for one in found if one.points is not None)
             problems.append(f"the replicas of shard {shard} have different numbers of points ({listed})")
-        complete = complete and bool(counts)
-        counted += max(counts, default=0)
-    if complete and not problems and counted != total:
-        problems.append(f"its shards have {counted} points together, and the library has {total}")
     return problems

@@ -18,6 +18,10 @@ from scholarbase.indexes.vectors.replicas import Survey, wait_until_complete
 from scholarbase.indexes.vectors.upload import Uploader
 
 BATCH: Final = 500
+_BATCH_BYTES: Final = 3_000_000
+"""Servers of gRPC accept messages of 4 MB unless they are set up otherwise."""
+_OTHER_BYTES: Final = 2_000
+"""Of a point besides its dense vector."""
 BLOCK: Final = 10
 """Batches whose points are looked up together when a load is resumed."""
 COMPARED: Final = 256
@@ -72,7 +76,7 @@ def load_into_server(
             f"{collection.name!r} on the Qdrant server has {count} points, but the library has {total}: delete the "
             f"collection and load it again."
         )
-    survey = wait_until_complete(collection, total, waiting)
+    survey = wait_until_complete(collection, waiting)
     _compare(edge, collection)
     return Loaded(collection.name, collection.publish(), survey)
 
@@ -98,7 +102,9 @@ def _blocks(edge: EdgeIndex) -> Iterator[list[int]]:
 
 
 def _batches(edge: EdgeIndex, first: int, last: int | None) -> Iterator[list[Any]]:
-    for records in edge.records(BATCH, start=first, payload=True):
+    per_point = 4 * (edge.config.dimensions or 0) + _OTHER_BYTES
+    size = max(1, min(BATCH, _BATCH_BYTES // per_point))
+    for records in edge.records(size, start=first, payload=True):
         if last is not None and records[-1].id >= last:
             yield [record for record in records if record.id <= last]
             return

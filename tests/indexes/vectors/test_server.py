@@ -163,7 +163,7 @@ def test_the_size_of_the_cluster_is_asked_from_it() -> None:
         assert created.created.write_consistency_factor == 1
         [change] = [change for change in created.changes if change.params is not None]
         assert change.params is not None
-        assert change.params.read_fan_out_delay_ms == 300
+        assert change.params.read_fan_out_delay_ms == 200
 
 
 def test_another_placement_than_that_of_the_collection_is_rejected() -> None:

@@ -293,6 +293,23 @@ def test_indexing_on_every_node_is_waited_for(edge: EdgeIndex, three: tuple[Clus
     assert waited == ["node 1002 is indexing (its status is yellow)"] * 3
 
 
+def test_a_node_that_waits_for_an_update_is_made_to_index(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes]
+) -> None:
+    """A node that was started again is grey until an update."""
+    cluster, nodes = three
+    cluster.nodes[2].status = models.CollectionStatus.GREY
+    waited: list[str] = []
+
+    def finish(what: str) -> None:
+        waited.append(what)
+        if cluster.nodes[2].status == models.CollectionStatus.YELLOW:
+            cluster.nodes[2].status = models.CollectionStatus.GREEN
+
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, waiting=finish)
+    assert waited == ["node 1002 is indexing (its status is grey)"]
+
+
 def test_a_failed_optimizer_ends_the_load(edge: EdgeIndex, three: tuple[Cluster, Nodes]) -> None:
     cluster, nodes = three
     cluster.nodes[1].status = models.CollectionStatus.RED
