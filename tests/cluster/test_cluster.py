@@ -161,15 +161,13 @@ def test_a_load_killed_at_ten_instants_is_complete_at_the_end(
 ) -> None:
     total = here.manifest.counts["points"]
     for instant in range(10):
-        process = start_load(default_library, urls, alias)
-        assert process.stdout is not None
-        reached = 0
-        for line in process.stdout:
-            reached = int(line)
-            if reached >= total * (instant + 1) // 11:
-                process.send_signal(signal.SIGKILL)
-                break
-        process.wait(120)
+        with start_load(default_library, urls, alias) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if int(line) >= total * (instant + 1) // 11:
+                    process.kill()
+                    break
+        assert process.returncode == -signal.SIGKILL
         assert named(nodes, alias) is None
     load(default_library, nodes, alias)
     with served(default_library, urls, alias) as there:
