@@ -51,7 +51,7 @@ HEAVY = (
 
 OVER_A_SERVER = tuple(
     f"indexes/vectors/{name}.py"
-    for name in ("collection", "nodes", "replicas", "server", "transfer", "upload")
+    for name in ("collection", "nodes", "readers", "replicas", "server", "transfer", "upload")
 )
 """Modules that are themselves loaded only where a Qdrant server is named."""
 

@@ -76,6 +76,7 @@ class Nodes:
         connect_seconds: float = 1.0,
         read_seconds: float = 30.0,
     ) -> None:
+        self.listed = tuple(addresses)
         try:
             self.addresses = tuple(map(Address.parse, addresses))
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,12 +10,13 @@ from qdrant_client import AsyncQdrantClient, models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
+from scholarbase.indexes.vectors import readers
 from scholarbase.indexes.vectors.base import DENSE, SparseVector, VectorConfig
 from scholarbase.indexes.vectors.collection import DEFAULT, Collection, Placement
 from scholarbase.indexes.vectors.edge import EdgeIndex
 from scholarbase.indexes.vectors.nodes import Nodes
 from scholarbase.indexes.vectors.replicas import Survey, wait_until_complete
-from scholarbase.indexes.vectors.upload import Uploader
+from scholarbase.indexes.vectors.upload import MOST_AT_ONCE, PER_NODE
 
 BATCH: Final = 500
 _BATCH_BYTES: Final = 3_000_000
@@ -67,9 +68,7 @@ def load_into_server(
         progress(done, total)
 
     progress(done, total)
-    with Uploader.open(nodes, collection.name, at_once) as uploader:
-        for first, last in _incomplete(edge, collection, stored):
-            uploader.send(_batches(edge, first, last), stored)
+    _send(edge, collection, total, stored, at_once)
     count = collection.count()
     if count != total:
         raise VectorIndexError(
@@ -81,34 +80,21 @@ def load_into_server(
     return Loaded(collection.name, collection.publish(), survey)
 
 
-def _incomplete(
-    edge: EdgeIndex, collection: Collection, stored: Callable[[int], None]
-) -> Iterator[tuple[int, int | None]]:
-    """The first and last ids of the ranges of points that the collection does not have; None is the end."""
-    if collection.count() == 0:
-        yield 0, None
-        return
-    for ids in _blocks(edge):
-        if collection.count(ids) == len(ids):
-            stored(len(ids))
-        else:
-            yield ids[0], ids[-1]
-
-
-def _blocks(edge: EdgeIndex) -> Iterator[list[int]]:
-    size = BATCH * BLOCK
-    for records in edge.records(size, vectors=False):
-        yield [record.id for record in records]
-
-
-def _batches(edge: EdgeIndex, first: int, last: int | None) -> Iterator[list[Any]]:
-    per_point = 4 * (edge.config.dimensions or 0) + _OTHER_BYTES
-    size = max(1, min(BATCH, _BATCH_BYTES // per_point))
-    for records in edge.records(size, start=first, payload=True):
-        if last is not None and records[-1].id >= last:
-            yield [record for record in records if record.id <= last]
-            return
-        yield records
+def _send(
+    edge: EdgeIndex, collection: Collection, total: int, stored: Callable[[int], None], at_once: int | None
+) -> None:
+    """Send the points that the collection does not have."""
+    size = max(1, min(BATCH, _BATCH_BYTES // (4 * (edge.config.dimensions or 0) + _OTHER_BYTES)))
+    nodes = collection.nodes
+    at_once = at_once or min(MOST_AT_ONCE, PER_NODE * len(nodes.addresses))
+    processes = min(readers.processes_for(total), at_once)
+    block = BATCH * BLOCK
+    if processes > 1:
+        readers.send_from_processes(
+            edge, collection, stored, processes=processes, at_once=at_once, size=size, block=block
+        )
+    else:
+        readers.send(edge, collection, stored, at_once=at_once, size=size, block=block)
 
 
 def _compare(edge: EdgeIndex, collection: Collection) -> None:

@@ -79,13 +79,13 @@ class Uploader:
 
     @classmethod
     @contextmanager
-    def open(cls, nodes: Nodes, collection: str, at_once: int | None = None) -> Iterator[Uploader]:
+    def open(cls, nodes: Nodes, collection: str, at_once: int) -> Iterator[Uploader]:
         """Connect to the nodes, for the time of the block. ``at_once`` is the number of batches that are sent at once.
 
         Raises:
             VectorIndexError: no node accepts gRPC.
         """
-        uploader = cls(nodes, collection, at_once or min(MOST_AT_ONCE, PER_NODE * len(nodes.addresses)))
+        uploader = cls(nodes, collection, at_once)
         try:
             uploader._wait_for_one()
             yield uploader

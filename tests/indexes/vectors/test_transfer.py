@@ -17,7 +17,7 @@ from qdrant_client import models
 
 from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.filters import NO_FILTERS
-from scholarbase.indexes.vectors import replicas, transfer, upload
+from scholarbase.indexes.vectors import readers, replicas, transfer, upload
 from scholarbase.indexes.vectors.base import BM25, DENSE, Payload, SparseVector, VectorConfig, VectorPoint
 from scholarbase.indexes.vectors.collection import Collection, aliases
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
@@ -101,6 +101,26 @@ def test_an_interrupted_load_is_resumed(edge: EdgeIndex, nodes: Nodes, cluster: 
     load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
     assert len(cluster.upserts) == before
     assert reported[-1] == (340, 340)
+
+
+def test_several_processes_send_all_points(
+    edge: EdgeIndex, three: tuple[Cluster, Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "processes_for", lambda points: 2)
+    cluster, nodes = three
+    reported: list[tuple[int, int]] = []
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG, lambda *now: reported.append(now))
+    assert reported[-1] == (340, 340)
+    assert sorted(number for ids in cluster.upserts for number in ids) == list(range(1, 341))
+    cluster.local.delete(NAME, [100, 250])
+    for node in cluster.nodes:
+        node.fail(400, on="/Upsert")
+    with pytest.raises(VectorIndexError, match="INVALID_ARGUMENT"):
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    for node in cluster.nodes:
+        node.fail(None)
+    load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+    assert list(ServerIndex.open(nodes, "papers", SNAPSHOT).ids()) == list(range(1, 341))
 
 
 def test_a_gap_that_an_interrupted_load_left_is_filled(
