@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scholarbase.errors import InvalidRequest
 from scholarbase.models.limits import Engine
+from scholarbase.models.qdrant_addresses import read_addresses
 
 PREFIX = "SCHOLARBASE_"
 
@@ -172,11 +173,23 @@ class Settings(ClientSettings):
     )
     reranker_api_key: SecretStr | None = Field(None, description="The API key for rerankers with a URL.")
 
-    qdrant_url: str | None = Field(
-        None, description="A Qdrant server to search instead of the library's own vectors folder."
+    qdrant_url: Annotated[tuple[str, ...] | None, NoDecode] = Field(
+        None,
+        description="The addresses of the nodes of a Qdrant server, separated by commas, to search instead of the "
+        "library's own vectors folder.",
     )
     qdrant_api_key: SecretStr | None = Field(None, description="The API key for the Qdrant server.")
-    qdrant_alias: str = Field("scholarbase", description="The collection alias on the Qdrant server.")
+    qdrant_alias: str = Field(
+        "scholarbase",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$",
+        description="The collection alias on the Qdrant server.",
+    )
+    qdrant_connect_seconds: float = Field(
+        1.0, gt=0, le=60, description="The time limit for a connection to a Qdrant node."
+    )
+    qdrant_read_seconds: float = Field(
+        30.0, gt=0, le=3600, description="The time limit for a response of a Qdrant node."
+    )
 
     keep: KeepRule = Field(
         "arxiv",
@@ -281,6 +294,16 @@ class Settings(ClientSettings):
     @classmethod
     def _read_hosts(cls, value: Any) -> Any:
         return _hosts_of(value) if isinstance(value, str) else value
+
+    @field_validator("qdrant_url", mode="before")
+    @classmethod
+    def _read_qdrant_url(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return read_addresses(value)
+        except ValueError as error:
+            raise _invalid(str(error)) from error
 
     @field_validator("fusion_weights", mode="before")
     @classmethod

@@ -40,6 +40,7 @@ from scholarbase.cli.options import (
 )
 from scholarbase.cli.proxy import proxy
 from scholarbase.cli.qa import qa
+from scholarbase.cli.qdrant import load, unload
 from scholarbase.cli.references import check
 from scholarbase.cli.snapshots import diff, snapshots
 from scholarbase.cli.sql import sql
@@ -576,55 +577,6 @@ def doctor(settings: Settings, library: Path | None, as_json: bool) -> None:
         raise ScholarBaseError(f"Checks failed: {failed}.")
 
 
-@main.command(short_help="Load a library's vectors into a Qdrant server.")
-@library_option
-@click.option("--qdrant-url", help="The Qdrant server. [env: SCHOLARBASE_QDRANT_URL]")
-@click.option("--keep-old", is_flag=True, help="Keep the collections of earlier snapshots.")
-@click.pass_obj
-def load(settings: Settings, library: Path | None, qdrant_url: str | None, keep_old: bool) -> None:
-    """Load a library's vectors into a Qdrant server, then point the alias at them."""
-    from contextlib import closing
-
-    from scholarbase.extras import check_installed
-
-    check_installed("qdrant", "Loading vectors into a Qdrant server")
-    from scholarbase.indexes.vectors.edge import EdgeIndex
-    from scholarbase.indexes.vectors.server import connect
-    from scholarbase.indexes.vectors.transfer import load_into_server
-    from scholarbase.manifest import read_manifest
-    from scholarbase.progress import reporter
-
-    path = require_library(library, settings)
-    address = qdrant_url or settings.qdrant_url
-    if address is None:
-        raise InvalidRequest("No Qdrant server: give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.")
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-    manifest, snapshot = read_manifest(path)
-    total = manifest.counts["points"]
-    with (
-        closing(EdgeIndex.open(path / "vectors")) as edge,
-        reporter(settings.progress_seconds).stage("load vectors", "points", total) as tracker,
-    ):
-        shown = 0
-
-        def progress(done: int, _: int) -> None:
-            nonlocal shown
-            tracker.advance(done - shown)
-            tracker.at(done)
-            shown = done
-
-        load_into_server(
-            edge,
-            connect(address, api_key=key),
-            settings.qdrant_alias,
-            snapshot,
-            edge.config,
-            progress,
-            keep_old=keep_old,
-        ).close()
-    click.echo(f"The Qdrant server at {address} has {total:,} points as {settings.qdrant_alias!r}.")
-
-
 @main.command("export", short_help="Write a library as the files of an agent.")
 @click.argument("out", type=click.Path(path_type=Path))
 @library_option
@@ -650,6 +602,8 @@ def export_files(settings: Settings, out: Path, library: Path | None, form: str,
     click.echo(f"{done.written:,} of {done.papers:,} papers with an arXiv id are in {out}.")
 
 
+main.add_command(load)
+main.add_command(unload)
 main.add_command(pack)
 main.add_command(unpack)
 main.add_command(upgrade)

@@ -319,7 +319,7 @@ class Legs:
         total = self._counted(
             (DENSE, vector.tobytes(), floor, query.filters),
             query.filters,
-            lambda: len(_above(self._search_dense(vector, most, query, exact=True), floor)),
+            lambda: self._vectors.count_similar(vector, floor, most, query.filters),
         )
         return Ranking(above, total, "gte" if total == MOST_COUNTED else "eq")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -20,6 +20,9 @@ from scholarbase.indexes.vectors.index import VectorIndex
 from scholarbase.manifest import Manifest
 from scholarbase.rerankers import Reranker, open_reranker
 from scholarbase.settings import Settings
+
+if TYPE_CHECKING:
+    from scholarbase.indexes.vectors.nodes import Nodes
 
 
 def check_files(path: Path, snapshot: str, settings: Settings, *, full: bool = False) -> OpenedFiles:
@@ -51,10 +54,26 @@ def open_vectors(path: Path, snapshot: str, settings: Settings) -> VectorIndex:
             path / "vectors", temporary=settings.runtime_dir, threads=_search_threads(settings.workers)
         )
     check_installed("qdrant", "A Qdrant server as the vector index")
-    from scholarbase.indexes.vectors.server import ServerIndex, connect  # gRPC loads only where it serves
+    from scholarbase.indexes.vectors.server import ServerIndex  # gRPC loads only where it serves
 
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-    return ServerIndex.open(connect(settings.qdrant_url, api_key=key), settings.qdrant_alias, snapshot)
+    nodes = open_nodes(settings.qdrant_url, settings)
+    try:
+        return ServerIndex.open(nodes, settings.qdrant_alias, snapshot)
+    except BaseException:
+        nodes.close()
+        raise
+
+
+def open_nodes(addresses: Sequence[str], settings: Settings) -> Nodes:
+    """The nodes of the Qdrant server at ``addresses``. They are connected to on the first request."""
+    from scholarbase.indexes.vectors.nodes import Nodes
+
+    return Nodes(
+        addresses,
+        api_key=settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None,
+        connect_seconds=settings.qdrant_connect_seconds,
+        read_seconds=settings.qdrant_read_seconds,
+    )
 
 
 def open_passages(path: Path, settings: Settings) -> VectorIndex:

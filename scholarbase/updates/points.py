@@ -1,8 +1,6 @@
 """Applies changes of papers to the vector index: the points of changed papers are replaced, all others stay.
 
-A paper whose text did not change keeps its vectors, also if its number changed. The index has unit vectors as float16,
-and Qdrant scales what it is given to unit length: a vector that is written again must be one that rounds to the same
-numbers after that.
+A paper whose text did not change keeps its vectors, also if its number changed (:mod:`.vectors.halves`).
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import numpy.typing as npt
 import orjson
 
 from scholarbase.encoders import Encoder, document_text
-from scholarbase.errors import VectorIndexError
 from scholarbase.indexes.content_hash import combined, dense_row, sparse_row, sum_of
 from scholarbase.indexes.frequencies import FrequencyChanges
 from scholarbase.indexes.vectors.base import (
@@ -34,6 +31,7 @@ from scholarbase.indexes.vectors.base import (
 )
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
+from scholarbase.indexes.vectors.halves import restored
 from scholarbase.progress import Tracker
 from scholarbase.updates.rows import Changed, text_key
 
@@ -41,9 +39,6 @@ _AT_ONCE: Final = 2_000
 """Points that are read, encoded and written at once."""
 _DELETED_SHARE: Final = 0.2
 """The share of deleted points from which on a segment is built again. Their place on disk is lost until then."""
-_MARGIN: Final = 0.49
-"""How far from a float16 a number may be, in units of its distance to the next one, to be rounded to it."""
-_STEPS: Final = 50
 
 Vectors = tuple[npt.NDArray[np.float32] | None, SparseVector | None]
 """A dense vector and learned term weights of a paper, None where it has none."""
@@ -194,28 +189,3 @@ class PointChanges:
         if self._config.dimensions is not None:
             found[DENSE] = [dense_row(number, v) for number, v in index.dense_vectors(numbers).items()]
         return found
-
-
-def restored(stored: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """A vector of unit length that rounds to these float16 numbers, those of such a vector.
-
-    Each number may be anything that rounds to it. The nearest point of unit length within these bounds is found by
-    alternating projections.
-
-    Raises:
-        VectorIndexError: there is none, so the numbers are not those of a rounded unit vector.
-    """
-    half = stored.astype(np.float16)
-    exact = half.astype(np.float64)
-    above = np.nextafter(half, np.float16(np.inf)).astype(np.float64) - exact
-    below = exact - np.nextafter(half, np.float16(-np.inf)).astype(np.float64)
-    vector = exact
-    for _ in range(_STEPS):
-        vector = vector / np.linalg.norm(vector)
-        single = vector.astype(np.float32)
-        if (single.astype(np.float16) == half).all():
-            return single
-        vector = vector.clip(exact - _MARGIN * below, exact + _MARGIN * above)
-    raise VectorIndexError(
-        "A stored vector is not the rounded one of a vector of unit length: build the library again."
-    )

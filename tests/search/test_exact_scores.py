@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient
 
 from scholarbase.indexes.catalog import FILE_NAME, Catalog
 from scholarbase.indexes.contents import OpenedFiles
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
+from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.server import ServerIndex
 from scholarbase.indexes.vectors.transfer import load_into_server
 from scholarbase.manifest import read_manifest
 from scholarbase.models.limits import Engine
 from scholarbase.search.library import Library
 from scholarbase.settings import Settings
 from tests.conftest import SAMPLE
+from tests.qdrant.cluster import qdrant_cluster
 
 SEGMENTS = (1, 4, 16)
 FILTERS: tuple[dict[str, Any], ...] = (
@@ -49,7 +51,7 @@ def segmented(shard: Path, path: Path, segments: int) -> EdgeIndex:
 
 @pytest.fixture(scope="module")
 def libraries(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Library]]:
-    """The sample with its vectors in each number of segments, and on a server (qdrant-client's local mode)."""
+    """The sample with its vectors in each number of segments, and on a server."""
     folder = tmp_path_factory.mktemp("segments")
     manifest, snapshot = read_manifest(sample_library)
 
@@ -59,7 +61,9 @@ def libraries(sample_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
     with ExitStack() as stack:
         shards = [segmented(sample_library / "vectors", folder / f"{n}", n) for n in SEGMENTS]
-        server = load_into_server(shards[0], QdrantClient(":memory:"), "sample", snapshot, shards[0].config)
+        nodes = stack.enter_context(closing(Nodes(stack.enter_context(qdrant_cluster(2)).urls)))
+        load_into_server(shards[0], nodes, "sample", snapshot, shards[0].config)
+        server = ServerIndex.open(nodes, "sample", snapshot)
         yield [stack.enter_context(closing(opened(index))) for index in (*shards, server)]
 
 

@@ -168,6 +168,14 @@ class EdgeIndex(VectorIndex):
                 qdrant.ScrollRequest(offset=offset, limit=limit, with_payload=payload, with_vector=vectors)
             )
 
+    def sample(self, count: int) -> list[Any]:
+        """The records of up to ``count`` random points, with ``id``, ``payload`` and ``vector``."""
+        with engine_errors(self.path, "read points"):
+            random = qdrant.QueryRequest(
+                limit=count, query=qdrant.Sample.Random, with_payload=True, with_vector=True
+            )
+            return self._shard.query(random)
+
     def close(self) -> None:
         """Close the shard and remove its view. A second call does nothing."""
         if self._closed:

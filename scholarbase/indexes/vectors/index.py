@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -36,6 +37,7 @@ EXTRA_HITS: Final = 16
 """Hits fetched beyond the limit, which usually show in one call whether the last requested hit is tied."""
 
 _IDS_PER_BATCH: Final = 10_000
+_SCORED_AT_ONCE: Final = 1_000
 
 
 class VectorIndex(ABC):
@@ -58,8 +60,47 @@ class VectorIndex(ABC):
         """
         _check_limit(limit)
         exact = exact or (filters.listed is not None and len(filters.listed) <= EXACT_WITHIN)
-        query = check_dense(vector, self.config.dimensions, "The query").tolist()
-        return self._search(DENSE, query, limit, filters, exact=exact)
+        query = check_dense(vector, self.config.dimensions, "The query")
+        if not exact:
+            return self._search(DENSE, query.tolist(), limit, filters, exact=False)
+        margin = rounding(len(query))
+        points = self._fetch(DENSE, query.tolist(), limit, filters, exact=True, margin=margin)
+        least = points[limit - 1].score - margin if len(points) > limit else -math.inf
+        scores = self._exact_scores(query, [_id(point) for point in points if point.score >= least])
+        ranked = sorted((-score, key) for key, score in scores.items())
+        return [scored_id((key, -score)) for score, key in ranked[:limit]]
+
+    def count_similar(
+        self, vector: npt.NDArray[np.float32], least: float, most: int, filters: ResolvedFilters
+    ) -> int:
+        """The number of points with a cosine of ``least`` or more, up to ``most``. Exact."""
+        _check_limit(most)
+        query = check_dense(vector, self.config.dimensions, "The query")
+        if filters is not NO_FILTERS and filters.listed is not None and not filters.listed:
+            return 0
+        condition = None if filters is NO_FILTERS else self._condition(filters)
+        points = self._nearest(DENSE, query.tolist(), most, condition, exact=True)
+        margin = rounding(len(query))
+        close = [_id(point) for point in points if abs(point.score - least) <= margin]
+        certain = sum(1 for point in points if point.score > least + margin)
+        return certain + sum(score >= least for score in self._exact_scores(query, close).values())
+
+    def _exact_scores(self, query: npt.NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
+        """The cosines of these points, whose bits depend on nothing but the query and the stored vectors.
+
+        Engines add 32-bit products in an order that depends on processor and replica. Like theirs, this query is of
+        unit length, then rounded to float16, as are stored vectors. The numbers are then multiples of 2^-24, their
+        products of 2^-48 and sums below 32, so that 64-bit floats add them exactly in any order.
+        """
+        length = math.sqrt(math.fsum(x * x for x in query.tolist()))
+        half = (query.astype(np.float64) / length).astype(np.float16).astype(np.float64)
+        scores: dict[int, float] = {}
+        for start in range(0, len(ids), _SCORED_AT_ONCE):
+            vectors = self.dense_vectors(ids[start : start + _SCORED_AT_ONCE])
+            if vectors:
+                stored = np.stack(list(vectors.values())).astype(np.float16).astype(np.float64)
+                scores |= zip(vectors, (stored @ half).astype(np.float32).tolist(), strict=True)
+        return scores
 
     def search_sparse(
         self, name: str, vector: SparseVector | EngineVector, limit: int, filters: ResolvedFilters
@@ -88,6 +129,25 @@ class VectorIndex(ABC):
         *,
         exact: bool,
     ) -> list[ScoredId]:
+        points = self._fetch(name, vector, limit, filters, exact=exact)
+        ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
+        if len(ranked) < len(points):
+            raise _foreign_id(next(point.id for point in points if not isinstance(point.id, int)))
+        ranked.sort()
+        return [scored_id((key, -score)) for score, key in ranked[:limit]]
+
+    def _fetch(
+        self,
+        name: str,
+        vector: list[float] | SparseVector | EngineVector,
+        limit: int,
+        filters: ResolvedFilters,
+        *,
+        exact: bool,
+        margin: float = 0.0,
+    ) -> Sequence[Any]:
+        """At least the ``limit`` nearest points and all whose score is that of the last of them, or up to ``margin``
+        less."""
         if filters is not NO_FILTERS and filters.listed is not None and not filters.listed:
             return []
         condition = None if filters is NO_FILTERS else self._condition(filters)
@@ -95,14 +155,9 @@ class VectorIndex(ABC):
         # While the last fetched hit is tied with the last requested one, further hits may have lower ids.
         while True:
             points = self._nearest(name, vector, count, condition, exact=exact)
-            if len(points) < count or points[-1].score < points[limit - 1].score:
-                break
+            if len(points) < count or points[-1].score < points[limit - 1].score - margin:
+                return points
             count *= 2
-        ranked = [(-point.score, key) for point in points if isinstance(key := point.id, int)]
-        if len(ranked) < len(points):
-            raise _foreign_id(next(point.id for point in points if not isinstance(point.id, int)))
-        ranked.sort()
-        return [scored_id((key, -score)) for score, key in ranked[:limit]]
 
     def count(self, filters: ResolvedFilters, *, vector: str | None = None) -> int:
         """The exact number of points that pass the filters and, if ``vector`` is specified, have that vector."""
@@ -150,9 +205,14 @@ class VectorIndex(ABC):
         for records in self._batches(_IDS_PER_BATCH, start=0, payload=True, vectors=False):
             yield from ((_id(record), Payload.from_dict(record.payload)) for record in records)
 
-    def records(self, batch: int) -> Iterator[list[Any]]:
-        """The engine's record of every point by ascending id, with its ``id`` and ``vector``, a dict by name."""
-        return self._batches(batch, start=0, payload=False, vectors=True)
+    def records(
+        self, batch: int, *, start: int = 0, payload: bool = False, vectors: bool = True
+    ) -> Iterator[list[Any]]:
+        """The engine's record of every point from the id ``start`` on by ascending id, in batches.
+
+        Each has its ``id`` and, where requested, its ``payload`` and ``vector``, a dict by name.
+        """
+        return self._batches(batch, start=start, payload=payload, vectors=vectors)
 
     def _batches(self, size: int, *, start: int, payload: bool, vectors: bool) -> Iterator[list[Any]]:
         offset: Any = start
@@ -194,6 +254,16 @@ class VectorIndex(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+def rounding(dimensions: int) -> float:
+    """More than two scores of an engine differ from the exact ones.
+
+    A sum of n 32-bit products of unit vectors, added in four or more lanes, is at most about n/4 * 2^-24 from the exact
+    one (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 3.1). The last term is for numbers of
+    the query that another processor rounds to the next float16.
+    """
+    return (dimensions + 32) * 2.0**-24 + 2.0**-16
 
 
 def _check_limit(limit: int) -> None:

@@ -9,13 +9,13 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from qdrant_client import QdrantClient
 
 from scholarbase.indexes.filters import category_keys
 from scholarbase.indexes.frequencies import ANY_TERM
@@ -23,7 +23,10 @@ from scholarbase.indexes.vectors.base import BM25, Payload, SparseVector, Vector
 from scholarbase.indexes.vectors.bm25 import Bm25Parameters, Bm25Queries, Bm25Text
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.indexes.vectors.server import ServerIndex, ServerWriter
+from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.transfer import load_into_server
+from tests.qdrant.cluster import Cluster, qdrant_cluster
 
 PAPERS = Path(__file__).parents[2] / "data" / "papers.jsonl.gz"
 DIMENSIONS = 32
@@ -131,14 +134,25 @@ def edge(shard: Path) -> Iterator[EdgeIndex]:
     index.close()
 
 
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A Qdrant server without collections."""
+    with qdrant_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def nodes(cluster: Cluster) -> Iterator[Nodes]:
+    with closing(Nodes(cluster.urls)) as nodes:
+        yield nodes
+
+
 @pytest.fixture(scope="session")
-def server(corpus: Corpus) -> Iterator[ServerIndex]:
-    client = QdrantClient(":memory:")
-    writer = ServerWriter.open(client, "papers", SNAPSHOT, CONFIG)
-    writer.upsert(shuffled(corpus.points))
-    writer.finish()
-    yield ServerIndex.open(client, "papers", SNAPSHOT)
-    client.close()
+def server(edge: EdgeIndex) -> Iterator[ServerIndex]:
+    """The same points on a server."""
+    with qdrant_cluster() as cluster, closing(Nodes(cluster.urls)) as nodes:
+        load_into_server(edge, nodes, "papers", SNAPSHOT, CONFIG)
+        yield ServerIndex.open(nodes, "papers", SNAPSHOT)
 
 
 @pytest.fixture(params=["edge", "server"])

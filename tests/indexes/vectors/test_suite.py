@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from qdrant_client import QdrantClient
 from rank_bm25 import BM25Okapi
 
 from scholarbase.errors import InvalidRequest, VectorIndexError
@@ -26,7 +26,9 @@ from scholarbase.indexes.vectors.base import (
 )
 from scholarbase.indexes.vectors.edge import EdgeIndex, EdgeWriter
 from scholarbase.indexes.vectors.index import VectorIndex
-from scholarbase.indexes.vectors.server import ServerIndex, ServerWriter
+from scholarbase.indexes.vectors.nodes import Nodes
+from scholarbase.indexes.vectors.server import ServerIndex
+from scholarbase.indexes.vectors.transfer import load_into_server
 from tests.indexes.vectors.conftest import DIMENSIONS, SNAPSHOT, Corpus, words
 
 QUESTIONS = [
@@ -178,8 +180,7 @@ def test_both_indexes_return_the_same_results(edge: EdgeIndex, server: ServerInd
         assert ours == server.search_sparse(BM25, vector, 100, NO_FILTERS)
         query = corpus.project(question)
         ours = edge.search_dense(query, 50, NO_FILTERS, exact=True)
-        theirs = server.search_dense(query, 50, NO_FILTERS, exact=True)
-        assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-3)
+        assert ours == server.search_dense(query, 50, NO_FILTERS, exact=True)
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -225,27 +226,22 @@ def test_ties_break_by_lowest_id_at_every_limit(index: VectorIndex, corpus: Corp
 
 
 @pytest.mark.parametrize("kind", ["edge", "server"])
-def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path) -> None:
+def test_a_large_group_of_ties_is_limited_by_id(kind: str, tmp_path: Path, nodes: Nodes) -> None:
     numbers = np.random.default_rng(3).permutation(np.arange(1, 301)).tolist()
     config = VectorConfig(dimensions=2)
     points = [
         VectorPoint(number, Payload(), np.array([3, 4], dtype=np.float32), {BM25: SparseVector([7], [1.5])})
         for number in numbers
     ]
-    writer: EdgeWriter | ServerWriter
-    if kind == "edge":
-        writer = EdgeWriter.open(tmp_path / "vectors", config)
-    else:
-        client = QdrantClient(":memory:")
-        writer = ServerWriter.open(client, "ties", SNAPSHOT, config)
+    writer = EdgeWriter.open(tmp_path / "vectors", config)
     writer.upsert(points)
     writer.finish()
-    if isinstance(writer, EdgeWriter):
-        writer.close()
-    index: VectorIndex
-    index = (
-        EdgeIndex.open(tmp_path / "vectors") if kind == "edge" else ServerIndex.open(client, "ties", SNAPSHOT)
-    )
+    writer.close()
+    index: VectorIndex = EdgeIndex.open(tmp_path / "vectors")
+    if kind == "server":
+        with closing(index) as edge:
+            load_into_server(edge, nodes, "ties", SNAPSHOT, config)
+        index = ServerIndex.open(nodes, "ties", SNAPSHOT)
     query = np.array([1, 0], dtype=np.float32)
     for limit in (1, 10, 299, 1000):
         wanted = list(range(1, min(limit, 300) + 1))

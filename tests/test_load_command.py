@@ -1,0 +1,156 @@
+"""``scholarbase load`` and ``unload``, and a server over what they loaded."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scholarbase.manifest import read_manifest
+from scholarbase.search.library import Library
+from scholarbase.settings import load_settings
+from tests.conftest import run_cli, serving_in_thread
+from tests.qdrant.cluster import HANG, Cluster, qdrant_cluster
+
+
+@pytest.fixture
+def pair() -> Iterator[Cluster]:
+    with qdrant_cluster(2) as cluster:
+        yield cluster
+
+
+def command(cluster: Cluster, *arguments: str | Path) -> tuple[int, str, str]:
+    done = run_cli(
+        *arguments, SCHOLARBASE_QDRANT_URL=",".join(cluster.urls), SCHOLARBASE_QDRANT_ALIAS="papers"
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def names(cluster: Cluster) -> set[str]:
+    return {one.name for one in cluster.local.get_collections().collections}
+
+
+def test_a_library_is_loaded_served_and_replaced(
+    pair: Cluster, sample_library: Path, default_library: Path
+) -> None:
+    first, second = read_manifest(sample_library), read_manifest(default_library)
+    old, new = (f"papers-{snapshot[:16]}" for _, snapshot in (first, second))
+    total = first[0].counts["points"]
+    status, output, _ = command(pair, "load", "--library", sample_library)
+    assert status == 0
+    assert [line.partition(": Active, ")[0] for line in output.splitlines()[:4]] == [
+        f"shard {shard} on node {peer}" for shard in (0, 1) for peer in (1000, 1001)
+    ]
+    assert output.splitlines()[4:] == [f"The Qdrant server has {total:,} points as 'papers' ({old})."]
+
+    settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
+    with Library.open(sample_library) as here, Library.open(sample_library, settings=settings) as there:
+        for engine in ("bm25", "feedback"):
+            q = "string theory and two-dimensional QCD"
+            ours, theirs = (one.search(q, mode="sparse", engine=engine, limit=50) for one in (here, there))
+            assert ours.results
+            assert ours.results == theirs.results
+
+        # Another library under the same alias: the running server goes on.
+        status, output, _ = command(pair, "load", "--library", default_library, "--prune")
+        assert status == 0
+        assert f"{old} stays" in output
+        assert f"scholarbase unload --snapshot {old[7:]}" in output
+        assert names(pair) == {old, new}
+        assert there.search("quark", mode="sparse").results == here.search("quark", mode="sparse").results
+
+    status, _, error = command(pair, "unload", "--snapshot", second[1])
+    assert status == 2
+    assert "the alias 'papers' names it" in error
+    status, output, _ = command(pair, "unload", "--snapshot", first[1])
+    assert (status, output) == (0, f"Removed {old}.\n")
+    assert names(pair) == {new}
+
+
+def test_prune_removes_it_with_the_next_load(
+    pair: Cluster, sample_library: Path, default_library: Path
+) -> None:
+    for library in (sample_library, default_library):
+        assert command(pair, "load", "--library", library)[0] == 0
+    old = f"papers-{read_manifest(sample_library)[1][:16]}"
+    status, output, _ = command(pair, "load", "--library", default_library, "--prune")
+    assert status == 0
+    assert f"Removed {old}.\n" in output
+    assert len(names(pair)) == 1
+
+
+def test_the_same_options_may_be_left_out_later(pair: Cluster, sample_library: Path) -> None:
+    placed = ("--shards", "3", "--replicas", "1", "--write-consistency", "1", "--parallel", "2")
+    assert command(pair, "load", "--library", sample_library, *placed)[0] == 0
+    assert command(pair, "load", "--library", sample_library)[0] == 0
+    status, _, error = command(pair, "load", "--library", sample_library, "--shards", "4")
+    assert status == 8
+    assert "has 3 as shards, not 4" in error
+    status, _, error = command(pair, "load", "--library", sample_library, "--replicas", "5")
+    assert status == 2
+    assert "--replicas is 5, but the cluster has 2 nodes" in error
+
+
+def test_addresses_are_required_and_checked(sample_library: Path) -> None:
+    done = run_cli("load", "--library", sample_library)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "scholarbase: No Qdrant server: give --qdrant-url, or set SCHOLARBASE_QDRANT_URL.\n",
+    )
+    done = run_cli("load", "--library", sample_library, "--qdrant-url", "http://a,b")
+    assert done.returncode == 2
+    assert "--qdrant-url: 'b' is not the address of a Qdrant node" in done.stderr
+
+
+def test_callers_of_a_server_see_no_address_and_no_bytes(
+    pair: Cluster, sample_library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The text of an error had the internal address and raw bytes of Qdrant's response."""
+    assert command(pair, "load", "--library", sample_library)[0] == 0
+    settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
+    with (
+        Library.open(sample_library, settings=settings) as library,
+        serving_in_thread(library, sessions="none") as url,
+    ):
+        asked = {"q": "string theory", "mode": "sparse"}
+        assert httpx.get(f"{url}/v1/search", params=asked).status_code == 200
+        for failure in (404, 500, "stop"):
+            caplog.clear()
+            for node in pair.nodes:
+                node.stop() if failure == "stop" else node.fail(failure)
+            with caplog.at_level(logging.WARNING):
+                response = httpx.get(f"{url}/v1/search", params=asked)
+                others = [
+                    httpx.get(f"{url}/graph/v1/paper/search", params={"query": "quark"}),
+                    httpx.post(f"{url}/v1/tools/search_papers", json={"query": "quark"}),
+                ]
+            assert response.status_code == 503
+            assert (
+                response.json()["detail"] == "The Qdrant server failed, or could not be reached: retry later."
+            )
+            for one in (response, *others):
+                assert one.status_code >= 500
+                assert not any(part in one.text for part in ("127.0.0.1", "b'", "node 100", "Unexpected"))
+            assert pair.urls[0].partition("?")[0] in caplog.text
+
+
+def test_a_server_is_started_and_searched_while_a_node_hangs(pair: Cluster, sample_library: Path) -> None:
+    assert command(pair, "load", "--library", sample_library)[0] == 0
+    settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers", qdrant_read_seconds=600)
+    pair.nodes[0].fail(HANG)
+    with Library.open(sample_library, settings=settings) as library:
+        assert library.search("quark", mode="sparse", engine="feedback").results
+
+
+def test_the_folder_of_vectors_is_not_needed_to_serve(
+    pair: Cluster, sample_library: Path, tmp_path: Path
+) -> None:
+    assert command(pair, "load", "--library", sample_library)[0] == 0
+    copy = shutil.copytree(sample_library, tmp_path / "library", ignore=shutil.ignore_patterns("vectors"))
+    settings = load_settings(qdrant_url=pair.urls, qdrant_alias="papers")
+    with Library.open(copy, settings=settings) as library:
+        assert library.search("quark", mode="sparse").results
