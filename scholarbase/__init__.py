@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scholarbase.models.requests import SearchRequest as SearchRequest
     from scholarbase.search.library import Library as Library
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {
     "AsyncClient": "scholarbase.client.async_client",
