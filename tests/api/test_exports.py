@@ -144,3 +144,7 @@ def test_commands_print_bibliographies(sample: Library, tmp_path: Path) -> None:
     cited = json.loads(run_cli("citations", STRINGS, "--format", "csl", "--limit", "2", *library).stdout)
     assert len(cited) == 2
     assert run_cli("paper", STRINGS, "--format", "csv", "--json", *library).returncode == 2
+    for command, option in (("search", "--explain"), ("search", "--partial"), ("similar", "--explain")):
+        refused = run_cli(command, STRINGS, option, "--format", "bibtex", *library)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert f"Give {option} or --format bibtex, not both" in refused.stderr
