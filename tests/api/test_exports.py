@@ -94,8 +94,8 @@ def test_an_unknown_paper_is_an_error_of_a_bibliography(url: str) -> None:
     [
         ({"format": "endnote"}, "format is 'endnote'"),
         ({"format": "bibtex", "max_tokens": 500}, "max_tokens 500 cannot be combined with format 'bibtex'"),
-        ({"format": "csv", "explain": "true"}, "explain True cannot be combined with format 'csv'"),
-        ({"format": "ris", "partial": "true"}, "partial True cannot be combined with format 'ris'"),
+        ({"format": "csv", "explain": "true"}, "explain true cannot be combined with format 'csv'"),
+        ({"format": "ris", "partial": "true"}, "partial true cannot be combined with format 'ris'"),
     ],
 )
 def test_what_a_bibliography_cannot_show_is_refused(
